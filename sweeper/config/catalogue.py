@@ -1,14 +1,17 @@
 """The catalogue of parts that can be bought: conf/parts.yaml."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
+from typing import ClassVar
 
 from omegaconf import OmegaConf
 
-from engine import DimsweepError, suggestion
-from sweeper.config.options import read_options
-from sweeper.config.parts.part import Bandwidth, Flag, Part, Whole, key
-from sweeper.config.parts.places import homes
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.network import PartKind
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.parts.part import Bandwidth, Flag, Part, default, key
+from dimsweep.sweeper.config.parts.places import find_option
+from dimsweep.sweeper.config.parts.sold import Sold
 
 
 class Link(Part):
@@ -38,21 +41,19 @@ class Kind(Part):
     parts: tuple[Link, ...]
 
 
-class Switch(Part):
-    """A switch of ``ports``, each with ``bandwidth`` in one direction."""
-
-    name: str
-    ports: Whole
-    bandwidth: Bandwidth
-    source: str
-    announced: Flag = False
-
-
 class Catalogue(Part):
-    """Links by the kinds that ``topology.links`` names, and switches."""
+    """Links by the kinds that ``topology.links`` names, and what is bought whole, by its name in
+    price lists."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"switches": "parts"}
 
     links: dict[str, Kind]
-    switches: tuple[Switch, ...] = ()
+    parts: dict[str, Sold] = default(dict)
+
+    @property
+    def switches(self) -> list[Sold]:
+        """The switches among the parts."""
+        return [part for part in self.parts.values() if part.kind is PartKind.SWITCH]
 
     def kind(self, name: str) -> Kind:
         """The links of a kind; raises :class:`DimsweepError` if there is none of the name."""
@@ -65,6 +66,7 @@ class Catalogue(Part):
 @cache
 def catalogue() -> Catalogue:
     """The catalogue: that of the current folder's conf/ if it has one."""
-    files = [file for home in homes("conf") if (file := home / "parts.yaml").is_file()]
-    with key(str(files[0])):
-        return Catalogue.of(OmegaConf.to_container(read_options(files[0]).node))
+    file = find_option("", "parts")
+    assert file is not None  # dimsweep brings it
+    with key(str(file)):
+        return Catalogue.of(OmegaConf.to_container(read_options(file).node))

@@ -5,18 +5,30 @@ beside this file have the others.
 """
 
 import dataclasses
-from typing import Annotated
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
 
-import engine
-from engine import DimensionOrder, DimsweepError, QueueOrder, SubgroupBandwidth, suggestion
-from engine.cluster import MEMORIES, Nccl, Timings, parse_shape
-from engine.formats import GIVE, read_nccl_tests
-from engine.formats.astra_sim import read_topology
-from sweeper.config.nodes import Growth
-from sweeper.config.parts.part import (
+from pydantic import ConfigDict
+
+import dimsweep.engine
+from dimsweep.engine import (
+    ORDERS,
+    DimensionOrder,
+    DimsweepError,
+    QueueOrder,
+    SubgroupBandwidth,
+    suggestion,
+)
+from dimsweep.engine.cluster import MEMORIES, Nccl, Timings, parse_shape
+from dimsweep.engine.formats import GIVE, read_nccl_tests
+from dimsweep.engine.formats.astra_sim import read_topology
+from dimsweep.sweeper.config.nodes import Growth
+from dimsweep.sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
+    File,
     Parsed,
     Part,
     Time,
@@ -24,11 +36,13 @@ from sweeper.config.parts.part import (
     Whole,
     default,
     member,
+    mirror,
+    named,
     one_or_each,
     per_dimension,
     within,
 )
-from sweeper.config.parts.places import found
+from dimsweep.sweeper.config.parts.places import found
 
 
 class Topology(Part):
@@ -41,13 +55,13 @@ class Topology(Part):
     shape: str | None = None
     bandwidth: Bandwidths | None = None
     latency: Times | None = None
-    file: str | None = None
+    file: File | None = None
     tiers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
     grows: Growth | None = None
     links: tuple[str, ...] = ()
 
-    def build(self) -> engine.Topology:
+    def build(self) -> dimsweep.engine.Topology:
         """Raises :class:`DimsweepError` naming the key within the topology."""
         if self.file is not None:
             with within("file"):
@@ -59,20 +73,48 @@ class Topology(Part):
         assert self.bandwidth is not None
         assert self.latency is not None
         n = len(parse_shape(self.shape))
-        return engine.Topology.build(
+        self._check_lists(n)
+        return dimsweep.engine.Topology.build(
             self.shape,
             bandwidth=list(per_dimension(self.bandwidth, n, "bandwidth")),
             latency=list(per_dimension(self.latency, n, "latency")),
             tiers=list(self.tiers),
         )
 
+    def _check_lists(self, n: int) -> None:
+        """Raise :class:`DimsweepError` for lists that are not of ``n``, as those of a preset are
+        not whose shape alone is replaced, with all that would have to be said beside it."""
+        lists = {k: getattr(self, k) for k in ("bandwidth", "latency", "tiers")}
+        lists = {k: v for k, v in lists.items() if isinstance(v, tuple) and v and len(v) != n}
+        if not lists:
+            return
+        text = self.plain()
+        fitting = {k: [*text[k], *[text[k][-1]] * n][:n] for k in lists}
+        told = " ".join(f"'topology.{k}=[{', '.join(v)}]'" for k, v in fitting.items())
+        first, size = next((k, len(v)) for k, v in lists.items())
+        raise DimsweepError(
+            f"{size} value{'s'[: size != 1]} for {n} dimension{'s'[: n != 1]}",
+            where=first,
+            hint=f"give one value for all, or a list of {n}, such as {told}",
+        )
+
+
+@cache
+def _own_keys(memory: Any) -> type[Part]:
+    """The keys of a class of memories that no other one has."""
+    own = {each.name for each in dataclasses.fields(memory)} - set(Memory.model_fields)
+    return mirror(memory, own)
+
 
 class Memory(Part):
     """Memory beyond an NPU's own (see engine.cluster.memory); none unless something is given.
 
     ``kind`` is a name in :data:`engine.cluster.MEMORIES`, whose class says which of the other keys
-    it knows; the rest must stay null.
+    it knows; the rest must stay null.  A kind of a plug-in has the keys of its class, too.
     """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[Any, Parsed(lambda value: value)]]
 
     kind: str = "npu"
     bandwidth: Bandwidth | None = None
@@ -87,7 +129,13 @@ class Memory(Part):
     fabric_bandwidth: Bandwidth | None = None
     chunk: Bytes | None = None
 
-    def build(self) -> engine.RemoteMemory | None:
+    @classmethod
+    def _more(cls, value: Mapping[str, Any]) -> type[Part] | None:
+        kind = value.get("kind")
+        memory: Any = MEMORIES.get(kind) if isinstance(kind, str) else None
+        return None if memory is None else _own_keys(memory)
+
+    def build(self) -> dimsweep.engine.RemoteMemory | None:
         """The memory, if there is one.  Raises :class:`DimsweepError` naming the key that is
         missing, or that its kind does not know."""
         given = {name: value for name, value in self if name != "kind" and value is not None}
@@ -128,7 +176,9 @@ class Collective(Part):
     chunks: Whole = 64
     chunks_on_one_dimension: Whole | None = None
     streams: Whole = 1
-    order: Annotated[DimensionOrder, member(DimensionOrder)] = default("baseline")
+    order: Annotated[DimensionOrder, Parsed(named(DimensionOrder, ORDERS), choices=ORDERS)] = (
+        default("baseline")
+    )
     queue: Annotated[QueueOrder, member(QueueOrder)] = default("fifo")
     subgroup_bandwidth: Annotated[SubgroupBandwidth, member(SubgroupBandwidth)] = default(
         "physical"
@@ -138,18 +188,18 @@ class Collective(Part):
     all_to_all: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
     library: str | None = None
     gpu: str | None = None
-    measured: str | None = None
+    measured: File | None = None
     measured_bandwidth: Bandwidths | None = None
     node_dimensions: Whole = 1
 
-    def build(self, n_dims: int) -> engine.CollectiveModel:
+    def build(self, n_dims: int) -> dimsweep.engine.CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
         own = ("gpu", "measured", "measured_bandwidth")
         told = {name: value for name, value in self if name not in own}
         for name in ("algorithms", "all_to_all"):
             told[name] = per_dimension(told[name], n_dims, name)
         told |= {"library": self._library(), "timings": self._timings(n_dims)}
-        return engine.CollectiveModel(**told)
+        return dimsweep.engine.CollectiveModel(**told)
 
     def _timings(self, n_dims: int) -> Timings | None:
         if self.measured is None:

@@ -1,35 +1,99 @@
 """What an override may become that somebody is typing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Annotated, Any, get_args
 
-from engine import DimsweepError
-from sweeper.config.compose import composed_files
-from sweeper.config.parts.places import groups
+from omegaconf import OmegaConf
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import composed_tree
+from dimsweep.sweeper.config.parts.part import Parsed, Part
+from dimsweep.sweeper.config.parts.places import groups
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload import KINDS, Workload
+
+# Keys whose values are the names of a registry.
+_REGISTERED = {
+    "objective": ("dimsweep.sweeper.objective", "OBJECTIVES"),
+    "memory.kind": ("dimsweep.engine.cluster.memory", "MEMORIES"),
+    "search.sampler": ("dimsweep.sweeper.search.choose", "SAMPLERS"),
+    "workload.model.family": ("dimsweep.sweeper.config.workload.model", "FAMILIES"),
+}
 
 
 def completions(typed: Sequence[str], incomplete: str) -> list[str]:
     """How ``incomplete`` may go on after the overrides that are ``typed`` already.
 
     A key goes on by one level (``collective.`` or ``collective.chunks=``), as the options that are
-    typed have keys; a group of options goes on with them (``workload=gpt3_175b``).
+    typed have keys; a group of options goes on with them (``workload=gpt3_175b``), and a key that
+    is one of a few names with these (``fidelity=packet``), after a comma, too.  A word without a
+    key may become the study, unless one is typed.
     """
+    if any(word.startswith("plugins=") for word in typed):
+        _composed(typed)  # finds the presets that they bring along
+    known = groups()
     if "=" in incomplete:
-        name = incomplete.partition("=")[0]
-        found = [f"{name}={option}" for option in groups().get(name, ())]
+        name, _, value = incomplete.partition("=")
+        before = incomplete[: len(incomplete) - len(value.rpartition(",")[2])]
+        values = known[name] if name in known else _values(typed, name)
+        found = [before + value for value in values]
     else:
         found = list(_keys(_composed(typed), incomplete.rpartition(".")[0]))
-        found += [f"{name}=" for name in groups() if "." not in incomplete]
+        if "." not in incomplete:
+            found += [f"{name}=" for name in known]
+            named = any(word.startswith("study=") for word in typed)
+            found += [] if named else known["study"]
         found = list(dict.fromkeys(found))
     return [word for word in found if word.startswith(incomplete)]
+
+
+def _values(typed: Sequence[str], key: str) -> list[str]:
+    """The names of which a key is one, if there are any."""
+    if key in _REGISTERED:
+        module, registry = _REGISTERED[key]
+        return list(getattr(import_module(module), registry))
+    part: Any = Config
+    *path, last = key.split(".")
+    for name in path:
+        part = next(_parts(_field(part, name)), None)
+        if part is Workload:
+            part = KINDS.get(_composed(typed).get("workload", {}).get("kind", ""))
+    return list(_names(_field(part, last)))
+
+
+def _field(part: Any, name: str) -> Any:
+    """The type of a key of a part, as it was annotated; None where there is none."""
+    field = getattr(part, "model_fields", {}).get(name)
+    return field and Annotated[field.annotation, *field.metadata, None]
+
+
+def _parts(kind: Any) -> Iterator[type[Part]]:
+    """The parts that are in a type."""
+    if isinstance(kind, type) and issubclass(kind, Part):
+        yield kind
+    for each in get_args(kind):
+        yield from _parts(each)
+
+
+def _names(kind: Any) -> Iterator[str]:
+    """The names that a type has."""
+    if isinstance(kind, str):
+        yield kind
+    elif isinstance(kind, Parsed):
+        yield from kind.choices
+    elif kind is bool:
+        yield from ("true", "false")
+    for each in get_args(kind):
+        yield from _names(each)
 
 
 def _composed(typed: Sequence[str]) -> Any:
     """All keys under the overrides; without them where they cannot be composed."""
     try:
-        return composed_files(typed)
+        return OmegaConf.to_container(composed_tree(typed)[0])
     except DimsweepError:
-        return composed_files(())
+        return OmegaConf.to_container(composed_tree(())[0])
 
 
 def _keys(node: Any, parent: str) -> Iterator[str]:

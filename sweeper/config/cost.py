@@ -1,14 +1,31 @@
-"""What a cluster costs, and what it draws: prices and watts by tier."""
+"""What a cluster costs, and what it draws: lists of prices by bandwidth, or of whole parts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-import engine
-from engine.cluster import TierPrice as EngineTierPrice
-from engine.cluster import network_prices
-from engine.network import Fabric
-from sweeper.config.parts.part import (
+from pydantic import model_validator
+
+import dimsweep.engine
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.cluster import (
+    TierPrice as EngineTierPrice,
+)
+from dimsweep.engine.cluster import (
+    WholePrices,
+    linear_bill,
+    network_bill,
+    network_prices,
+    product_bill,
+)
+from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, PartKind, PriceList
+from dimsweep.engine.network import Network as Graph
+from dimsweep.engine.network import Part as EnginePart
+from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.parts.part import (
     MoneyOrNone,
+    Number,
     Part,
     Power,
     PowerPerBandwidth,
@@ -16,18 +33,32 @@ from sweeper.config.parts.part import (
     PricePerBandwidth,
     Seconds,
     default,
+    key,
+    teaching,
 )
+from dimsweep.sweeper.config.parts.sold import Medium, Metres, Sold, medium
+
+_NAME = re.compile(r"[\w-]+")
 
 
 class TierPrice(Part):
     """Prices per bandwidth, such as "7.8 USD/(GB/s)"; ``port`` and ``block`` are USD at any
-    bandwidth, of each NPU in a dimension and of each ring, full mesh or switch in it."""
+    bandwidth, of each NPU in a dimension and of each ring, full mesh or switch in it.  Where whole
+    parts are bought, the ``medium`` of the tier's links (board, copper or fibre; on a board nothing
+    is bought) and the ``length`` of one instead."""
 
     link: PricePerBandwidth | None = None
     switch: PricePerBandwidth | None = None
     nic: PricePerBandwidth | None = None
     port: MoneyOrNone = default("0 USD")
     block: MoneyOrNone = default("0 USD")
+    medium: Medium | None = None
+    length: Metres | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it has a price of bandwidth, or one that is paid at any."""
+        return any(getattr(self, name) for name in ("link", "switch", "nic", "port", "block"))
 
 
 class TierPower(Part):
@@ -41,45 +72,195 @@ class TierPower(Part):
 
 
 class ClusterPower(Part):
-    """Watts by tier, and of one NPU with its share of the server."""
+    """Watts by tier, and of one NPU with its share of the server.  ``pue``: what the data centre
+    draws for each watt of its machines."""
 
     tiers: dict[str, TierPower] = default(dict)
     npu: Power = default("0 W")
+    pue: Number = 1.0
 
 
 class Cost(Part):
     """Prices by tier, and of one NPU; ``power``: what they draw.  ``lifetime`` (such as 4 year) and
     ``electricity`` (0.08 USD/kWh) make a price of a token of them.  ``machines``: those that it
-    prices; none named: any."""
+    prices; none named: any.
+
+    With ``parts``, which are bought whole, a list of those: their names are those of
+    conf/parts.yaml, which then says what they are, or others."""
 
     tiers: dict[str, TierPrice] = default(dict)
     npu: MoneyOrNone = default("0 USD")
+    parts: dict[str, Sold] = default(dict)
     power: ClusterPower = default(ClusterPower)
     lifetime: Seconds | None = None
     electricity: PriceOfEnergy = default("0 USD/kWh")
     machines: tuple[str, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    @teaching
+    def _fill_in(cls, value: Any) -> Any:
+        """What the catalogue knows of the parts that are priced by their names."""
+        parts = value.get("parts") if isinstance(value, Mapping) else None
+        if not isinstance(parts, Mapping) or not parts:
+            return value
+        known = catalogue().parts
+        filled = {
+            name: {**_facts(known[name]), **each}
+            if name in known and isinstance(each, Mapping)
+            else each
+            for name, each in parts.items()
+        }
+        return {**value, "parts": filled}
+
+    @model_validator(mode="after")
+    @teaching
+    def _check(self) -> "Cost":
+        if not 1 <= self.power.pue < 10:
+            hint = "1 for the machines alone, such as 1.3 with what cools them"
+            raise DimsweepError(f"{self.power.pue:g} is no PUE", where="power.pue", hint=hint)
+        if not self.parts:
+            return self
+        for name, tier in self.tiers.items():
+            if tier.is_linear:
+                raise DimsweepError(
+                    "a price of bandwidth beside parts that are bought whole",
+                    where=f"tiers.{name}",
+                    hint="a list is of one kind: keep its medium and length, or leave out parts",
+                )
+        if self.power.tiers:
+            hint = "watts of a part are beside its price"
+            raise DimsweepError("parts are bought whole", where="power.tiers", hint=hint)
+        self.price_list()
+        return self
+
+    def price_list(self) -> PriceList:
+        """The parts that are bought whole, with the NPUs at ``npu`` if no part is a server; raises
+        :class:`DimsweepError` naming the part for numbers that no part has."""
+        parts = []
+        for name, sold in self.parts.items():
+            with key(f"parts.{name}"):
+                if not _NAME.fullmatch(name):
+                    hint = "letters, digits, _ and -; its title may be anything"
+                    raise DimsweepError("no name of a part", hint=hint)
+                parts.append(sold.build(name))
+        if self.npu or self.power.npu:
+            if any(part.kind is PartKind.NPU for part in parts):
+                hint = "leave out cost.npu and cost.power.npu, or the part"
+                raise DimsweepError("a part has the NPUs' price, too", where="npu", hint=hint)
+            own = Amount(float(self.npu)), Amount(float(self.power.npu))
+            parts.append(EnginePart("npu", PartKind.NPU, "NPU", price=own[0], watts=own[1]))
+        cabling = {
+            name: Cabling(medium(tier.medium), float(tier.length or 0))
+            for name, tier in self.tiers.items()
+            if tier.medium is not None
+        }
+        return PriceList(tuple(parts), tuple(cabling.items()), self.power.pue)
+
+    @property
+    def npu_price(self) -> float:
+        """What one NPU costs (USD), by itself or as its share of a server; 0 where the list is of
+        networks."""
+        servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
+        return min((s.price.value / s.ports for s in servers if s.price), default=float(self.npu))
+
     def build(
-        self, topology: engine.Topology, fabrics: Sequence[Fabric] = ()
-    ) -> engine.Prices | None:
-        """What the network of ``fabrics`` costs; ``None`` when a dimension's tier has no price."""
-        prices = _by_tier(topology, self.tiers, self.npu, fabrics)
+        self,
+        topology: dimsweep.engine.Topology,
+        fabrics: Sequence[Fabric] = (),
+        graph: Graph | None = None,
+    ) -> dimsweep.engine.Prices | None:
+        """What the network of ``fabrics``, or the ``graph`` in its place, costs; ``None`` when
+        something of it has no price (:meth:`bill` says what)."""
+        prices = self._prices(topology, fabrics, graph)
         if prices is None:
             return None
         return replace(prices, lifetime=self.lifetime or 0.0, energy=self.electricity)
 
+    def _prices(
+        self, topology: dimsweep.engine.Topology, fabrics: Sequence[Fabric], graph: Graph | None
+    ) -> dimsweep.engine.Prices | None:
+        if graph is None and not self.parts:
+            return network_prices(topology, _tiers(self.tiers), self.npu, fabrics)
+        bill = self.bill(topology, fabrics, graph)
+        if bill.cost is None:
+            return None
+        return self._whole(topology, fabrics, graph, bill.cost)
+
     def build_power(
-        self, topology: engine.Topology, fabrics: Sequence[Fabric] = ()
-    ) -> engine.Prices | None:
-        """What the cluster draws, in watts; ``None`` when a dimension's tier has none."""
-        return _by_tier(topology, self.power.tiers, self.power.npu, fabrics)
+        self,
+        topology: dimsweep.engine.Topology,
+        fabrics: Sequence[Fabric] = (),
+        graph: Graph | None = None,
+    ) -> dimsweep.engine.Prices | None:
+        """What the cluster draws, in watts; ``None`` when something of it has none."""
+        if graph is not None or self.parts:
+            bill = self.bill(topology, fabrics, graph)
+            if bill.power is None:
+                return None
+            return self._whole(topology, fabrics, graph, bill.power, watts=True)
+        power, pue = self.power, self.power.pue
+        prices = network_prices(topology, _tiers(power.tiers), power.npu, fabrics)
+        if prices is None or pue == 1:
+            return prices
+        each = tuple(pue * watts for watts in prices.per_bandwidth)
+        return dimsweep.engine.Prices(each, pue * prices.fixed)
+
+    def _whole(
+        self,
+        topology: dimsweep.engine.Topology,
+        fabrics: Sequence[Fabric],
+        graph: Graph | None,
+        total: float,
+        *,
+        watts: bool = False,
+    ) -> dimsweep.engine.Prices:
+        """A graph costs what it does at any bandwidths of the dimensions."""
+        none = (0.0,) * len(topology.dims)
+        if graph is not None:
+            return dimsweep.engine.Prices(none, total)
+        return WholePrices(
+            none,
+            total,
+            topology=topology,
+            fabrics=tuple(fabrics),
+            parts=self.price_list(),
+            watts=watts,
+        )
+
+    def bill(
+        self,
+        topology: dimsweep.engine.Topology,
+        fabrics: Sequence[Fabric] = (),
+        graph: Graph | None = None,
+    ) -> Bill:
+        """What the network is bought as, and what of it has no price."""
+        if self.parts:
+            if graph is not None:
+                return network_bill(graph, topology, self.price_list())
+            return product_bill(topology, fabrics, self.price_list())
+        power = self.power
+        bill = linear_bill(
+            topology,
+            _tiers(self.tiers),
+            self.npu,
+            fabrics,
+            graph,
+            _tiers(power.tiers),
+            power.npu,
+        )
+        return replace(bill, pue=power.pue)
 
 
-def _by_tier(
-    topology: engine.Topology,
-    tiers: Mapping[str, TierPrice | TierPower],
-    npu: float,
-    fabrics: Sequence[Fabric],
-) -> engine.Prices | None:
-    built = {name: EngineTierPrice(**dict(each)) for name, each in tiers.items()}
-    return network_prices(topology, built, npu, fabrics)
+def _facts(part: Sold) -> dict[str, Any]:
+    """What the catalogue says of a part, as it was written, but for what is so anyway."""
+    usual = Sold.defaults()
+    return {name: each for name, each in part.plain().items() if each != usual[name]}
+
+
+def _tiers(tiers: Mapping[str, TierPrice | TierPower]) -> dict[str, EngineTierPrice]:
+    names = ("link", "switch", "nic", "port", "block")
+    return {
+        tier: EngineTierPrice(**{name: getattr(each, name) for name in names})
+        for tier, each in tiers.items()
+    }

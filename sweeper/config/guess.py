@@ -8,11 +8,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from engine import DimsweepError, nearest, suggestion
-from sweeper.config.parts.places import find_study, groups, homes
-from sweeper.config.schema import Config
-from sweeper.config.workload import KINDS
+from dimsweep.engine import DimsweepError, nearest, suggestion
+from dimsweep.sweeper.config.parts.part import keys_in
+from dimsweep.sweeper.config.parts.places import find_option, find_study, groups, homes
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload import KINDS
 
+# What others call the size of a cluster.
+_SIZES = {"npus", "gpus", "n_npus", "n_gpus", "num_npus", "num_gpus", "ranks", "world_size"}
 _MOST = 3  # keys that end alike and are all told
 
 _MISSING = re.compile(
@@ -51,9 +54,20 @@ def explain_missing(text: str) -> DimsweepError | None:
 def file_of(option: str) -> str:
     """The file of an option of a group such as study/x, where there is one."""
     group, _, name = option.rpartition("/")
-    files = [find_study(name)] if group == "study" else []
-    files += [file for home in homes("conf") if (file := home / f"{option}.yaml").is_file()]
-    return str(next(filter(None, files), option))
+    study = find_study(name) if group == "study" else None
+    return str(study or find_option(group, name) or option)
+
+
+def meant_by(word: str) -> str:
+    """The override that a word without a key may stand for: an option like it, or whose name begins
+    with it."""
+    known = groups()
+    options = {name: f"{group}={name}" for group in reversed(known) for name in known[group]}
+    options |= {name: f"study={name}" for name in known["study"]}
+    if close := difflib.get_close_matches(word, options, n=1, cutoff=0.8):
+        return options[close[0]]
+    begins = [name for name in sorted(options) if name.startswith(word.lower())]
+    return options[begins[0]] if len(word) > 2 and begins else "KEY=VALUE"
 
 
 def _meant(name: str, group: str, options: str) -> str:
@@ -85,22 +99,15 @@ def refuse_unknown(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     if first in known:
         return
     plain = OmegaConf.to_container(node) if isinstance(node, DictConfig) else node
-    keys = list(_keys(plain))
+    keys = [key for key, _ in keys_in(plain)]
     meant = [key for key in keys if key.endswith(f".{name}")]
     if not meant and nearest(first, known):
-        return
+        raise DimsweepError("unknown key", where=first, hint=suggestion(first, known))
     if not meant:
         last = {key.rsplit(".", 1)[-1]: key for key in reversed(keys)}
         meant = [last[end] for end in difflib.get_close_matches(name.rsplit(".", 1)[-1], last, n=1)]
     told = f"did you mean {' or '.join(map(repr, meant[:_MOST]))}? " if meant else ""
+    if first.lower() in _SIZES:
+        told = "topology.shape says the size, or nodes= with cluster=; "
     hint = f"{told}known: {', '.join(Config.model_fields)}"
     raise DimsweepError("unknown key", where=name, hint=hint)
-
-
-def _keys(node: Any, place: str = "") -> Iterator[str]:
-    """All dotted keys of plain data, parts before what is in them."""
-    if isinstance(node, Mapping):
-        for name, value in node.items():
-            key = f"{place}.{name}".removeprefix(".")
-            yield key
-            yield from _keys(value, key)

@@ -1,20 +1,40 @@
 """Links, switches, routes and packets, for fidelities that know them."""
 
 import dataclasses
+from functools import lru_cache
 from typing import Annotated, Any
 
-import engine
-from engine import DimsweepError, suggestion
-from engine.cluster import Switching
-from engine.kernels.packet.transports import TRANSPORTS, Transport
-from engine.network import Auto, Clos, Dragonfly, Fabric, Mesh, Routing, read_network
-from engine.network.fred import Remedy
-from engine.network.wafer import FredWafer, MeshWafer, Wafer
-from sweeper.config.parts.part import (
+from pydantic import Field
+
+import dimsweep.engine
+from dimsweep.engine import DimsweepError, units
+from dimsweep.engine.cluster import Switching
+from dimsweep.engine.formats import read_any_network
+from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Transport
+from dimsweep.engine.network import (
+    Auto,
+    Change,
+    Clos,
+    Dragonfly,
+    Fabric,
+    Kind,
+    Level,
+    Mesh,
+    Routing,
+    Which,
+    build_levels,
+)
+from dimsweep.engine.network import Network as Graph
+from dimsweep.engine.network.fred import Remedy
+from dimsweep.engine.network.generators import GENERATORS, Generator
+from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.sweeper.config.parts.numbered import numbers, spread
+from dimsweep.sweeper.config.parts.part import (
     BYTES,
     Bandwidth,
     Bytes,
     BytesOrNone,
+    File,
     Flag,
     Number,
     OneOf,
@@ -22,15 +42,19 @@ from sweeper.config.parts.part import (
     Part,
     Quantity,
     Time,
+    Times,
     Whole,
     default,
     key,
     member,
+    mirror,
+    one_of,
     one_or_each,
     per_dimension,
     within,
     written,
 )
+from dimsweep.sweeper.config.parts.places import found
 
 FABRICS: dict[str, type[Fabric]] = {
     "auto": Auto,
@@ -41,6 +65,7 @@ FABRICS: dict[str, type[Fabric]] = {
 _FABRIC = OneOf(FABRICS, "kind", "fabric")
 
 
+GRAPHS = ("file", "levels", "generator")  # keys that say a graph in the place of the dimensions
 WAFERS: dict[str, type[Wafer]] = {"mesh": MeshWafer, "fred": FredWafer}
 _WAFER = OneOf(
     WAFERS,
@@ -55,22 +80,18 @@ _WAFER = OneOf(
 )
 
 
-def _wafer(value: Any) -> Wafer | None:
-    wafer: Wafer | None = None if value is None else _WAFER.parse(value)
-    return wafer
+_GENERATOR = OneOf(GENERATORS, "kind", "generator")
+AnyGenerator = Annotated[Generator, Parsed(_GENERATOR.parse, _GENERATOR.write, GENERATORS)]
 
 
-def _written_wafer(wafer: Wafer | None) -> Any:
-    return None if wafer is None else _WAFER.write(wafer)
+@lru_cache(maxsize=4)
+def _generated(generator: Generator) -> dimsweep.engine.network.Network:
+    """A network, which many points of a study have in common."""
+    return generator.build()
 
 
 # Its name alone, or a mapping of some of its keys and of ``kind``.
 _TRANSPORT = OneOf(TRANSPORTS, "kind", "transport")
-
-
-def _transport(value: Any) -> Transport:
-    transport: Transport = _TRANSPORT.parse(value)
-    return transport
 
 
 def _written_transport(transport: Transport) -> Any:
@@ -84,22 +105,15 @@ def _written_transport(transport: Transport) -> Any:
 
 
 def _routing(value: Any) -> Routing | None:
-    if value is None or value == "auto":
-        return None
-    try:
-        return Routing(value)
-    except ValueError:
-        known = ["auto", *Routing]
-        raise DimsweepError(
-            f"{value!r} is none of {', '.join(known)}", hint=suggestion(str(value), known)
-        ) from None
+    name = one_of("auto" if value is None else value, ["auto", *Routing])
+    return None if name == "auto" else Routing(name)
 
 
 class Packets(Part):
     """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel)."""
 
-    transport: Annotated[Transport, Parsed(_transport, _written_transport, TRANSPORTS)] = default(
-        "dcqcn"
+    transport: Annotated[Transport, Parsed(_TRANSPORT.parse, _written_transport, TRANSPORTS)] = (
+        default("dcqcn")
     )
     window: Flag = True
     spray: Flag = False
@@ -118,23 +132,96 @@ class Packets(Part):
     rto_min: Time = default("200 ms")
     priorities: Whole = 1
 
-    def build(self) -> engine.PacketModel:
+    def build(self) -> dimsweep.engine.PacketModel:
         """The engine's model of the same."""
-        return engine.PacketModel(**dict(self))
+        return dimsweep.engine.PacketModel(**dict(self))
+
+
+_Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member(Kind)])
+
+_Kind = Annotated[Kind, member(Kind)]
+_Which = mirror(Which, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
+
+
+def _which(value: Any) -> Part:
+    """What is called so, an NPU by its number, or all that a mapping tells."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"NPU {value}"
+    return _Which.of({"named": value} if isinstance(value, str) else value)
+
+
+def _written_which(which: Part) -> Any:
+    told = which.model_dump(mode="json", exclude_unset=True)
+    return told["named"] if [*told] == ["named"] else told
+
+
+def _share(value: Any) -> Quantity:
+    text = value.text if isinstance(value, Quantity) else value
+    return Quantity(units.parse_share(text), text)
+
+
+_PLACEMENTS = ("packed", "scattered")
+
+
+def _placement(value: Any) -> str | tuple[int | str, ...]:
+    """One of the words, or numbers of NPUs and texts such as 8-15."""
+    return numbers(value) if isinstance(value, (list, tuple)) else one_of(value, _PLACEMENTS)
+
+
+def _placed(placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int) -> tuple[int, ...]:
+    """The NPU of each rank."""
+    if n_ranks > n_npus:
+        what = f"{n_ranks} ranks do not fit on {n_npus} NPUs"
+        raise DimsweepError(what, hint="network.npus: more of them, or a smaller topology.shape")
+    if placement == "packed":
+        return tuple(range(n_ranks))
+    if placement == "scattered":
+        return tuple(rank * n_npus // n_ranks for rank in range(n_ranks))
+    npus = spread(tuple(placement), n_npus)
+    if len(npus) != n_ranks:
+        what = f"{len(npus)} NPUs for {n_ranks} ranks"
+        raise DimsweepError(what, hint="as many NPUs as topology.shape has")
+    return npus
+
+
+_SomeOf = Annotated[Part, Parsed(_which, _written_which)] | None
+_Share = Annotated[Quantity, Parsed(_share)] | None
+_Change = mirror(Change, link=_SomeOf, switch=_SomeOf, npu=_SomeOf, bandwidth=_Share, speed=_Share)
+
+
+def _built(change: Part) -> Change:
+    told: dict[str, Any] = dict(change)
+    for name, value in change:
+        if isinstance(value, Part):
+            with key(name):
+                told[name] = Which(**dict(value))
+    return Change(**told)
 
 
 class Network(Part):
     """Links, switches and routes, for all fidelities but phase (see engine.NetworkModel).
-    ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos,
-    levels: 2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a
-    graph instead, node-link JSON or GraphML; ``wafer``: {kind: mesh, columns: 5, rows: 4}
-    or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see engine.network.wafer) instead."""
+    ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels:
+    2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph
+    instead, node-link JSON, GraphML, InfraGraph's YAML or NCCL's XML; ``levels``: one that is told
+    level by level instead, [{switch: rack, share: 16, bandwidth: 25 GB/s, latency: 5 us}, {switch:
+    spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that is
+    generated instead, {kind: zcube, n: 32, k: 2} (see engine.network.generators); ``wafer``: {kind:
+    mesh, columns: 5, rows: 4} or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see
+    engine.network.wafer) instead. ``degrade``: what became of any of these, [{link: NPU 3 -> leaf
+    0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name, ``*``
+    standing for any letters, or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind: switch,
+    draw: 2, seed: 1} (see engine.network.Change and Which). ``placement``: on which NPUs of a
+    larger network ranks run, in their order: [0-7, 32-39], [0-31:2] (every second one), packed (on
+    the first ones), scattered (equally far apart); ``npus``: how many NPUs ``levels`` have, as many
+    as ranks unless given."""
 
     fabric: Annotated[
         Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
     ] = default("auto")
-    file: str | None = None
-    wafer: Annotated[Wafer | None, Parsed(_wafer, _written_wafer)] = None
+    file: File | None = None
+    levels: tuple[_Level, ...] = ()  # type: ignore[valid-type]
+    generator: AnyGenerator | None = None
+    wafer: Annotated[Wafer, Parsed(_WAFER.parse, _WAFER.write)] | None = None
     routing: Annotated[Routing | None, Parsed(_routing, lambda found: str(found or "auto"))] = (
         default("auto")
     )
@@ -146,22 +233,78 @@ class Network(Part):
     max_messages: Whole = 10_000_000
     packets: Packets = default(Packets)
     max_packets: Whole = 20_000_000
+    degrade: tuple[_Change, ...] = ()  # type: ignore[valid-type]
+    npus: Annotated[Whole, Field(ge=1)] | None = None
+    placement: (
+        Annotated[str | tuple[int | str, ...], Parsed(_placement, choices=_PLACEMENTS)] | None
+    ) = None
 
-    def build(self, n_dims: int) -> engine.NetworkModel:
+    @property
+    def instead(self) -> str:
+        """The key that says what the links are in the place of the dimensions, or nothing."""
+        names = ("file", "levels", "generator", "wafer")
+        return next((name for name in names if getattr(self, name)), "")
+
+    def build(self, topology: dimsweep.engine.Topology) -> dimsweep.engine.NetworkModel:
         """The network model; reads ``file`` if it is given."""
-        fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, n_dims, "fabric")
+        fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, len(topology.dims), "fabric")
         graph = None
         if self.file is not None:
             with within("file"):
-                graph = read_network(self.file)
-        if self.file is not None or self.wafer is not None:
+                graph = read_any_network(found(self.file))
+        if self.levels:
+            if graph is not None:
+                raise DimsweepError("give a file or levels, not both", where="levels")
+            with key("levels"):
+                levels = [Level(**dict(level)) for level in self.levels]
+                graph = build_levels(self.npus or topology.n_npus, levels)
+        elif self.npus is not None:
+            what = "only levels are told without saying how many NPUs there are"
+            raise DimsweepError(what, where="npus", hint="network.levels, or leave it out")
+        if self.generator is not None:
+            if graph is not None:
+                raise DimsweepError(
+                    "give a file, levels or a generator, not several", where="generator"
+                )
+            with key("generator"):
+                graph = _generated(self.generator)
+        if self.instead:
             if any(fabric != Auto() for fabric in fabrics):
                 raise DimsweepError(
                     "give the fabrics of the dimensions or another network, not both",
                     where="fabric",
                 )
             fabrics = ()
-        plain = {name: value for name, value in self if name not in ("fabric", "file", "packets")}
+        elsewhere = {"fabric", "file", "levels", "generator", "packets"}
+        elsewhere |= {"degrade", "npus", "placement"}
+        plain = {name: value for name, value in self if name not in elsewhere}
         with key("packets"):
             packets = self.packets.build()
-        return engine.NetworkModel(fabrics=fabrics, graph=graph, packets=packets, **plain)
+        return dimsweep.engine.NetworkModel(
+            fabrics=fabrics,
+            graph=graph,
+            packets=packets,
+            degrade=self._changes(),
+            placement=self._npus_of_ranks(topology.n_npus, graph),
+            **plain,
+        )
+
+    def _changes(self) -> tuple[Change, ...]:
+        changes = list[Change]()
+        for i, change in enumerate(self.degrade):
+            with key(f"degrade[{i}]"):
+                changes.append(_built(change))
+        return tuple(changes)
+
+    def _npus_of_ranks(self, n_ranks: int, graph: Graph | None) -> tuple[int, ...]:
+        """The NPU of each rank; none where rank i is on NPU i."""
+        if self.placement is None:
+            return ()
+        with key("placement"):
+            if graph is None:
+                raise DimsweepError(
+                    "a network of the topology's dimensions has a rank on every NPU",
+                    hint="a network of more NPUs: network.file, network.generator, or "
+                    "network.levels with network.npus",
+                )
+            return _placed(self.placement, n_ranks, graph.n_npus)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from engine import DimsweepError
-from engine.cluster import parse_shape
-from sweeper.config.parts.part import Part, Whole
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.cluster import parse_shape
+from dimsweep.sweeper.config.parts.part import Part, Whole
 
 _Count = Annotated[Whole, Field(ge=1)]
 _NEAR = 2  # sizes that are told on either side of one that is not possible

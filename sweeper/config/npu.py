@@ -3,28 +3,38 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import engine
-from engine import DimsweepError, suggestion, units
-from engine.cluster import Dataflow, EfficiencyCurve, SystolicArray, kernel_times
-from engine.formats import read_measured
-from sweeper.config.parts.part import (
+import dimsweep.engine
+from dimsweep.engine import DimsweepError, suggestion, units
+from dimsweep.engine.cluster import (
+    Dataflow,
+    EfficiencyCurve,
+    OtherNpus,
+    SystolicArray,
+    kernel_times,
+)
+from dimsweep.engine.formats import read_measured
+from dimsweep.sweeper.config.parts.numbered import numbers, spread
+from dimsweep.sweeper.config.parts.part import (
     RATE,
     Bandwidth,
     Bytes,
+    File,
     Frequency,
     Parsed,
     Part,
     Quantity,
     Time,
     default,
+    key,
     member,
     mirror,
     quantity,
     within,
     written,
 )
-from sweeper.config.parts.places import found
-from sweeper.config.parts.precision import PRECISIONS
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.parts.precision import PRECISIONS
+from dimsweep.sweeper.config.sources import SOURCES, preset, values_of
 
 
 def _peak(value: Any) -> Quantity | dict[str, Quantity]:
@@ -44,8 +54,8 @@ def _peak(value: Any) -> Quantity | dict[str, Quantity]:
 
 
 def _relative_time(value: Any) -> dict[str, float]:
-    """A positive factor for each narrow precision."""
-    narrow = [name for name, precision in PRECISIONS.items() if precision.narrow]
+    """A positive factor for each narrow precision, and for TF32."""
+    narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
     if not isinstance(value, Mapping):
         raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
     for name, factor in value.items():
@@ -87,8 +97,8 @@ class Npu(Part):
     pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
     engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
     GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time``
-    how long a product in a narrow precision takes, relative to one in bf16.  ``machines``: those
-    that it is in; none named: any."""
+    how long a product in a narrow precision, or in tf32, takes, relative to one in bf16.
+    ``machines``: those that it is in; none named: any."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -99,7 +109,7 @@ class Npu(Part):
     systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
     launch: Time = default("0 ns")
     host: Time = default("0 ns")
-    measured: str | None = None
+    measured: File | None = None
     kernels: str | None = None
     attention_time: float = 1.0
     attention_backward: float = 2.5
@@ -107,7 +117,7 @@ class Npu(Part):
     memory: Bytes | None = None
     machines: tuple[str, ...] = ()
 
-    def build(self, precision: str, narrow: str = "") -> engine.Npu:
+    def build(self, precision: str, narrow: str = "") -> dimsweep.engine.Npu:
         """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
         given."""
         kernels = kernel_times(self.kernels) if self.kernels is not None else None
@@ -126,7 +136,7 @@ class Npu(Part):
         own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
         known_keys = {name: value for name, value in self if name != "machines"}
-        return engine.Npu(**{**known_keys, **own})
+        return dimsweep.engine.Npu(**{**known_keys, **own})
 
     def peak(self, precision: str) -> float | None:
         """FLOP/s in ``precision``, if a rate is given at all."""
@@ -138,3 +148,25 @@ class Npu(Part):
                 f"no rate for {precision}", where="flops", hint=f"there are: {known}"
             )
         return self.flops[precision]
+
+
+def _npu(value: Any) -> Npu:
+    """A preset by its name, or the keys of one."""
+    if not isinstance(value, str):
+        return Npu.of(value)
+    preset("npu", value)
+    found = values_of("npu", value)
+    return Npu.of({name: each for name, each in found.items() if name != SOURCES})
+
+
+class Others(Part):
+    """NPUs that are another ``npu`` than the rest, a preset's name or keys of its own, by their
+    numbers in the network: ``at`` [2048-4095], or [0, 8-15]."""
+
+    npu: Annotated[Npu, Parsed(_npu)]
+    at: Annotated[tuple[int | str, ...], Parsed(numbers)]
+
+    def build(self, n_npus: int, precision: str, narrow: str) -> OtherNpus:
+        """They, computing as the others do, in a network of so many."""
+        with key("npu"):
+            return OtherNpus(self.npu.build(precision, narrow), spread(self.at, n_npus))

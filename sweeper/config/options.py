@@ -1,7 +1,12 @@
 """The files of a configuration, a study or an option of a group, as a user wrote them."""
 
 import io
+import os
+import pickle
 import re
+import time
+from collections.abc import Hashable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +14,10 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from engine import DimsweepError
-from engine.formats import explain_yaml, refuse_surprises
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import explain_yaml, refuse_surprises
 
+_SETTLED = 10**8  # ns after which a file that changes again has another time of change
 _HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
 _HEADER = re.compile(r"^#\s*@(.*)$", re.MULTILINE)
 _PACKAGE = re.compile(r"package\s+([\w.]+)")
@@ -28,6 +34,31 @@ class Options(NamedTuple):
 def read_options(file: Path) -> Options:
     """What a file says; raises :class:`DimsweepError` naming it unless that is a mapping of keys
     whose header and ``defaults`` Hydra can read."""
+    if (state := state_of(file)) is None:
+        return _read(file)
+    node, package = _pickled(file, state)
+    return Options(pickle.loads(node), package)  # the caller's own
+
+
+def state_of(file: str | Path) -> Hashable:
+    """Changes with every change of a file; None where it is not there, or so new that another
+    change may not show."""
+    try:
+        known = os.stat(file)
+    except OSError:
+        return None
+    if time.time_ns() - known.st_mtime_ns < _SETTLED:
+        return None
+    return (str(file), known.st_dev, known.st_ino, known.st_mtime_ns, known.st_size)
+
+
+@lru_cache(maxsize=512)
+def _pickled(file: Path, _state: Hashable) -> tuple[bytes, str | None]:
+    node, package = _read(file)
+    return pickle.dumps(node), package
+
+
+def _read(file: Path) -> Options:
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -77,5 +108,5 @@ def _check_defaults(keys: Any, where: str) -> None:
         if not isinstance(group, str) or not _GROUP.fullmatch(group):
             raise DimsweepError(f"{group!r} is no group", where=where, hint=_HINT)
         for option in chosen if isinstance(chosen, list) else [chosen]:
-            if not isinstance(option, str | None):
+            if not isinstance(option, str | None) or "\0" in (option or ""):
                 raise DimsweepError(f"{option!r} is no option", where=where, hint=_HINT)

@@ -9,10 +9,10 @@ of their axes have weights.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine import DimsweepError, suggestion
-from sweeper.config.parts.part import key
-from sweeper.config.schema import Config
-from sweeper.config.study import Role
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Role
 
 # The role of a key is that of the longest of these that it begins with; of all others a decision.
 _BY_DEFAULT = {
@@ -25,6 +25,7 @@ _BY_DEFAULT = {
     "cost": Role.SCENARIO,
     "profile": Role.SCENARIO,
     "fidelity": Role.SCENARIO,
+    "network.degrade": Role.SCENARIO,  # what breaks
     "space": Role.SCENARIO,  # what may be spent
     # What a chip is assumed to do in practice; which chip it is, is a decision.
     **{
@@ -48,6 +49,8 @@ def label(value: Any) -> str:
     """What a value of an axis is called."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {label(each)}" for key, each in value.items())
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
+        return "; ".join(map(label, value))
     return str(value)
 
 

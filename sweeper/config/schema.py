@@ -4,20 +4,33 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 :class:`Config`, and stays one up to the report.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from engine import DimsweepError, Fidelity, in_yaml, suggestion
-from sweeper.config.cluster import Collective, Memory, Topology
-from sweeper.config.cost import Cost
-from sweeper.config.network import Network
-from sweeper.config.nodes import Growth
-from sweeper.config.npu import Npu
-from sweeper.config.parts.part import Bytes, Flag, Parsed, Part, Whole, default, key, member
-from sweeper.config.study import (
+from dimsweep.engine import DimsweepError, Fidelity, in_yaml, suggestion
+from dimsweep.sweeper.config.cluster import Collective, Memory, Topology
+from dimsweep.sweeper.config.cost import Cost
+from dimsweep.sweeper.config.jobs import Jobs
+from dimsweep.sweeper.config.network import Network
+from dimsweep.sweeper.config.nodes import Growth
+from dimsweep.sweeper.config.npu import Npu, Others
+from dimsweep.sweeper.config.parts.part import (
+    Bytes,
+    Flag,
+    Parsed,
+    Part,
+    Whole,
+    default,
+    key,
+    member,
+    teaching,
+    walk,
+)
+from dimsweep.sweeper.config.study import (
     Budget,
     Executor,
     Portfolio,
@@ -27,31 +40,11 @@ from sweeper.config.study import (
     Space,
     WhatIf,
 )
-from sweeper.config.workload import KINDS, AnyWorkload
-from sweeper.objective import Objective, parse_objectives
+from dimsweep.sweeper.config.workload import KINDS, AnyWorkload, Workload
+from dimsweep.sweeper.objective import Objective, parse_objectives
+from dimsweep.sweeper.plugins.loading import load
 
-# What a row depends on; the rest says which trials to look at, and how.
-DETERMINES_RESULT = (
-    "workload",
-    "topology",
-    "npu",
-    "memory",
-    "cost",
-    "collective",
-    "network",
-    "fidelity",
-    "fold",
-)
-# Keys that say nothing of a single cell, so that no axis of a grid can be one of them.
-NO_AXES = {
-    *("study", "name", "note", "grid", "portfolio", "executor"),
-    *("results", "timeline", "picture", "watch", "congestion"),
-}
-# Keys that change how a study is run but no row of it.
-RUNTIME_KEYS = {
-    *("executor", "results", "timeline", "timeline_limit", "picture", "watch", "congestion"),
-    *("budget", "recheck", "what_if", "name", "note", "roles", "baseline"),
-}
+KINDS["jobs"] = Jobs  # here, since its jobs are of all the other kinds
 
 
 def _axis(values: Any) -> tuple[Any, ...]:
@@ -60,9 +53,11 @@ def _axis(values: Any) -> tuple[Any, ...]:
         if isinstance(values, Mapping):
             hint = "an axis is a dotted key, such as 'grid={collective.chunks: [16, 64]}'"
         raise DimsweepError(f"{in_yaml(values)} is no list of values", hint=hint)
-    for i, value in enumerate(values):
-        if any(value == other and type(value) is type(other) for other in values[:i]):
+    seen = set[str]()
+    for value in values:
+        if (text := repr(value)) in seen:
             raise DimsweepError(f"{in_yaml(value)} is there twice", hint="give each value once")
+        seen.add(text)
     return tuple(values)
 
 
@@ -75,72 +70,138 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Config(Part):
-    """Everything that a run or a study is told.  ``nodes``: the size of the machine that cluster=
-    names; it becomes ``topology.shape``, and is nothing by itself."""
+def _plugins(value: Any) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if wrong := [name for name in names if not isinstance(name, str) or not name]:
+        raise DimsweepError(f"{in_yaml(wrong[0])} is no plug-in", hint="such as [mine.py]")
+    stems = [Path(name).stem for name in names]
+    if twice := [name for name, stem in zip(names, stems, strict=True) if stems.count(stem) > 1]:
+        raise DimsweepError(f"{' and '.join(twice)} have the same name", hint="rename one of them")
+    return names
+
+
+def load_plugins(plain: Any, *, anew: bool = False) -> None:
+    """Load the plug-ins that a whole configuration names, as plain data (see
+    :func:`sweeper.plugins.load`)."""
+    if isinstance(plain, Mapping):
+        with key("plugins"):
+            names = _plugins(plain.get("plugins", ()))
+        load(names, anew=anew)
+
+
+class Design(Part):
+    """What a row depends on: the key of a row is a hash of all of it."""
 
     workload: AnyWorkload
     topology: Topology = default(Topology)
-    nodes: Whole | None = None
     npu: Npu = default(Npu)
+    other_npus: tuple[Others, ...] = ()
     memory: Memory = default(Memory)
     cost: Cost = default(Cost)
     collective: Collective = default(Collective)
     network: Network = default(Network)
     fidelity: Annotated[Fidelity, member(Fidelity)] = default("phase")
     fold: Flag = True
-    # a study
-    name: str | None = None
-    note: str | None = None  # what a reader of the results must know, which no figure says
+    plugins: Annotated[tuple[str, ...], Parsed(_plugins)] = ()
+
+
+class Question(Part):
+    """What a study asks; another one is another study.  ``nodes``: the size of the machine that
+    cluster= names; it becomes ``topology.shape``, and is nothing by itself."""
+
+    nodes: Whole | None = None
     objective: Annotated[
         tuple[Objective, ...], Parsed(parse_objectives, lambda found: [each.name for each in found])
     ] = default("time")
     space: Space = default(Space)
     grid: dict[str, Annotated[tuple[Any, ...], Parsed(_axis)]] = default(dict)
+    search: Search
+    portfolio: Portfolio = default(Portfolio)
+
+
+class Extent(Part):
+    """What a study is called, how far it goes, and what is looked at beside its search: a sweep
+    that goes on may change it."""
+
+    name: str | None = None
+    note: str | None = None  # what a reader of the results must know, which no figure says
     # of axes, where the role of one is not what its key has by itself; or how much each value of a
     # scenario counts
     roles: dict[str, RoleOrWeights] = default(dict)
     # the design that there is today, as the keys in which it differs; it is simulated beside
     baseline: dict[str, Any] = default(dict)
-    search: Search
     budget: Budget = default(Budget)
     recheck: Recheck = default(Recheck)
     what_if: WhatIf = default("default")
-    portfolio: Portfolio = default(Portfolio)
-    # how it is run; none of these changes a result
+
+
+class Run(Part):
+    """Where something is run, and what is written of it; nothing of this changes a result."""
+
     executor: Executor = default(Executor)
     results: str = "results"
+    # what `dimsweep calibrate` knows of the cluster: its posterior, from which intervals follow
+    calibration: dict[str, Any] = default(dict)
     timeline: str | None = None
     timeline_limit: Bytes | None = default("10 MB")
     picture: str | None = None
     watch: Annotated[tuple[str, ...], Parsed(_names)] = ()
     congestion: str | None = None
 
+
+# Keys that say nothing of a single cell, so that no axis of a grid can be one of them.
+NO_AXES = {"study", "name", "note", "grid", "portfolio", "plugins", *Run.model_fields}
+
+
+class Config(Run, Extent, Question, Design):
+    """Everything that a run or a study is told.  Each key is one of its four parts', which say what
+    depends on it; it has none of its own."""
+
     @model_validator(mode="before")
     @classmethod
+    @teaching
     def _refuse_control_characters(cls, value: Any) -> Any:
         """A terminal would obey them wherever the text is shown."""
-        for place, text in _texts(value):
-            if not text.isprintable() and any(ord(c) < 32 and c not in "\n\t" for c in text):
+        for place, text in walk(value):
+            if not isinstance(text, str) or text.isprintable():
+                continue
+            if any(ord(c) < 32 and c not in "\n\t" for c in text):
                 what = f"{text!r} has control characters in it"
-                raise ValueError(DimsweepError(what, where=place))
+                raise DimsweepError(what, where=place)
         return value
 
     @model_validator(mode="after")
+    @teaching
     def _check(self) -> Self:
+        for where, price in (
+            ("cost.npu", self.cost.npu_price),
+            ("cost.power.npu", self.cost.power.npu),
+        ):
+            if price and self.other_npus:
+                what, hint = "it is that of NPUs of one kind", f"{where}=0 prices the network alone"
+                raise DimsweepError(what, where=where, hint=hint)
         for name in ("name", "results"):
             if getattr(self, name) == "":
                 hint = "leave it out, or name a folder"
-                raise ValueError(DimsweepError("it is empty", where=name, hint=hint))
+                raise DimsweepError("it is empty", where=name, hint=hint)
         for axis in self.grid:
             if axis.split(".")[0] in NO_AXES:
                 what = "no axis of a grid: all its cells have the same"
                 hint = "leave it out, or run a study for each value"
-                raise ValueError(DimsweepError(what, where=f"grid.{axis}", hint=hint))
+                raise DimsweepError(what, where=f"grid.{axis}", hint=hint)
         return self
 
     @model_validator(mode="before")
     @classmethod
+    @teaching
+    def _load_plugins(cls, value: Any) -> Any:
+        """Before the keys that name what they register."""
+        load_plugins(value)
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    @teaching
     def _size(cls, value: Any) -> Any:
         """``nodes`` into the shape of the topology."""
         nodes = value.get("nodes") if isinstance(value, Mapping) else None
@@ -148,21 +209,16 @@ class Config(Part):
         if not isinstance(topology, Mapping):
             return value
         if not isinstance(nodes, int) or isinstance(nodes, bool):
-            what = DimsweepError(
-                f"{nodes!r} is no number of nodes", where="nodes", hint="such as 64"
-            )
-            raise ValueError(what)
+            what = f"{nodes!r} is no number of nodes"
+            raise DimsweepError(what, where="nodes", hint="such as 64")
         grows, shape = topology.get("grows"), topology.get("shape")
-        try:
-            with key("nodes"):
-                if not isinstance(shape, str) or grows is None:
-                    raise DimsweepError(
-                        "this network is no machine's, so it has no nodes",
-                        hint="topology.shape says its size, such as Switch(8)_Switch(64)",
-                    )
-                sized = Growth.of(grows).shape(shape, nodes)
-        except DimsweepError as error:
-            raise ValueError(error) from error
+        with key("nodes"):
+            if not isinstance(shape, str) or grows is None:
+                raise DimsweepError(
+                    "this network is no machine's, so it has no nodes",
+                    hint="topology.shape says its size, such as Switch(8)_Switch(64)",
+                )
+            sized = Growth.of(grows).shape(shape, nodes)
         return {**value, "nodes": None, "topology": {**topology, "shape": sized}}
 
     @property
@@ -178,13 +234,7 @@ class Config(Part):
     def files(self) -> dict[str, str]:
         """The files whose contents a row depends on, by the key that names them; where a key's
         values are searched, by the key and the value."""
-        named: dict[str, Any] = {
-            **{f"workload.{name}": getattr(self.workload, name) for name in self.workload.FILES},
-            "topology.file": self.topology.file,
-            "network.file": self.network.file,
-            "npu.measured": self.npu.measured,
-            "collective.measured": self.collective.measured,
-        }
+        named = dict(self.file_keys())
         searched = {
             f"{name}={file}": file
             for name, parameter in self.space.parameters.items()
@@ -214,18 +264,6 @@ class Config(Part):
         return type(self).of(text)
 
 
-def _texts(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Each text of plain data, and its key."""
-    if isinstance(node, str):
-        yield place, node
-    elif isinstance(node, Mapping):
-        for name, value in node.items():
-            yield from _texts(value, f"{place}.{name}".removeprefix("."))
-    elif isinstance(node, (list, tuple)):
-        for i, value in enumerate(node):
-            yield from _texts(value, f"{place}[{i}]")
-
-
 def _parent(node: Any, name: str) -> tuple[Any, Any]:
     """The mapping or list that holds the last part of a dotted key, and that part."""
     *path, last = name.split(".")
@@ -242,10 +280,16 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
     return node, last
 
 
-@cache
 def register() -> None:
-    """Make the keys and their defaults known to Hydra; a workload file names its kind in its
-    defaults list."""
+    """Make the keys and their defaults known to Hydra; a workload file names its kind, which may
+    be a plug-in's, in its defaults list."""
+    _register()
+    for name, kind in KINDS.items():
+        _register_kind(name, kind)
+
+
+@cache
+def _register() -> None:
     from hydra.core.config_store import ConfigStore  # a fifth of a second that no worker needs
 
     store = ConfigStore.instance()
@@ -253,10 +297,11 @@ def register() -> None:
     root["workload"] = {}
     root["search"] = {**Search.defaults()}
     store.store(name="schema", node=root)
-    for name, kind in KINDS.items():
-        store.store(
-            group="workload/kind",
-            name=name,
-            node={**kind.defaults(), "kind": name},
-            package="workload",
-        )
+
+
+@cache
+def _register_kind(name: str, kind: type[Workload]) -> None:
+    from hydra.core.config_store import ConfigStore
+
+    node = {**kind.defaults(), "kind": name}
+    ConfigStore.instance().store(group="workload/kind", name=name, node=node, package="workload")

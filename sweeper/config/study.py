@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from engine import DimsweepError, Fidelity, in_yaml
-from engine.bound import Measure
-from sweeper.config.parts.part import (
+from dimsweep.engine import DimsweepError, Fidelity, in_yaml
+from dimsweep.engine.bound import Measure
+from dimsweep.sweeper.config.designs import Networks, Plans
+from dimsweep.sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
@@ -24,6 +25,7 @@ from sweeper.config.parts.part import (
     member,
     named,
     one_or_each,
+    teaching,
 )
 
 
@@ -83,34 +85,31 @@ class Parameter(Part):
     log: Flag = False
 
     @model_validator(mode="after")
+    @teaching
     def _check(self) -> Self:
         ranged = [name for name in ("low", "high", "step") if getattr(self, name) is not None]
         if self.values is None:
             for name in ("low", "high"):
                 if getattr(self, name) is None:
-                    raise ValueError(
-                        DimsweepError(
-                            "a range needs low and high",
-                            where=name,
-                            hint="or give values, such as {values: [16, 64]}",
-                        )
-                    )
+                    hint = "or give values, such as {values: [16, 64]}"
+                    raise DimsweepError("a range needs low and high", where=name, hint=hint)
         elif not self.values:
-            raise ValueError(
-                DimsweepError("values is a list with at least one entry", where="values")
-            )
+            raise DimsweepError("values is a list with at least one entry", where="values")
         elif ranged or self.log:
             where = ranged[0] if ranged else "log"
-            raise ValueError(DimsweepError("give values, or low and high, not both", where=where))
+            raise DimsweepError("give values, or low and high, not both", where=where)
         return self
 
 
 class Space(Part):
     """What is searched: the split of the bandwidth, and any other keys, each with ``values`` or
-    with ``low`` and ``high`` (and ``step``, ``log``)."""
+    with ``low`` and ``high`` (and ``step``, ``log``); or all ``network`` s and ``plan`` s, each of
+    which is closed by a bound, or simulated."""
 
     bandwidth: Split = default(Split)
     parameters: dict[str, Parameter] = default(dict)
+    network: Networks | None = None
+    plan: Plans | None = None
 
 
 class Role(StrEnum):
@@ -151,11 +150,12 @@ class Budget(Part):
     gap: Annotated[Number, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
+    @teaching
     def _check(self) -> Self:
         if self.gap is not None and not self.gap <= 1:
             what = f"a gap of {self.gap:.0%}: every first trial is within it"
             asked = f"did you mean {self.gap / 100:g}? " if self.gap <= 100 else ""
-            raise ValueError(DimsweepError(what, where="gap", hint=f"{asked}0.05 is 5 %"))
+            raise DimsweepError(what, where="gap", hint=f"{asked}0.05 is 5 %")
         return self
 
 
@@ -182,6 +182,7 @@ class Recheck(Part):
         return tuple(zip(kinds, tops, strict=True)) if any(tops) else ()
 
     @model_validator(mode="after")
+    @teaching
     def _check(self) -> Self:
         tops = self.top if isinstance(self.top, tuple) else (self.top,)
         kinds = self.fidelity if isinstance(self.fidelity, tuple) else (self.fidelity,)
@@ -197,7 +198,7 @@ class Recheck(Part):
             what, where = f"{', '.join(kinds)} for designs found by phases", "fidelity"
             hint = "message, flow and packet, each once"
         if what:
-            raise ValueError(DimsweepError(what, where=where, hint=hint))
+            raise DimsweepError(what, where=where, hint=hint)
         return self
 
 
@@ -232,14 +233,15 @@ class Portfolio(Part):
     level: Number = 0.9
 
     @model_validator(mode="after")
+    @teaching
     def _check(self) -> Self:
         for name, weight in self.workloads.items():
             if not (weight >= 0 and math.isfinite(weight)):
                 what, where = f"a weight of {weight:g}", f"workloads.{name}"
-                raise ValueError(DimsweepError(what, where=where, hint="zero or more, and finite"))
+                raise DimsweepError(what, where=where, hint="zero or more, and finite")
         if self.workloads and not any(self.workloads.values()):
             what, hint = "no workload has a weight", "at least one that is more than zero"
-            raise ValueError(DimsweepError(what, where="workloads", hint=hint))
+            raise DimsweepError(what, where="workloads", hint=hint)
         return self
 
 

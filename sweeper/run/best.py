@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.space.trials import Floats, Trial, Trials, plain, trial_of
-from sweeper.study.cell import CellPlan
+from dimsweep.sweeper.space.trials import Floats, Trial, Trials, plain, trial_of
+from dimsweep.sweeper.study.cell import CellPlan
 
 
 class Best:
@@ -35,13 +35,11 @@ class Best:
             (float(losses[i]), trials[i].number, trials[i])
             for i in np.flatnonzero(losses < (self._kept[-1][0] if full else np.inf)).tolist()
         ]
-        designs: dict[tuple[object, ...], tuple[float, int, Trial]] = {}
+        designs: dict[object, tuple[float, int, Trial]] = {}
         for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):
             if len(designs) == max(self._again, 1):
                 break
-            trial = entry[2]
-            design = (trial.bandwidth, *map(str, trial.parameters.values()))
-            designs.setdefault(design, entry)
+            designs.setdefault(entry[2].design, entry)
         self._kept = list(designs.values())
 
     def designs(self) -> list[Trial]:

@@ -7,22 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.record import PrunedCell
-from sweeper.ledger.rows import PORTFOLIO, RECHECK
-from sweeper.run.best import Best
-from sweeper.run.executor import Executor
-from sweeper.run.executor.evaluate import Job
-from sweeper.run.standing import Standing, ended
-from sweeper.run.what_if import simulate_what_ifs
-from sweeper.search import Sampler, Values
-from sweeper.space.trials import Floats, Integers, Trial, Trials
-from sweeper.study.baseline import Baselines
-from sweeper.study.cell import CellPlan
-from sweeper.study.grid import Grid
-from sweeper.study.plan import PortfolioPlan, StudyPlan
-from sweeper.study.portfolio import WORKLOAD, Together
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.ledger import Compact, Ledger
+from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.rows import PORTFOLIO, RECHECK
+from dimsweep.sweeper.run.best import Best
+from dimsweep.sweeper.run.designs import search_designs
+from dimsweep.sweeper.run.executor import Executor
+from dimsweep.sweeper.run.executor.evaluate import Job
+from dimsweep.sweeper.run.standing import Standing, ended, in_pieces
+from dimsweep.sweeper.run.what_if import simulate_what_ifs
+from dimsweep.sweeper.search import Sampler, Values
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials
+from dimsweep.sweeper.study.baseline import Baselines
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.designs import Designs
+from dimsweep.sweeper.study.grid import Grid
+from dimsweep.sweeper.study.plan import PortfolioPlan, StudyPlan
+from dimsweep.sweeper.study.portfolio import WORKLOAD, Together
 
 _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second
 
@@ -75,7 +78,10 @@ def run_sweep(
     if plan.stream is not None:
         if plan.stream_baselines is not None:
             _stream_baselines(plan.stream_baselines, driver)
-        _run_stream(plan.stream, driver)
+        if isinstance(plan.stream, Designs):
+            study = study.model_copy(update={"proof": search_designs(plan.stream, driver)})
+        else:
+            _run_stream(plan.stream, driver)
         simulate_what_ifs(plan, study, driver)
         ledger.describe(study.model_copy(update={"finished": True}))
         return driver.progress
@@ -146,7 +152,7 @@ def _run_cell(cell: CellPlan, driver: "Driver") -> Best:
     ):
         values, slopes = driver.collect(batch)
         if sampler.prefetch is not None:
-            sampler.tell(trials, _told(values), _told(slopes))
+            sampler.tell(trials, told(values), told(slopes))
         best.add(trials, values)
         driver.count(cell, values)
         standing.told(batch.places)
@@ -162,7 +168,7 @@ def _recheck(cell: CellPlan, designs: list[Trial], driver: "Driver") -> None:
     for fidelity, top in cell.config.recheck.rungs:
         again = {"fidelity": fidelity.value}
         trials = [
-            Trial(first + i, RECHECK, design.bandwidth, {**design.parameters, **again})
+            Trial(first + i, RECHECK, design.bandwidth, Setting({**design.parameters, **again}))
             for i, design in enumerate(designs[:top])
         ]
         values, _ = driver.collect(driver.submit(cell, Trials.of(trials)))
@@ -181,10 +187,10 @@ def _run_portfolio(plan: PortfolioPlan, own: "Sequence[Best]", driver: "Driver")
     sampler = plan.sampler(_first(plan, own, None if proven is None else proven.bandwidth))
     for trials, batches in driver.batches(sampler, plan.cells, one.budget, PORTFOLIO):
         found = [driver.collect(batch) for batch in batches]
-        values = zip(*(_told(values) for values, _ in found), strict=True)
-        slopes = zip(*(_told(slopes) for _, slopes in found), strict=True)
-        told = [together.combine(*pair) for pair in zip(values, slopes, strict=True)]
-        sampler.tell(trials, [value for value, _ in told], [slope for _, slope in told])
+        values = zip(*(told(values) for values, _ in found), strict=True)
+        slopes = zip(*(told(slopes) for _, slopes in found), strict=True)
+        weighed = [together.combine(*pair) for pair in zip(values, slopes, strict=True)]
+        sampler.tell(trials, [value for value, _ in weighed], [slope for _, slope in weighed])
         for cell, (results, _) in zip(plan.cells, found, strict=True):
             driver.count(cell, results, searched=False)
     return {"own": tuple(together.own.tolist()), "bound": None if proven is None else proven.bound}
@@ -267,18 +273,24 @@ class Driver:
                 ahead.append((trials, [self.submit(c, _own(trials, c, origin)) for c in cells]))
             yield ahead.popleft()
 
+    def show(self) -> None:
+        """Let whoever watches see the progress."""
+        self._watch(self.progress)
+
     def take_up(self, cell: CellPlan, standing: Standing) -> None:
         """Count the trials of a search that goes on."""
         self.progress.reused += standing.n_trials
-        if standing.n_trials:
-            self.count(cell, self.ledger.known.values(standing.places))
-            self.progress.done += standing.n_trials - len(standing.places)
+        for places in in_pieces(standing.places):
+            self.count(cell, self.ledger.known.values(places))
+        self.progress.done += standing.n_trials - len(standing.places)
 
-    def take_up_ended(self, places: Integers) -> None:
+    def take_up_ended(self, places: Compact) -> None:
         """Count the rows of a search that an earlier run ended."""
         self.progress.reused += len(places)
         self.progress.done += len(places)
-        self.progress.failed += int(np.isnan(self.ledger.known.values(places)).any(axis=1).sum())
+        for own in in_pieces(places):
+            failed = np.isnan(self.ledger.known.values(own)).any(axis=1)
+            self.progress.failed += int(failed.sum())
 
     def submit(self, cell: CellPlan, trials: Trials) -> _Batch:
         """Have simulated what neither the ledger nor a batch before this one knows."""
@@ -338,7 +350,7 @@ def _own(trials: Trials, cell: CellPlan, origin: str | None) -> Trials:
     return trials if origin is None else trials.renamed(cell.budget, origin)
 
 
-def _told(rows: Floats) -> list[Values]:
+def told(rows: Floats) -> list[Values]:
     """Values or slopes as samplers are told them: without what is not known."""
     if not rows.shape[1]:
         return [None] * len(rows)

@@ -1,25 +1,28 @@
 """Simulating rows of a study again, from what the study itself has kept."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from engine import MODEL_VERSION, DimsweepError, Program
-from sweeper.build.program import build_program
-from sweeper.config.schema import Config
-from sweeper.ledger.load import load
-from sweeper.ledger.place import Place
-from sweeper.ledger.record import CellRecord, Provenance, StudyRecord, read_study
-from sweeper.ledger.rows import COMPLETE, Cell
-from sweeper.run.executor.evaluate import Evaluator, Job
-from sweeper.run.stored import trials_of
-from sweeper.space.trials import config_keys
-from sweeper.study.content import Content
-from sweeper.study.kept import config_of
-from sweeper.study.provenance import provenance
+from dimsweep.engine import MODEL_VERSION, DimsweepError, Program
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.record import CellRecord, Provenance, StudyRecord
+from dimsweep.sweeper.ledger.rows import COMPLETE, Cell
+from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.plugins.loading import digests as plugin_digests
+from dimsweep.sweeper.plugins.loading import load as load_plugins
+from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
+from dimsweep.sweeper.study.content import Content, digests
+from dimsweep.sweeper.study.kept import config_of, trials_of
+from dimsweep.sweeper.study.provenance import provenance
+
+_AT_ONCE = 50_000  # rows
 
 
 @dataclass(frozen=True)
@@ -41,37 +44,52 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
     Raises :class:`DimsweepError` if it is a study of another version of the model, if no row of it
     is complete, or if a file that it names has changed.
     """
-    study, every = read_study(folder), load(folder)
+    stored = Stored(folder)
+    study = stored.study
     if study.model != MODEL_VERSION:
         raise DimsweepError(
             f"its rows are of version {study.model} of the model; this is version {MODEL_VERSION}",
             where=str(folder),
             hint="its study.json says which version of dimsweep wrote them (provenance)",
         )
-    rows = every.filter(pc.equal(every["state"], COMPLETE))
-    complete = len(rows)
+    complete = pc.sum(pc.equal(stored.table(["state"])["state"], COMPLETE)).as_py() or 0
     if not complete:
         raise DimsweepError(
             "no row of the study is complete",
             where=str(folder),
             hint="dimsweep sweep simulates it, and dimsweep report says what failed",
         )
+    chosen = np.arange(complete)
     if sample is not None and sample < complete:
-        chosen = np.random.default_rng(seed).choice(complete, sample, replace=False)
-        rows = rows.take(np.sort(chosen))
+        chosen = np.sort(np.random.default_rng(seed).choice(complete, sample, replace=False))
     differ: dict[tuple[int, int], list[str]] = {}
-    for record in (*study.cells, *study.baselines):
-        own = rows.filter(pc.equal(rows["cell"], record.cell))
-        if record.key is not None:  # not the row of a baseline that the study had before
-            own = own.filter(pc.equal(own["key"], record.key))
-        if len(own):
-            differ |= _compare(own, _simulated(study, record, own, folder))
-    return Reproduced(len(rows), complete, differ, study.provenance, provenance())
+    for rows in _chosen(stored, chosen):
+        for record in (*study.cells, *study.baselines):
+            own = rows.filter(pc.equal(rows["cell"], record.cell))
+            if record.key is not None:  # not the row of a baseline that the study had before
+                own = own.filter(pc.equal(own["key"], record.key))
+            if len(own):
+                differ |= _compare(own, _simulated(study, record, own, folder))
+    return Reproduced(len(chosen), complete, differ, study.provenance, provenance())
+
+
+def _chosen(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
+    """Those complete rows, some at a time; ``chosen`` numbers them by cell and trial."""
+    start = 0
+    for every in stored.in_order(_AT_ONCE):
+        rows = every.filter(pc.equal(every["state"], COMPLETE))
+        low, high = np.searchsorted(chosen, (start, start + len(rows)))
+        if low < high:
+            yield rows.take(pa.array(chosen[low:high] - start))
+        start += len(rows)
 
 
 def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
     """The rows of a cell, simulated now, in the order of those that are stored."""
+    load_plugins(names := study.config.get("plugins", ()))
+    _refuse_changed(study, plugin_digests(names), folder)
     config = config_of(study, record)
+    _refuse_changed(study, digests(config), folder)
     content, trials = Content(config), trials_of(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
@@ -85,12 +103,20 @@ def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: P
     return found.take([place[key] for key in keys])
 
 
+def _refuse_changed(study: StudyRecord, now: Mapping[str, str], folder: Place) -> None:
+    """Raise :class:`DimsweepError` where files that it names are not what they were."""
+    then = study.config.get("files", {})
+    if changed := [name for name in now if name in then and then[name] != now[name]]:
+        what = f"the study cannot be simulated again: {', '.join(changed)} has changed"
+        raise DimsweepError(what, where=str(folder))
+
+
 def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[Config, Program]:
     """The configuration and the program of the trial whose row ``rows`` is.  Raises
     :class:`DimsweepError` or :class:`OSError` where a file that it names is gone."""
     config = config_of(study, record)
     (trial,) = trials_of(config, rows)
-    config = config.changed(config_keys(trial.parameters))
+    config = config.changed(trial.parameters.keys_only)
     program = build_program(config)
     bandwidth = trial.bandwidth
     return config, program if bandwidth is None else program.rebind(bandwidth=bandwidth)

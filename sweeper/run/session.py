@@ -1,13 +1,14 @@
 """Running a planned study in its folder: the same for the command line and for Python."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.pulse import Pulse, beat
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.pulse import Pulse, beat
+from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.run.executor import Executor, make_executor
+from dimsweep.sweeper.study.plan import StudyPlan
 
 _BEAT = 2.0  # seconds
 
@@ -23,10 +24,23 @@ def run_in(
     ``watch`` sees the progress, and ``tell`` is given what a user should know of the workers, who
     are let go of in the end, whatever ends it.
     """
+    with working(ledger, plan, watch, tell) as (executor, seen):
+        return run_sweep(plan, ledger, executor, seen)
+
+
+@contextmanager
+def working(
+    ledger: Ledger,
+    plan: StudyPlan,
+    watch: Callable[[Progress], None],
+    tell: Callable[[str], None],
+) -> Iterator[tuple[Executor, Callable[[Progress], None]]]:
+    """The executor of ``plan``, while there is one, and who is to see the progress: it writes the
+    sweep's pulse as well."""
     heart = _Heart(ledger, watch)
     executor = make_executor(plan.config, plan.simulated, plan.schema, tell=tell)
     try:
-        return run_sweep(plan, ledger, executor, heart.watch)
+        yield executor, heart.watch
     finally:
         executor.close()
         heart.beat(over=True)

@@ -2,20 +2,21 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sweeper.config.schema import Config
-from sweeper.ledger.bookmark import Told
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.best import Best
-from sweeper.search import STATE_VERSION, Resumable, State, sampler_name
-from sweeper.space.trials import Integers
-from sweeper.study.cell import CellPlan
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.bookmark import Told
+from dimsweep.sweeper.ledger.ledger import Compact, Ledger
+from dimsweep.sweeper.run.best import Best
+from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_name
+from dimsweep.sweeper.space.trials import Integers
+from dimsweep.sweeper.study.cell import CellPlan
 
 _EVERY = 5.0  # seconds between two bookmarks
 _RARELY = 50  # times as long as writing one takes, if that is more
+_AT_ONCE = 100_000  # rows of which a copy is made
 _WORTH = 1.0  # seconds of a search that had better not be repeated
 
 
@@ -30,7 +31,7 @@ class Standing:
     def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
         self._cell, self._ledger, self._number = cell, ledger, cell.cell.number
         self.sampler, self.best = cell.sampler(), Best(cell)
-        self.n_trials, self.places = 0, np.empty(0, dtype=np.int64)
+        self.n_trials, self.places = 0, np.empty(0, dtype=np.int32)
         self._told, self._seen = Told(), np.zeros(0, dtype=bool)
         self._end: State | None = None  # of the sampler, before what a larger budget changes
         found = ledger.kept(self._number)
@@ -47,34 +48,47 @@ class Standing:
     def _take_up(self, found: State) -> None:
         n = found["told"]
         places = self._ledger.trials(self._number, n)
-        if _hash(self._ledger, places).text != found["hash"]:
+        told = _hash(self._ledger, places)
+        if told.text != found["hash"]:
             return
         if n < self._cell.budget and not self._cell.is_settled(self._best(places)):
             if found["sampler"] is None:
                 return
             assert isinstance(self.sampler, Resumable)
             self.sampler.restore(found["sampler"])
-            n = found["sampler"]["asked"]
+            if n != found["sampler"]["asked"]:
+                n = found["sampler"]["asked"]
+                places = self._ledger.trials(self._number, n)
+                told = _hash(self._ledger, places)
         self.best.restore(found["best"])
-        self.n_trials, self.places = n, self._ledger.trials(self._number, n)
-        self._told = _hash(self._ledger, self.places)
-        self._see(self.places)
+        self.n_trials, self.places, self._told = n, places, told
+        self._grow(places)
+        for own in in_pieces(places):
+            self._seen[own] = True
 
-    def _best(self, places: Integers) -> Sequence[float] | None:
-        values = self._ledger.known.values(places)
-        complete = values[~np.isnan(values).any(axis=1)]
-        sign = self._cell.objective[0].sign
-        return complete[np.argmin(sign * complete[:, 0])].tolist() if len(complete) else None
+    def _best(self, places: Compact) -> Sequence[float] | None:
+        best, sign = None, self._cell.objective[0].sign
+        for own in in_pieces(places):
+            values = self._ledger.known.values(own)
+            complete = values[~np.isnan(values).any(axis=1)]
+            if len(complete):
+                one = complete[np.argmin(sign * complete[:, 0])].tolist()
+                best = one if best is None or sign * one[0] < sign * best[0] else best
+        return best
 
     def _see(self, places: Integers) -> Integers:
         """Those of the rows that are new to the search; a design that it asks for again has none
         of its own."""
         new = places[np.sort(np.unique(places, return_index=True)[1])]
-        if len(new) and new.max() >= len(self._seen):
-            self._seen = np.append(self._seen, np.zeros(2 * int(new.max()) + 1, dtype=bool))
+        self._grow(new)
         new = new[~self._seen[new]]
         self._seen[new] = True
         return new
+
+    def _grow(self, places: Compact | Integers) -> None:
+        """Have room for what is known of rows at these places."""
+        if len(places) and places.max() >= len(self._seen):
+            self._seen = np.append(self._seen, np.zeros(2 * int(places.max()) + 1, dtype=bool))
 
     def told(self, places: Integers) -> None:
         """The search has been told the rows at these places, too."""
@@ -116,7 +130,7 @@ class Standing:
         self._took = self._kept_at - start
 
 
-def ended(ledger: Ledger, config: Config, cell: int) -> Integers | None:
+def ended(ledger: Ledger, config: Config, cell: int) -> Compact | None:
     """Where the rows of a cell's search are that an earlier run ended, if nothing has changed that
     it depends on; of large grids only, and where no design is looked at again."""
     if config.recheck.rungs:
@@ -129,7 +143,14 @@ def _how(config: Config, told: Told) -> str:
     return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
 
 
-def _hash(ledger: Ledger, places: Integers) -> Told:
+def in_pieces(places: Compact) -> Iterator[Integers]:
+    """The places of rows, some at a time, since of millions no copy of what is known is made."""
+    for start in range(0, len(places), _AT_ONCE):
+        yield places[start : start + _AT_ONCE].astype(np.int64)
+
+
+def _hash(ledger: Ledger, places: Compact) -> Told:
     told, known = Told(), ledger.known
-    told.add(known.keys(places), known.values(places), known.slopes(places))
+    for own in in_pieces(places):
+        told.add(known.keys(own), known.values(own), known.slopes(own))
     return told

@@ -1,6 +1,5 @@
 """Changes of the best designs, each alone, simulated when the search is over."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,22 +9,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import DimsweepError
-from sweeper.config.schema import Config
-from sweeper.config.study import DEFAULT
-from sweeper.ledger.record import PrunedCell, StudyRecord
-from sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, PORTFOLIO, WHAT_IF
-from sweeper.run.stored import trials_of
-from sweeper.space.trials import MARK, Trial, Trials, config_keys
-from sweeper.study.cell import CellPlan
-from sweeper.study.change import BANDWIDTHS, resolve, split_of, split_text
-from sweeper.study.plan import StudyPlan
-from sweeper.study.portfolio import Together, common, row_of
-from sweeper.study.ranking import best
-from sweeper.study.what_if import Asked
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import DEFAULT
+from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
+from dimsweep.sweeper.ledger.rows import BASELINE, BESIDE, CHANGE, COMPLETE, PORTFOLIO, WHAT_IF
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.space.setting import MARK, Setting
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.change import BANDWIDTHS, resolve, split_of
+from dimsweep.sweeper.study.kept import designed, trials_of
+from dimsweep.sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.study.portfolio import Together, common, row_of
+from dimsweep.sweeper.study.ranking import best
+from dimsweep.sweeper.study.what_if import Asked
 
 if TYPE_CHECKING:
-    from sweeper.run.driver import Driver
+    from dimsweep.sweeper.run.driver import Driver
 
 _MOST = 8  # scenarios whose best designs are asked what the study itself does not ask
 
@@ -41,10 +42,7 @@ class Reference:
     @cached_property
     def config(self) -> Config:
         """The cell's configuration with what the trial sets, its split too."""
-        settings = config_keys(self.trial.parameters)
-        if self.trial.bandwidth is not None and self.plan.config.topology.file is None:
-            settings[BANDWIDTHS] = split_text(self.trial.bandwidth)
-        return self.plan.config.changed(settings)
+        return designed(self.plan.config, self.trial)
 
     def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """What the study asks, or what can be asked of any design, by name."""
@@ -58,24 +56,23 @@ class Reference:
         """A trial for each change that changes something of this design, the first one for each
         new design."""
         first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
-        config, seen = self.config, set[str]()
+        config, seen = self.config, set[Setting]()
         for i, (name, changes) in enumerate(self.changes()):
             try:
-                settings = resolve(config, changes)
+                setting = Setting(resolve(config, changes))
             except DimsweepError:  # it says nothing of this design, though it does of others
                 continue
-            text = json.dumps(settings, sort_keys=True)
-            if text not in seen:
-                seen.add(text)
-                yield self._changed(first + i, name, settings, text)
+            if setting not in seen:
+                seen.add(setting)
+                yield self._changed(first + i, name, setting)
 
-    def _changed(self, number: int, name: str, settings: dict[str, Any], text: str) -> Trial:
-        own, split = dict(settings), self.trial.bandwidth
+    def _changed(self, number: int, name: str, setting: Setting) -> Trial:
+        own, split = dict(setting), self.trial.bandwidth
         if split is not None and BANDWIDTHS in own:
             split = split_of(own.pop(BANDWIDTHS))
-        mark = dict(zip(CHANGE, (name, self.key, text), strict=True))
-        parameters = {**self.trial.parameters, **own, MARK: mark}
-        return Trial(number, WHAT_IF, split, parameters)
+        mark = dict(zip(CHANGE, (name, self.key, setting.text), strict=True))
+        own = {**self.trial.parameters, **own, MARK: mark}
+        return Trial(number, WHAT_IF, split, Setting(own))
 
 
 def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> None:
@@ -89,7 +86,7 @@ def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> 
         cell, changed = reference.plan, list(reference.trials())
         if not changed:
             continue
-        plain = [Trial(0, "", each.bandwidth, config_keys(each.parameters)) for each in changed]
+        plain = [Trial(0, "", each.bandwidth, each.parameters.keys_only) for each in changed]
         trials, known = Trials.of(changed), cell.content.keys(Trials.of(plain))
         driver.ledger.copy(cell.cell, trials, cell.content.keys(trials), known)
         waiting += [driver.submit_beside(cell, Trials.of([each])) for each in changed]
@@ -100,7 +97,7 @@ def simulate_what_ifs(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> 
 
 def _references(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> Iterator[Reference]:
     """The designs that are changed: here is what else may be one."""
-    splits = [name for name in plan.schema.names if name.startswith("bandwidth_")]
+    splits = BANDWIDTH.among(plan.schema.names)
     columns = [
         *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity", *splits),
         *(objective.column for objective in study.objectives),
@@ -131,7 +128,7 @@ def _references(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> Iterat
 def _for_all(rows: pa.Table, plan: StudyPlan, study: StudyRecord) -> pa.Table:
     """The row of each workload at the one split of its portfolio, which is the report's."""
     found = list[int]()
-    names = [name for name in rows.column_names if name.startswith("bandwidth_")]
+    names = BANDWIDTH.among(rows.column_names)
     table = rows.to_pandas().sort_values("trial", kind="stable")
     shared = table["origin"] == PORTFOLIO
     table = table[shared | ~table["origin"].isin(BESIDE)].assign(shared=shared)

@@ -1,7 +1,7 @@
-"""Random and quasi-random search, drawn in blocks.
+"""Search that learns nothing: random and quasi-random trials, drawn in blocks.
 
-These two do not learn, so they need none of Optuna's bookkeeping of trials, which would cost more
-a trial than simulating it.  They are the same distributions: uniform, and scrambled Sobol.
+It needs none of Optuna's bookkeeping of trials, which would cost more a trial than simulating it.
+These two are the same distributions as Optuna's: uniform, and scrambled Sobol.
 """
 
 import warnings
@@ -10,25 +10,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.search.sampler import State, Task
-from sweeper.space.trials import Floats, Trials
+from dimsweep.sweeper.search.sampler import State, Task, refuse_options
+from dimsweep.sweeper.space.trials import Floats, Trials
 
 
-class BlockSampler:
-    """Draws coordinates of the unit cube, as many as are asked for at once."""
+class BlindSampler:
+    """Proposes as many trials as are asked for at once, whatever becomes of those before."""
 
     learns_from_slopes = False
     prefetch = None
     batch = None
 
     def __init__(self, task: Task) -> None:
-        if task.search.options:
-            raise DimsweepError(
-                f"{task.name} takes no options", where="search.options", hint="leave them out"
-            )
-        self._space, self._waiting, self._asked = task.space, Trials.of(task.first), task.start
-        self._name, self._start = task.name, task.start
+        self._waiting, self._asked, self._start = Trials.of(task.first), task.start, task.start
 
     def state(self, told: int) -> State:
         """See :class:`~sweeper.search.sampler.Sampler`: their number says it all."""
@@ -38,22 +32,45 @@ class BlockSampler:
         """See :class:`~sweeper.search.sampler.Sampler`."""
         drawn = state["asked"] - self._start - len(self._waiting)
         self._waiting = self._waiting[state["asked"] - self._start :]
-        if drawn > 0:
-            self._draw(drawn)
         self._asked = state["asked"]
+        if drawn > 0:
+            self._skip(drawn)
 
     def ask(self, n: int) -> Trials:
         known, self._waiting = self._waiting[:n], self._waiting[n:]
-        n -= len(known)
-        self._asked += len(known)
-        drawn = self._space.from_unit(self._draw(n), self._asked, self._name)
-        self._asked += n
-        return Trials.joined(known, drawn)
+        trials = known
+        if n > len(known):
+            trials = Trials.joined(known, self._drawn(n - len(known), self._asked + len(known)))
+        self._asked += len(trials)
+        return trials
 
     def tell(
         self, trials: Sequence[object], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
         """Nothing to learn."""
+
+    @abstractmethod
+    def _drawn(self, n: int, first: int) -> Trials:
+        """The next ``n`` trials, numbered from ``first``, or as many as there are."""
+
+    @abstractmethod
+    def _skip(self, n: int) -> None:
+        """Draw ``n`` trials that were asked for before."""
+
+
+class BlockSampler(BlindSampler):
+    """Draws coordinates of the unit cube."""
+
+    def __init__(self, task: Task) -> None:
+        refuse_options(task)
+        super().__init__(task)
+        self._space, self._name = task.space, task.name
+
+    def _drawn(self, n: int, first: int) -> Trials:
+        return self._space.from_unit(self._draw(n), first, self._name)
+
+    def _skip(self, n: int) -> None:
+        self._draw(n)
 
     @abstractmethod
     def _draw(self, n: int) -> Floats:

@@ -1,36 +1,40 @@
 """Which sampler a configuration asks for."""
 
-from engine import DimsweepError, Prices, suggestion
-from sweeper.config.schema import Config
-from sweeper.objective import follows_slopes
-from sweeper.search.blocks import QmcSampler, RandomSampler
-from sweeper.search.cmaes import CmaEsSampler
-from sweeper.search.combined import CombinedSampler
-from sweeper.search.descent import DescentSampler
-from sweeper.search.grid import GridSampler, grid_size
-from sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
-from sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
-from sweeper.search.sampler import Sampler, Task
-from sweeper.space.space import Space
-from sweeper.space.split import PartsSpace
-from sweeper.space.trials import Trial
+from dimsweep.engine import DimsweepError, Prices, suggestion
+from dimsweep.engine.registry import Registry
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.objective import follows_slopes
+from dimsweep.sweeper.search.blocks import QmcSampler, RandomSampler
+from dimsweep.sweeper.search.cmaes import CmaEsSampler
+from dimsweep.sweeper.search.combined import CombinedSampler
+from dimsweep.sweeper.search.descent import DescentSampler
+from dimsweep.sweeper.search.grid import GridSampler, grid_size
+from dimsweep.sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
+from dimsweep.sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
+from dimsweep.sweeper.search.sampler import Sampler, Task
+from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.space.split import PartsSpace
+from dimsweep.sweeper.space.trials import Trial
 
 AUTO, GRID = "auto", "grid"
 # A new sampler is one file, and one line here: search.sampler -> its class.
-SAMPLERS: dict[str, type[Sampler]] = {
-    "random": RandomSampler,
-    "qmc": QmcSampler,
-    "tpe": TpeSampler,
-    "cmaes": CmaEsSampler,
-    "gp": GpSampler,
-    "nsga2": Nsga2Sampler,
-    "descent": DescentSampler,
-    "descent+tpe": CombinedSampler,
-    "descent+tpe+cmaes": DescentThenCmaEs,
-    "tpe+cmaes": TpeThenCmaEs,
-    "tpe+qmc": TpeThenQmc,
-    GRID: GridSampler,
-}
+SAMPLERS: Registry[type[Sampler]] = Registry(
+    "sampler",
+    {
+        "random": RandomSampler,
+        "qmc": QmcSampler,
+        "tpe": TpeSampler,
+        "cmaes": CmaEsSampler,
+        "gp": GpSampler,
+        "nsga2": Nsga2Sampler,
+        "descent": DescentSampler,
+        "descent+tpe": CombinedSampler,
+        "descent+tpe+cmaes": DescentThenCmaEs,
+        "tpe+cmaes": TpeThenCmaEs,
+        "tpe+qmc": TpeThenQmc,
+        GRID: GridSampler,
+    },
+)
 
 
 def sampler_name(config: Config, space: Space) -> str:
@@ -105,7 +109,7 @@ def make_sampler(
     """The sampler that ``config.search`` describes; ``first`` are trials to propose first, and
     ``prices`` what the network costs."""
     name = sampler_name(config, space)
-    compared = config.grid or config.baseline
+    compared = config.grid or config.baseline or config.space.network is not None
     if name == GRID and not compared and space.split is None and not space.n_unit:
         raise DimsweepError(
             "there is nothing to search",

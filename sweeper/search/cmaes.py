@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine import DimsweepError, in_yaml, suggestion
-from sweeper.search.evolution import Evolution
-from sweeper.search.sampler import State, Task, Values
-from sweeper.space.trials import Trial, Trials, plain, trial_of
+from dimsweep.engine import DimsweepError, in_yaml
+from dimsweep.sweeper.search.evolution import Evolution
+from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
+from dimsweep.sweeper.space.trials import Trial, Trials, plain, trial_of
 
 _OPTIONS = ("popsize", "sigma0")
 _LEAST = 2  # designs of a generation
@@ -38,10 +38,7 @@ class CmaEsSampler:
             raise DimsweepError(
                 "CMA-ES searches for one objective", where="search.sampler", hint="tpe or nsga2"
             )
-        for name in task.search.options:
-            if name not in _OPTIONS:
-                where, hint = f"search.options.{name}", suggestion(name, _OPTIONS)
-                raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
+        refuse_options(task, _OPTIONS)
         _check_options(task.search.options)
         self._task, self._waiting, self._asked = task, Trials.of(task.first), task.start
         self._n_searches = 0

@@ -1,15 +1,14 @@
 """The default search: the descent and TPE in turns."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from sweeper.search.descent import DescentSampler
-from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import Slopes, State, Task, Values
-from sweeper.space.space import Space
-from sweeper.space.trials import Trial, plain, trial_of
+from dimsweep.sweeper.search.descent import DescentSampler
+from dimsweep.sweeper.search.optuna_sampler import TpeSampler
+from dimsweep.sweeper.search.sampler import Slopes, State, Task, Values
+from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.space.trials import Trial, plain, trial_of
 
 _TRIES = 10  # to propose a design that was not asked for before
 
@@ -38,7 +37,7 @@ class CombinedSampler:
         self._descent = self._new_descent()
         self._waiting, self._asked = list(task.first), 0
         self._told: list[tuple[Trial, Values, Slopes]] = []
-        self._designs: set[str] = set()
+        self._designs: set[object] = set()
         self._best: tuple[float, Trial] | None = None
         self._gains = self._descends = True
 
@@ -47,7 +46,7 @@ class CombinedSampler:
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not trials:
             trials = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
-        self._designs.update(map(_design, trials))
+        self._designs.update(trial.design for trial in trials)
         self._asked += len(trials)
         return trials
 
@@ -64,12 +63,12 @@ class CombinedSampler:
         self._gains = self._best is not before
         if self._best is None:
             return
-        keys = _keys(self._best[1])
-        if before is not None and _keys(before[1]) != keys:
+        keys = self._best[1].parameters
+        if before is not None and before[1].parameters != keys:
             self._descent, news = self._new_descent(), self._told
         self._descends = self._descends or self._gains
         for trial, value, slope in news:
-            if _keys(trial) == keys:
+            if trial.parameters == keys:
                 self._descent.tell([trial], [value], [slope])
 
     def state(self, told: int) -> State:
@@ -89,7 +88,7 @@ class CombinedSampler:
         self._sampler.restore(state["sampler"])
         self._descent.restore(state["descent"])
         self._told = [(trial_of(trial), value, slope) for trial, value, slope in state["told"]]
-        self._designs = {_design(trial) for trial, _, _ in self._told}
+        self._designs = {trial.design for trial, _, _ in self._told}
         best = state["best"]
         self._best = None if best is None else (best[0], trial_of(best[1]))
         self._gains, self._descends = state["turn"]
@@ -100,9 +99,9 @@ class CombinedSampler:
     def _propose(self, number: int) -> Trial:
         for _ in range(_TRIES):
             trial = self._next(number)
-            if _design(trial) not in self._designs:
+            if trial.design not in self._designs:
                 break
-        self._designs.add(_design(trial))
+        self._designs.add(trial.design)
         self._descends = not self._descends
         return trial
 
@@ -110,11 +109,3 @@ class CombinedSampler:
         if self._best is None or not self._descends:
             return self._sampler.propose(number)
         return replace(self._descent.propose(number), parameters=self._best[1].parameters)
-
-
-def _design(trial: Trial) -> str:
-    return f"{trial.bandwidth} {_keys(trial)}"
-
-
-def _keys(trial: Trial) -> str:
-    return json.dumps(trial.parameters, sort_keys=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from engine import Prices
-from engine.bound import LinearSpace
-from sweeper.space.trials import Floats
+from dimsweep.engine import Prices
+from dimsweep.engine.bound import LinearSpace
+from dimsweep.sweeper.space.trials import Floats
 
 _KEPT = 60  # the cuts of the best points
 _ITERATIONS = 200

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.objective import follows_slopes
-from sweeper.search.cuts import CutModel
-from sweeper.search.sampler import Slopes, State, Task, Values
-from sweeper.space.trials import Floats, Trial
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.objective import follows_slopes
+from dimsweep.sweeper.search.cuts import CutModel
+from dimsweep.sweeper.search.sampler import Slopes, State, Task, Values, refuse_options
+from dimsweep.sweeper.space.trials import Floats, Trial
 
 _WIDEST = 1.0  # trust region: factors of e up and down around the best split
 _NARROWEST = 0.02
@@ -31,10 +31,7 @@ class DescentSampler:
     batch = None
 
     def __init__(self, task: Task) -> None:
-        if task.search.options:
-            raise DimsweepError(
-                "descent takes no options", where="search.options", hint="leave them out"
-            )
+        refuse_options(task)
         if task.by_message:
             raise DimsweepError(
                 "the descent needs critical paths, which only fidelity=phase knows",

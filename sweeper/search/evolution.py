@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sweeper.space.trials import Floats
+from dimsweep.sweeper.space.trials import Floats
 
 _TRIES = 100  # to draw a point inside the cube, before it is moved to the wall
 _SAME = 1e-6  # of a loss: the losses of a generation that has converged differ by less

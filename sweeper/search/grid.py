@@ -2,19 +2,20 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.search.sampler import State, Task
-from sweeper.space.trials import Floats, Trials
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.search.blocks import BlindSampler
+from dimsweep.sweeper.search.sampler import Task, refuse_options
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.trials import Floats, Trials
 
-_Point = tuple[Mapping[str, Any], Floats]  # values of keys, and some splits for them
+_Point = tuple[Setting, Floats]  # values of keys, and some splits for them
 
 
-class GridSampler:
+class GridSampler(BlindSampler):
     """Every combination of the values of the searched keys, the last key's fastest, and for each of
     these every split on the grid of its step, in ascending order of the bandwidths.
 
@@ -22,27 +23,14 @@ class GridSampler:
     nothing to search, the first trials are all there is.
     """
 
-    learns_from_slopes = False
-    prefetch = None
-    batch = None
-
     def __init__(self, task: Task) -> None:
-        if task.search.options and task.space.n_unit:
-            raise DimsweepError(
-                "grid takes no options", where="search.options", hint="leave them out"
-            )
-        self._waiting, self._asked = Trials.of(task.first), 0
+        if task.space.n_unit:
+            refuse_options(task)
+        super().__init__(task)
         self._points = _points(task) if task.space.n_unit else iter(())
 
-    def ask(self, n: int) -> Trials:
-        trials, self._waiting = self._waiting[:n], self._waiting[n:]
-        if n > len(trials):
-            trials = Trials.joined(trials, self._drawn(n - len(trials), self._asked + len(trials)))
-        self._asked += len(trials)
-        return trials
-
     def _drawn(self, n: int, first: int) -> Trials:
-        settings, splits = list[Mapping[str, Any]](), [np.empty((0, 0))]
+        settings, splits = list[Setting](), [np.empty((0, 0))]
         for setting, split in self._taken(n):
             splits.append(split)
             settings += [setting] * len(split)
@@ -61,20 +49,8 @@ class GridSampler:
             n -= len(now)
             yield setting, now
 
-    def tell(
-        self, trials: Sequence[object], values: Sequence[object], slopes: Sequence[object]
-    ) -> None:
-        """Nothing to learn."""
-
-    def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Sampler`: their number says it all."""
-        return {"asked": told}
-
-    def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
-        known, self._asked = len(self._waiting), state["asked"]
-        self._waiting = self._waiting[self._asked :]
-        deque(self._taken(max(self._asked - known, 0)), maxlen=0)
+    def _skip(self, n: int) -> None:
+        deque(self._taken(n), maxlen=0)
 
 
 def grid_size(task: Task, limit: int) -> int:
@@ -101,7 +77,7 @@ def _points(task: Task) -> Iterator[_Point]:
             )
         values.append(found)
     for combination in itertools.product(*values):
-        setting = dict(zip(keys, combination, strict=True))
+        setting = Setting(dict(zip(keys, combination, strict=True)))
         if task.space.split is None:
             yield setting, np.empty((1, 0))
         else:

@@ -3,16 +3,19 @@
 import inspect
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 
-from engine import DimsweepError, in_yaml, needing, suggestion
-from sweeper.search.sampler import State, Task, Values
-from sweeper.space.space import Choice, Parameter
-from sweeper.space.trials import Trial
+from dimsweep.engine import DimsweepError, in_yaml, needing
+from dimsweep.sweeper.search.optuna_inside import random_states
+from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
+from dimsweep.sweeper.space.design import coordinates, encoded
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.space import Choice, Parameter
+from dimsweep.sweeper.space.trials import Trial
 
 
 class OptunaSampler:
@@ -31,14 +34,17 @@ class OptunaSampler:
         space, first = task.space, task.first
         self._space, self._first, self._asked = space, first, 0
         self._origin = task.name
+        self._storage = optuna.storages.InMemoryStorage()
         self._study = optuna.create_study(
+            storage=self._storage,
             sampler=_made(getattr(optuna.samplers, self.kind), task),
             directions=[objective.direction for objective in task.objective],
         )
+        self._id = self._storage.get_study_id_from_name(self._study.study_name)
         self._numbers: dict[int, int] = {}  # trial -> asked
-        self._distributions = {f"split_{i}": _unit() for i in range(space.n_split)}
+        self._distributions = {name: unit() for name in coordinates(space)}
         for key, parameter in space.parameters.items():
-            self._distributions[key] = _distribution(parameter)
+            self._distributions[key] = distribution(parameter)
 
     def ask(self, n: int) -> list[Trial]:
         self._asked += n
@@ -73,14 +79,14 @@ class OptunaSampler:
         """The trial of that number, for which Optuna proposed these parameters."""
         if number < len(self._first):
             return self._first[number]
-        unit = np.array([[params[f"split_{i}"] for i in range(self._space.n_split)]])
+        unit = np.array([[params[name] for name in coordinates(self._space)]])
         parameters = {
             key: json.loads(params[key])
             if isinstance(parameter, Choice)
             else parameter.value(params[key])
             for key, parameter in self._space.parameters.items()
         }
-        return self._space.trials(unit, [parameters], number, self._origin)[0]
+        return self._space.trials(unit, [Setting(parameters)], number, self._origin)[0]
 
     def _add(self, trial: Trial, value: Sequence[float]) -> None:
         """Learn from a trial that this search did not propose."""
@@ -96,8 +102,7 @@ class OptunaSampler:
     def _encode(self, trial: Trial) -> dict[str, Any]:
         params: dict[str, Any] = {}
         if self._space.split is not None:
-            unit = self._space.split.encode(np.array(trial.bandwidth))
-            params.update({f"split_{i}": float(x) for i, x in enumerate(unit)})
+            params |= encoded(self._space, trial)
         for key, parameter in self._space.parameters.items():
             value = trial.parameters[key]
             if isinstance(parameter, Choice):
@@ -107,17 +112,20 @@ class OptunaSampler:
         return params
 
 
-def _unit() -> Any:
+def unit() -> Any:
+    """A coordinate of a split as a distribution of Optuna's."""
     from optuna.distributions import FloatDistribution
 
     return FloatDistribution(0.0, 1.0)
 
 
-def _distribution(parameter: Parameter) -> Any:
+def distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) -> Any:
+    """The values of a searched key as a distribution of Optuna's, those of a list each in the
+    ``code`` that stands for it; what Optuna takes is None, a truth value, a number or a text."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(parameter, Choice):
-        return CategoricalDistribution([json.dumps(value) for value in parameter.values])
+        return CategoricalDistribution([code(value) for value in parameter.values])
     if parameter.integer and parameter.step in (None, round(parameter.step or 1)):
         step = 1 if parameter.log else round(parameter.step or 1)
         return IntDistribution(int(parameter.low), int(parameter.high), parameter.log, step)
@@ -128,12 +136,8 @@ def _distribution(parameter: Parameter) -> Any:
 def _made(kind: type[Any], task: Task) -> Any:
     """Optuna's sampler with the study's seed and options."""
     accepted = inspect.signature(kind).parameters
-    known = [name for name in accepted if name != "seed"]
+    refuse_options(task, [name for name in accepted if name != "seed"])
     for name, value in task.search.options.items():
-        if name not in known:
-            where = f"search.options.{name}"
-            hint = suggestion(name, known)
-            raise DimsweepError(f"{task.name} has no option {name!r}", where=where, hint=hint)
         _check_option(name, value, accepted[name])
     plain = kind(seed=task.search.seed)  # what fails without options is no fault of theirs
     if not task.search.options:
@@ -187,8 +191,8 @@ class ResumableOptunaSampler(OptunaSampler):
         return {
             "asked": told,
             "numbers": list(self._numbers.items()),
-            "attributes": self._study._storage.get_study_system_attrs(self._study._study_id),
-            "random": [_plain(each) for each in _random_states(self._study.sampler)],
+            "attributes": self._storage.get_study_system_attrs(self._id),
+            "random": [_plain(each) for each in random_states(self._study.sampler)],
             "trials": [
                 [
                     trial.state.name,
@@ -206,8 +210,8 @@ class ResumableOptunaSampler(OptunaSampler):
 
         self._asked, self._numbers = state["asked"], dict(state["numbers"])
         for key, value in state["attributes"].items():
-            self._study._storage.set_study_system_attr(self._study._study_id, key, value)
-        for own, kept in zip(_random_states(self._study.sampler), state["random"], strict=True):
+            self._storage.set_study_system_attr(self._id, key, value)
+        for own, kept in zip(random_states(self._study.sampler), state["random"], strict=True):
             own.set_state((kept[0], np.array(kept[1], dtype=np.uint32), *kept[2:]))
         self._study.add_trials(
             create_trial(
@@ -219,17 +223,6 @@ class ResumableOptunaSampler(OptunaSampler):
             )
             for name, values, params, attributes in state["trials"]
         )
-
-
-def _random_states(node: Any) -> Iterator[np.random.RandomState]:
-    """The random numbers of a sampler of Optuna's and of its parts, always in the same order."""
-    from optuna.samplers._lazy_random_state import LazyRandomState
-
-    for part in getattr(node, "__dict__", {}).values():
-        if isinstance(part, LazyRandomState):
-            yield part.rng
-        elif type(part).__module__.startswith("optuna.samplers"):
-            yield from _random_states(part)
 
 
 def _plain(random: np.random.RandomState) -> list[Any]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
-from sweeper.search.blocks import QmcSampler
-from sweeper.search.cmaes import CmaEsSampler
-from sweeper.search.combined import CombinedSampler
-from sweeper.search.optuna_sampler import TpeSampler
-from sweeper.search.sampler import Resumable, Sampler, Slopes, State, Task, Values
-from sweeper.space.trials import Trial
+from dimsweep.sweeper.search.blocks import QmcSampler
+from dimsweep.sweeper.search.cmaes import CmaEsSampler
+from dimsweep.sweeper.search.combined import CombinedSampler
+from dimsweep.sweeper.search.optuna_sampler import TpeSampler
+from dimsweep.sweeper.search.sampler import Resumable, Sampler, Slopes, State, Task, Values
+from dimsweep.sweeper.space.trials import Trial
 
 # The time that TPE takes for a trial grows with the trials before it; it has about ten milliseconds
 # by then, and the simulation of a trial takes a fraction of one.

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from engine import Prices
-from sweeper.config.study import Search
-from sweeper.objective import Objective
-from sweeper.space.space import Space
-from sweeper.space.trials import Trial
+from dimsweep.engine import DimsweepError, Prices, suggestion
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.space.trials import Trial
 
 # A trial's objective values in the study's order, or None if it failed.
 Values = Sequence[float] | None
@@ -37,6 +37,17 @@ class Task:
     prices: Prices | None = None
     by_message: bool = False
     start: int = 0
+
+
+def refuse_options(task: Task, known: Sequence[str] = ()) -> None:
+    """Raise :class:`DimsweepError` for an option that is none of those ``known``."""
+    for name in task.search.options:
+        if not known:
+            what, hint = f"{task.name} takes no options", "leave them out"
+            raise DimsweepError(what, where="search.options", hint=hint)
+        if name not in known:
+            what, where = f"{task.name} has no option {name!r}", f"search.options.{name}"
+            raise DimsweepError(what, where=where, hint=suggestion(name, known))
 
 
 # Raise it when a sampler proposes other trials than before, or its state is another one.

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 
-from engine import DimsweepError, Prices, Topology, units
-from engine.cluster import cuts
-from sweeper.config.catalogue import catalogue
-from sweeper.config.parts.part import key, per_dimension
-from sweeper.config.schema import Config
-from sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSpace
+from dimsweep.engine import DimsweepError, Prices, Topology, units
+from dimsweep.engine.cluster import cuts
+from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.parts.part import key, per_dimension
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSpace
 
 
 def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
@@ -87,6 +87,12 @@ def _spending(cost: float, prices: Prices | None) -> Spending:
         raise DimsweepError(
             "a cost needs prices, but some dimension's tier has none",
             hint="cost.tiers has a link price for every tier of topology.tiers",
+        )
+    if not any(prices.per_bandwidth):
+        raise DimsweepError(
+            "no bandwidth has a price of its own here: whole parts, or a graph, are paid for",
+            hint="objective=cost beside time; or a price list by bandwidth, such as "
+            "cost=illustrative",
         )
     if cost <= prices.fixed:
         raise DimsweepError(

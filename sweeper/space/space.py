@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, InfeasibleError, Program
-from sweeper.config.parts.part import Part, key
-from sweeper.config.schema import Config
-from sweeper.config.study import Parameter as ParameterConfig
-from sweeper.space.budget import build_split
-from sweeper.space.split import AnySplit
-from sweeper.space.trials import Floats, Trial, Trials
+from dimsweep.engine import DimsweepError, InfeasibleError, Program
+from dimsweep.sweeper.config.parts.part import Part, key
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Parameter as ParameterConfig
+from dimsweep.sweeper.space.budget import build_split
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.split import AnySplit
+from dimsweep.sweeper.space.trials import Floats, Trial, Trials
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Range:
         return self.value(self.low + (self.high - self.low) * x)
 
     def to_unit(self, value: Any) -> float:
-        number = _number_and_unit(value)[0] or 0.0
+        number = number_and_unit(value)[0] or 0.0
         if self.low == self.high:
             return 0.5
         if self.log:
@@ -78,7 +79,7 @@ class Range:
         return [self.value(self.low + i * step) for i in range(n + 1)]
 
     def nearest(self, value: Any) -> Any:
-        number, unit = _number_and_unit(value)
+        number, unit = number_and_unit(value)
         return self.value(number if number is not None and unit == self.unit else self.low)
 
 
@@ -101,7 +102,7 @@ class Space:
         return self.n_split + len(self.parameters)
 
     def trials(
-        self, split: Floats, parameters: Sequence[Mapping[str, Any]], first: int, origin: str
+        self, split: Floats, parameters: Sequence[Setting], first: int, origin: str
     ) -> Trials:
         """Trials numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split), and
         ``parameters`` the values of the other keys of each, if there are other keys."""
@@ -110,8 +111,9 @@ class Space:
 
     def from_unit(self, unit: Floats, first: int, origin: str) -> Trials:
         """Trials from coordinates of shape (P, n_unit), each in [0, 1]."""
-        parameters: list[Mapping[str, Any]] = [
-            {k: p.from_unit(x) for (k, p), x in zip(self.parameters.items(), row, strict=True)}
+        axes = self.parameters.items()
+        parameters = [
+            Setting({k: p.from_unit(x) for (k, p), x in zip(axes, row, strict=True)})
             for row in unit[:, self.n_split :].tolist()
             if row
         ]
@@ -125,9 +127,9 @@ class Space:
         rest = [p.to_unit(trial.parameters[key]) for key, p in self.parameters.items()]
         return np.concatenate([split, rest])
 
-    def defaults(self, config: Config) -> dict[str, Any]:
+    def defaults(self, config: Config) -> Setting:
         """For each parameter the value that lies nearest to the config's own."""
-        return {key: p.nearest(config.value(key)) for key, p in self.parameters.items()}
+        return Setting({key: p.nearest(config.value(key)) for key, p in self.parameters.items()})
 
 
 def build_space(config: Config, program: Program) -> Space:
@@ -163,7 +165,19 @@ def check_values(config: Config) -> None:
                 continue
             except DimsweepError as error:
                 where = f"space.parameters.{error.where or name}"
-                raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
+                hint = _whole(config, name, value) or error.hint
+                raise DimsweepError(error.what, where=where, hint=hint) from error.__cause__
+
+
+def _whole(config: Config, name: str, value: Any) -> str:
+    """How a range of whole numbers is written, where ``value`` should have been one."""
+    try:
+        if isinstance(value, float):
+            config.changed({name: int(value)})
+            return "low and high without a point; in an override int(interval(LOW,HIGH))"
+    except DimsweepError:
+        pass
+    return ""
 
 
 def parameter(spec: ParameterConfig) -> Parameter:
@@ -172,7 +186,7 @@ def parameter(spec: ParameterConfig) -> Parameter:
         return Choice(spec.values)
     ends = {}
     for name, value in (("low", spec.low), ("high", spec.high)):
-        number, unit = _number_and_unit(value)
+        number, unit = number_and_unit(value)
         if number is None or not math.isfinite(number):
             hint = "a number, with a unit where the key has one, such as 16 or 64 MB"
             raise DimsweepError(f"{value!r} is no number", where=name, hint=hint)
@@ -184,7 +198,7 @@ def parameter(spec: ParameterConfig) -> Parameter:
         raise DimsweepError(
             f"from {low:g} to {high:g}", hint="low <= high, and more than 0 for log"
         )
-    step, step_unit = _number_and_unit(spec.step)
+    step, step_unit = number_and_unit(spec.step)
     if spec.step is not None and (step is None or step <= 0 or step_unit != unit):
         hint = "more than zero, in the unit of low and high"
         raise DimsweepError(f"{spec.step!r} is no step", where="step", hint=hint)
@@ -192,7 +206,9 @@ def parameter(spec: ParameterConfig) -> Parameter:
     return Range(low, high, step, spec.log, integer, unit)
 
 
-def _number_and_unit(value: Any) -> tuple[float | None, str]:
+def number_and_unit(value: Any) -> tuple[float | None, str]:
+    """The number that a value is, or that its text begins with, and its unit; ``None`` for what is
+    no number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
     number, _, unit = str(value).strip().partition(" ")

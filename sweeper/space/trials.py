@@ -1,6 +1,5 @@
 """Trials of a search, as a table."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, overload
@@ -8,8 +7,8 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-# Of a what-if, the parameter that is no key of the configuration: which change it is, of what.
-MARK = "what_if"
+from dimsweep.sweeper.space.setting import Setting
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -17,23 +16,27 @@ Integers = NDArray[np.int64]
 @dataclass(frozen=True)
 class Trial:
     """One candidate: a bandwidth split (bytes/s; ``None`` where the config's own applies) and
-    values of config keys.  ``number`` counts the trials of its search; ``origin`` says whose idea
-    it was."""
+    values of config keys, which may be given as any mapping.  ``number`` counts the trials of its
+    search; ``origin`` says whose idea it was."""
 
     number: int
     origin: str
     bandwidth: tuple[float, ...] | None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Setting = field(default_factory=Setting)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.parameters, Setting):
+            object.__setattr__(self, "parameters", Setting(self.parameters))
 
-def config_keys(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of config keys among a trial's parameters."""
-    return {key: value for key, value in setting.items() if key != MARK}
+    @property
+    def design(self) -> tuple[tuple[float, ...] | None, Setting]:
+        """What is simulated, whoever proposed it."""
+        return self.bandwidth, self.parameters
 
 
 def plain(trial: Trial) -> dict[str, Any]:
     """A trial as plain data."""
-    return vars(trial)
+    return {**vars(trial), "parameters": dict(trial.parameters)}
 
 
 def trial_of(node: Mapping[str, Any]) -> Trial:
@@ -54,7 +57,7 @@ class Trials(Sequence[Trial]):
     origin: NDArray[np.object_]
     bandwidth: Floats | None
     setting: Integers
-    settings: tuple[Mapping[str, Any], ...]
+    settings: tuple[Setting, ...]
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Self:
@@ -75,18 +78,16 @@ class Trials(Sequence[Trial]):
         number: Integers,
         origin: str | Sequence[str],
         bandwidth: Floats | None,
-        parameters: Sequence[Mapping[str, Any]] = (),
+        parameters: Sequence[Setting] = (),
     ) -> Self:
         """A table; ``parameters`` are each trial's, or none where no config key is searched."""
         origins = np.empty(len(number), dtype=object)
         origins[:] = origin
-        texts = [json.dumps(own, sort_keys=True) for own in parameters]
-        distinct = dict(zip(texts, parameters, strict=True)) or {"{}": {}}
-        place = {text: i for i, text in enumerate(distinct)}
-        setting = np.array([place[text] for text in texts], dtype=np.int64)
-        if not len(texts):
+        place = {own: i for i, own in enumerate(dict.fromkeys(parameters or [Setting()]))}
+        setting = np.array([place[own] for own in parameters], dtype=np.int64)
+        if not len(parameters):
             setting = np.zeros(len(number), dtype=np.int64)
-        return cls(number, origins, bandwidth, setting, tuple(distinct.values()))
+        return cls(number, origins, bandwidth, setting, tuple(place))
 
     @classmethod
     def joined(cls, first: Self, last: Self) -> Self:

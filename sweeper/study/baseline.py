@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine import DimsweepError, InfeasibleError
-from sweeper.config.compose import Composed, is_group
-from sweeper.config.options import read_options
-from sweeper.config.parts.places import find_study
-from sweeper.config.schema import Config
-from sweeper.config.study import Role
-from sweeper.ledger.record import PrunedCell
-from sweeper.ledger.rows import BASELINE
-from sweeper.space.trials import Trial, Trials
-from sweeper.study.cell import describe, plan_cell
-from sweeper.study.grid import Grid, PlannedCell
+from dimsweep.engine import DimsweepError, InfeasibleError
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.places import find_study
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.rows import BASELINE
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import describe, plan_cell
+from dimsweep.sweeper.study.grid import Grid, PlannedCell
 
 # What says how candidates are searched, looked at again, or put together.
 _OF_A_SEARCH = ("space", "recheck", "portfolio")
@@ -63,8 +64,8 @@ class Baselines:
     def warnings(self) -> list[str]:
         """Where the study's own keys hold for an option that the baseline chooses: as on the
         command line, a study's keys come after the options of its groups."""
-        files = [o.split("=", 1)[1] for o in self._composed.overrides if o.startswith("study=")]
-        nodes = [read_options(file).node for name in files if (file := find_study(name))]
+        file = self._composed.study and find_study(self._composed.study)
+        nodes = [read_options(file).node] if file else []
         found = []
         for group, option in self._given.items():
             if not is_group(group) or isinstance(option, Mapping):

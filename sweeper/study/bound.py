@@ -2,22 +2,25 @@
 
 from collections.abc import Sequence
 
-from engine import DimsweepError, Program
-from engine.bound import Frontier, Optimum, frontier, lower_bound
-from sweeper.config.schema import Config
-from sweeper.objective import COST, TIME, Objective
-from sweeper.space.space import Space
+from dimsweep.engine import DimsweepError, Program
+from dimsweep.engine.bound import Frontier, Optimum, frontier, lower_bound
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.objective import COST, TIME, Objective
+from dimsweep.sweeper.space.space import Space
 
 
 def least_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
     """The least lower bound of a cell's first objective over its splits.
 
-    ``None`` where no split is searched, for the cost alone, and where the space has no best split
-    because more, or less, bandwidth is better for ever.
+    ``None`` where no split is searched, for the cost alone, where the cost goes up in steps with
+    bandwidth, and where the space has no best split because more, or less, bandwidth is better for
+    ever.
     """
     if space.split is None or not objective.has_slopes:
         return None
     prices = program.prices if objective.needs_prices else None
+    if prices is not None and not prices.linear:
+        return None
     try:
         return lower_bound(program, space.split.linear(), prices)
     except DimsweepError:
@@ -41,7 +44,7 @@ def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
     """The least time for each cost, where a cell searches for both and its bound is one."""
-    if set(objective) != {TIME, COST} or program.prices is None:
+    if set(objective) != {TIME, COST} or program.prices is None or not program.prices.linear:
         return None
     if space.split is None or space.parameters or config.by_message:
         return None

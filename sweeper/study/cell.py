@@ -6,31 +6,25 @@ from functools import cached_property
 
 import numpy as np
 
-from engine import (
-    MERIT_NEEDS,
-    DimsweepError,
-    Prices,
-    Program,
-    known_merits,
-    run_batch,
-)
-from engine.bound import Frontier, traffic
-from engine.kernels.messages import check_network
-from engine.rules import provisioning
-from sweeper.build.program import build_program
-from sweeper.config.compose import Composed
-from sweeper.config.parts.part import key, per_dimension
-from sweeper.config.schema import Config
-from sweeper.ledger.record import CellRecord
-from sweeper.ledger.rows import Cell
-from sweeper.objective import Objective
-from sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
-from sweeper.space.space import Space, build_space
-from sweeper.space.split import PartsSpace
-from sweeper.space.trials import Trial
-from sweeper.study.bound import least_bound, proven_bound, proven_front
-from sweeper.study.content import Content
-from sweeper.study.rules import design_warnings, idle_keys
+from dimsweep.engine import MERIT_NEEDS, DimsweepError, Prices, Program, known_merits, run_batch
+from dimsweep.engine.bound import Frontier, traffic
+from dimsweep.engine.kernels.messages import check_network
+from dimsweep.engine.rules import provisioning
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.network import GRAPHS
+from dimsweep.sweeper.config.parts.part import key, per_dimension
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.record import CellRecord
+from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
+from dimsweep.sweeper.space.space import Space, build_space
+from dimsweep.sweeper.space.split import PartsSpace
+from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.study.bound import least_bound, proven_bound, proven_front
+from dimsweep.sweeper.study.content import Content
+from dimsweep.sweeper.study.rules import design_warnings, idle_keys
 
 
 @dataclass(frozen=True)
@@ -95,17 +89,12 @@ def plan_cell(
     config = composed.config
     program, objective = build_program(config), config.objective
     if program.prices is None and any(each.needs_prices for each in objective):
-        raise DimsweepError(
-            "the objective needs prices, but some dimension's tier has none",
-            where="cost.tiers",
-            hint=f"tiers of the topology: {', '.join(config.topology.tiers) or 'none named'}",
-        )
+        raise _unpriced(config, program)
     _check_known(program, objective)
     _check_fidelity(config)
     _check_measured(config)
-    if config.by_message:
-        check_network(program, config.fidelity)
-    else:  # also compiles the kernel, once and for all, before any worker would
+    check_network(program, config.fidelity)
+    if not config.by_message:  # also compiles the kernel, once and for all, before any worker would
         run_batch(program, program.bandwidth)
     space = build_space(config, program)
     least = least_bound(space, program, objective[0])
@@ -132,6 +121,22 @@ def plan_cell(
     return plan, program
 
 
+def _unpriced(config: Config, program: Program) -> DimsweepError:
+    """Why a design has no cost: a part without a price, or a tier."""
+    if config.cost.parts:
+        cluster = program.cluster
+        bill = config.cost.bill(cluster.topology, cluster.network.fabrics, cluster.network.graph)
+        what = f"the objective needs prices: {bill.missing[0]}"
+        return DimsweepError(
+            what, where="cost.parts", hint="dimsweep bill shows all that is missing"
+        )
+    return DimsweepError(
+        "the objective needs prices, but some dimension's tier has none",
+        where="cost.tiers",
+        hint=f"tiers of the topology: {', '.join(config.topology.tiers) or 'none named'}",
+    )
+
+
 def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
     """Whether figures of merit that are searched for can be told of such a program."""
     known = known_merits(program)
@@ -155,10 +160,11 @@ def _check_fidelity(config: Config) -> None:
         )
     for fidelity, _ in rungs:
         check_network(build_program(config.changed({"fidelity": fidelity.value})), fidelity)
-    if (rungs or config.by_message) and config.network.file and config.space.bandwidth.is_searched:
+    given = config.network.instead
+    if given in GRAPHS and config.space.bandwidth.is_searched:
         raise DimsweepError(
-            "the links' bandwidths are those of the file, whatever the split",
-            where="network.file",
+            f"the links' bandwidths are those of the {given}, whatever the split",
+            where=f"network.{given}",
             hint="search other keys, or let network.fabric make the network from the dimensions",
         )
 

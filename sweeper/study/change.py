@@ -7,11 +7,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from engine import DimsweepError, suggestion
-from engine.cluster import parse_shape
-from sweeper.config.compose import compose, is_group
-from sweeper.config.parts.part import BANDWIDTH, key
-from sweeper.config.schema import DETERMINES_RESULT, Config
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.cluster import parse_shape
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.part import BANDWIDTH, key
+from dimsweep.sweeper.config.schema import Config, Design
 
 BANDWIDTHS = "topology.bandwidth"
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
@@ -37,10 +38,10 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     for given, wanted in changes.items():
         name = re.sub(_PLACE, r".\1", given)
         with key(given):
-            if name.split(".")[0] not in DETERMINES_RESULT:
+            if name.split(".")[0] not in Design.model_fields:
                 raise DimsweepError(
                     "no design depends on this key",
-                    hint=suggestion(name.split(".")[0], DETERMINES_RESULT),
+                    hint=suggestion(name.split(".")[0], Design.model_fields),
                 )
             found |= _setting(config, name, wanted, found)
     try:

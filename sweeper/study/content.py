@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from engine import MODEL_VERSION
-from sweeper.config.parts.places import contents
-from sweeper.config.schema import DETERMINES_RESULT, Config
-from sweeper.space.trials import Trials
+from dimsweep.engine import MODEL_VERSION
+from dimsweep.sweeper.config.parts.places import contents
+from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.plugins.loading import digests as plugin_digests
+from dimsweep.sweeper.space.trials import Trials
 
 
 class Content:
@@ -20,7 +21,7 @@ class Content:
     """
 
     def __init__(self, config: Config) -> None:
-        self.config: dict[str, Any] = {name: config.text[name] for name in DETERMINES_RESULT}
+        self.config: dict[str, Any] = {name: config.text[name] for name in Design.model_fields}
         parts = [MODEL_VERSION, self.config, digests(config)]
         self._hash = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16)
         self.text = self._hash.hexdigest()
@@ -29,9 +30,7 @@ class Content:
         """Each trial's key: a hash of everything that determines its result."""
         split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
         width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
-        texts = [
-            json.dumps(own, sort_keys=True).encode() if own else b"" for own in trials.settings
-        ]
+        texts = [own.text.encode() if own else b"" for own in trials.settings]
         keys = []
         for i, setting in enumerate(trials.setting.tolist()):
             digest = self._hash.copy()
@@ -41,11 +40,12 @@ class Content:
 
 
 def digests(config: Config) -> dict[str, str]:
-    """The contents of the files that a configuration names; a changed file is another study."""
+    """The contents of the files and plug-ins that a configuration names; a changed one is another
+    study."""
     digests = {}
     for name, file_name in config.files().items():
         content = hashlib.blake2b(digest_size=16)
         for file in contents(file_name):
             content.update(file.read_bytes())
         digests[name] = content.hexdigest()
-    return digests
+    return digests | plugin_digests(config.plugins)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from engine import DimsweepError, InfeasibleError, Program
-from sweeper.config.compose import Composed, compose, is_group
-from sweeper.config.roles import label as value_label
-from sweeper.ledger.record import CellRecord, PrunedCell
-from sweeper.study.cell import CellPlan, describe, plan_cell
+from dimsweep.engine import DimsweepError, InfeasibleError, Program
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.overrides import choice_of, is_group
+from dimsweep.sweeper.config.roles import label as value_label
+from dimsweep.sweeper.ledger.record import CellRecord, PrunedCell
+from dimsweep.sweeper.study.cell import CellPlan, describe, plan_cell
 
 LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
 
@@ -32,12 +33,13 @@ class Grid:
     def __init__(
         self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
     ) -> None:
-        self.composed, self._axes, self._may_prune = composed, axes, may_prune
+        self.composed, self.axes, self._may_prune = composed, axes, may_prune
         self._shape = tuple(map(len, axes.values()))
         # Keys that made no difference to the first cell, and in how many they are yet looked at.
         self._idle: list[str] | None = None
         self._looks = LOOKED_AT
-        self._kept = [o for o in composed.overrides if o.lstrip("+").split("=")[0] not in axes]
+        # Those of several values say what the grid is, which cells know.
+        self._kept = [w.text for w in composed.words if w.sweeps or w.key not in axes]
 
     def __len__(self) -> int:
         return math.prod(self._shape)
@@ -54,15 +56,15 @@ class Grid:
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration: options of config groups as overrides, and
         then the values of other keys."""
-        if not self._axes:
+        if not self.axes:
             return {}, self.composed
         places = np.unravel_index(number, self._shape)
-        ours = {name: self._axes[name][i] for name, i in zip(self._axes, places, strict=True)}
+        ours = {name: self.axes[name][i] for name, i in zip(self.axes, places, strict=True)}
         chosen = {k for k, v in ours.items() if is_group(k) and not isinstance(v, Mapping)}
-        options = [f"{key}={value}" for key, value in ours.items() if key in chosen]
+        options = [choice_of(key, str(value)) for key, value in ours.items() if key in chosen]
         values = {key: value for key, value in ours.items() if key not in chosen}
         label = {key: value_label(value) for key, value in ours.items()}
-        return label, compose([*self._kept, *options], values)
+        return label, compose([*self._kept, *options], values, may_sweep=True)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """The plan of a cell, or why it cannot be; raises :class:`DimsweepError` if it may not be

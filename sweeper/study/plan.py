@@ -7,26 +7,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine import MODEL_VERSION, DimsweepError, InfeasibleError
-from engine.bound import EventBound, Weighing
-from sweeper.config.compose import Composed
-from sweeper.config.roles import roles_of, weights_of
-from sweeper.config.schema import RUNTIME_KEYS, Config
-from sweeper.ledger.place import Place, place
-from sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
-from sweeper.ledger.rows import ROWS_VERSION, Cell, row_schema
-from sweeper.search import Sampler, learns_from_slopes, make_sampler
-from sweeper.space.space import check_values
-from sweeper.space.trials import Trial
-from sweeper.study.baseline import Baselines
-from sweeper.study.cell import CellPlan
-from sweeper.study.change import check_keys
-from sweeper.study.content import digests
-from sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
-from sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
-from sweeper.study.provenance import provenance
-from sweeper.study.rules import once
+from dimsweep.engine import MODEL_VERSION, DimsweepError, InfeasibleError
+from dimsweep.engine.bound import EventBound, Weighing
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.roles import roles_of, weights_of
+from dimsweep.sweeper.config.schema import Config, Design, Question
+from dimsweep.sweeper.ledger.place import Place, place
+from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION, Cell
+from dimsweep.sweeper.ledger.schema import row_schema
+from dimsweep.sweeper.objective import of_plugins
+from dimsweep.sweeper.search import Sampler, learns_from_slopes, make_sampler
+from dimsweep.sweeper.space.space import check_values
+from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.study.baseline import Baselines
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.change import check_keys
+from dimsweep.sweeper.study.content import digests
+from dimsweep.sweeper.study.designs import Designs, designs_of
+from dimsweep.sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
+from dimsweep.sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
+from dimsweep.sweeper.study.provenance import provenance
+from dimsweep.sweeper.study.rules import once
 
+MOST_CELLS = 1_000_000
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
 _LONGEST = 200  # characters of a name; file systems take 255 bytes
 
@@ -73,7 +77,7 @@ class StudyPlan:
     cells: list[CellPlan]
     portfolios: list[PortfolioPlan]
     config: Config
-    stream: Grid | None = None
+    stream: Grid | Designs | None = None
     baselines: tuple[CellPlan, ...] = ()
     stream_baselines: Baselines | None = None
 
@@ -98,24 +102,24 @@ def plan_study(composed: Composed) -> StudyPlan:
     """The plan of a composed study.  Raises :class:`DimsweepError` for what is wrong with it."""
     config, name = composed.config, study_name(composed)
     with composed.blaming():
-        weighing, axes = weighing_of(config), grid_of(config)
-        roles, weights = roles_of(config, axes), weights_of(config, axes)
-        today = Baselines(composed, axes, roles)
-    grid = Grid(composed, axes, may_prune=weighing is None)
+        weighing = weighing_of(config)
+        grid = designs_of(composed) or Grid(composed, grid_of(config), may_prune=weighing is None)
+        roles, weights = roles_of(config, grid.axes), weights_of(config, grid.axes)
+        today = Baselines(composed, grid.axes, roles)
     planned, pruned = _plan_cells(grid)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
         _check(config, cells)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
-    stream = grid if len(grid) > LARGE else None
+    stream = None if _is_small(grid) else grid
     study = StudyRecord(
         name=name,
         note=config.note,
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
-        objective=tuple(each.name for each in config.objective),
-        grid=tuple(axes),
+        **_objectives(config),
+        grid=tuple(grid.axes),
         parameters=tuple(cells[0].space.parameters),
         roles=roles,
         weights=weights,
@@ -152,9 +156,15 @@ def _check(config: Config, cells: Sequence[CellPlan]) -> None:
     check_values(cells[0].config)
 
 
+def _objectives(config: Config) -> dict[str, Any]:
+    """Their names, and what must be kept of those of plug-ins."""
+    names = tuple(each.name for each in config.objective)
+    return {"objective": names, "foreign": of_plugins(config.objective)}
+
+
 def _kept(config: Config) -> dict[str, Any]:
     """What the ledger keeps of a configuration: what rows depend on, and what its files hold."""
-    kept = {key: value for key, value in config.text.items() if key not in RUNTIME_KEYS}
+    kept = {name: config.text[name] for name in (*Design.model_fields, *Question.model_fields)}
     return {**kept, "files": digests(config)}
 
 
@@ -166,9 +176,14 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
 
 
 def _most(
-    cells: list[CellPlan], portfolios: list[PortfolioPlan], stream: Grid | None, n_baselines: int
+    cells: list[CellPlan],
+    portfolios: list[PortfolioPlan],
+    stream: Grid | Designs | None,
+    n_baselines: int,
 ) -> int:
     own = [cell.budget + cell.recheck for cell in cells]
+    if isinstance(stream, Designs):
+        return min(len(stream), stream.composed.config.budget.trials)
     if stream is not None:
         return len(stream) * own[0] + n_baselines
     return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
@@ -207,18 +222,27 @@ def study_name(composed: Composed) -> str:
     return name
 
 
-def _plan_cells(grid: Grid) -> tuple[list[PlannedCell], list[PrunedCell]]:
+def _plan_cells(grid: Grid | Designs) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """The cells of a grid, or those of a large one that show what is wrong with it, and those that
     cannot be."""
+    if isinstance(grid, Grid) and len(grid) > MOST_CELLS:
+        hint = "space.parameters has a search draw from as many values, within a budget"
+        what = f"a grid of {len(grid):,} cells; there may be {MOST_CELLS:,}"
+        raise DimsweepError(what, where="grid", hint=hint)
     planned, pruned = _sorted(map(grid.plan, _looked_at(grid)))
     if not planned:
         raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
     return planned, pruned
 
 
-def _looked_at(cells: Grid | Baselines) -> Sequence[int]:
+def _looked_at(cells: Grid | Designs | Baselines) -> Sequence[int]:
     """All of them, or of many those that show what is wrong with them."""
-    return range(len(cells)) if len(cells) <= LARGE else cells.corners(LOOKED_AT)
+    return range(len(cells)) if _is_small(cells) else cells.corners(LOOKED_AT)
+
+
+def _is_small(cells: Grid | Designs | Baselines) -> bool:
+    """Whether all of them are planned before anything is simulated."""
+    return not isinstance(cells, Designs) and len(cells) <= LARGE
 
 
 def _sorted(

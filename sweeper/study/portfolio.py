@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine import DimsweepError, Prices
-from engine.bound import EventBound, Portfolio, Weighing, portfolio
-from sweeper.config.compose import is_group
-from sweeper.config.guess import refuse_unknown
-from sweeper.config.parts.part import key
-from sweeper.config.schema import Config
-from sweeper.objective import Objective, follows_slopes
-from sweeper.search import Slopes, Values
-from sweeper.space.space import Space
+from dimsweep.engine import DimsweepError, Prices
+from dimsweep.engine.bound import EventBound, Portfolio, Weighing, portfolio
+from dimsweep.sweeper.config.guess import refuse_unknown
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.objective import Objective, follows_slopes
+from dimsweep.sweeper.search import Slopes, Values
+from dimsweep.sweeper.space.space import Space
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
         )
     with key("grid"):
         for axis in (name for name in config.grid if not is_group(name)):
-            refuse_unknown(axis, config.text)
+            refuse_unknown(axis, {k: v for k, v in config.text.items() if k != "grid"})
     return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
@@ -79,8 +79,8 @@ def common(
         values = values.rename(columns={objective.column: f"#{i}"})
         found = values if found is None else found.merge(values, on=list(design))
     assert found is not None
-    values = found[[f"#{i}" for i in range(len(tables))]].to_numpy(float)
-    return found[list(design)], objective.loss(values)
+    losses = objective.loss(found[[f"#{i}" for i in range(len(tables))]].to_numpy(float))
+    return found[list(design)], losses
 
 
 def row_of(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
@@ -136,9 +136,12 @@ class Together:
     ) -> Portfolio | None:
         """The least that the measure can be by the lower bounds on the workloads' times.
 
-        ``None`` where the space has no best split because more, or less, is better for ever.
+        ``None`` where the space has no best split because more, or less, is better for ever, and
+        where cost goes up in steps.
         """
         assert space.split is not None
+        if self.objective.needs_prices and prices is not None and not prices.linear:
+            return None
         shares = self.weighing.share.tolist()
         try:
             return portfolio(

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-import sweeper
-from sweeper.ledger.record import Provenance
-from sweeper.versions import version_of
+import dimsweep
+from dimsweep.sweeper.ledger.record import Provenance
+from dimsweep.sweeper.versions import version_of
 
 # What a row's numbers, or the choice of trials, may depend on.
 _PACKAGES = (
     "clarabel",
-    "cmaes",
     "islpy",
     "llvmlite",
     "numba",
@@ -41,7 +40,7 @@ def provenance() -> Provenance:
 
 def _git() -> str | None:
     """The commit of the code, with a plus if files were changed since; ``None`` outside of git."""
-    here = Path(sweeper.__file__).parent
+    here = Path(dimsweep.__file__).parent
     command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.objective import Objective
+from dimsweep.sweeper.objective import Objective
 
 Integers = npt.NDArray[np.intp]
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from engine import DimensionOrder, units
-from engine.cluster import parse_shape
-from engine.model import Transformer
-from engine.network import Auto
-from sweeper.config.schema import Config
-from sweeper.config.workload.model import Model
-from sweeper.space.space import Parameter, Range, Space
-from sweeper.study.change import BANDWIDTHS
+from dimsweep.engine import DimensionOrder, units
+from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.network import Auto
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.space.space import Parameter, Range, Space
+from dimsweep.sweeper.study.change import BANDWIDTHS
 
 Changes = Mapping[str, Any]
 _ETHERNET = (50, 100, 200, 400, 800, 1600, 3200)  # Gb/s that links are called by
@@ -93,7 +93,8 @@ class Asked:
             return
         yield f"chunks {collective.chunks} -> {2 * collective.chunks}", {"collective.chunks": "x2"}
         if len(self._sizes) > 1:
-            (other,) = set(DimensionOrder) - {collective.order}
+            baseline = collective.order is DimensionOrder.BASELINE
+            other = DimensionOrder.THEMIS if baseline else DimensionOrder.BASELINE
             yield f"order {collective.order} -> {other}", {"collective.order": str(other)}
 
     def _workload(self) -> Iterator[tuple[str, Changes]]:
@@ -117,6 +118,8 @@ class Asked:
 
     def _npu(self) -> Iterator[tuple[str, Changes]]:
         npu, workload = self.config.npu, self.config.workload
+        if self.config.other_npus:  # of which kind a change is, its name would not tell
+            return
         if getattr(workload, "flops", None) is not None:
             yield "NPU peak x1.25", {"workload.flops": "x1.25"}
         elif 1.25 * npu.efficiency <= 1:
@@ -129,7 +132,13 @@ class Asked:
 
     def _prices(self) -> Iterator[tuple[str, Changes]]:
         cost = self.config.cost
-        used = dict.fromkeys(self.config.topology.tiers)
+        for kind in dict.fromkeys(part.kind for part in cost.parts.values() if part.price):
+            names = [name for name, part in cost.parts.items() if part.kind is kind and part.price]
+            yield (
+                f"price of {kind.plural} x2",
+                {f"cost.parts.{name}.price.value": "x2" for name in names},
+            )
+        used = dict.fromkeys(() if cost.parts else self.config.topology.tiers)
         if not used or not set(used) <= set(cost.tiers):
             return
         for tier in used:

@@ -6,11 +6,23 @@ Every error is a :class:`DimsweepError` that names the key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from functools import cache
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
+from functools import cache, wraps
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BaseModel,
@@ -24,14 +36,22 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from engine import DimsweepError, in_yaml, suggestion, units
-from engine.formats import explained
+from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine.formats import explained
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 Whole = Annotated[int, Strict()]  # not true, not 1.0, not "1"
 Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict()]
+
+
+class _NamesFile:
+    """The mark of a key whose value is the name of a file that is read."""
+
+
+File = Annotated[str, _NamesFile()]
 
 
 class _Written:
@@ -61,6 +81,19 @@ class Bits(_Written, int):
     """A rate in whole bits a second."""
 
 
+def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function of Pydantic's whose :class:`DimsweepError` it tells as it is."""
+
+    @wraps(check)
+    def told(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return check(*args, **kwargs)
+        except DimsweepError as error:
+            raise ValueError(error) from error
+
+    return told
+
+
 class Parsed:
     """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
 
@@ -80,15 +113,9 @@ class Parsed:
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            self._validate,
+            teaching(self._parse),
             serialization=core_schema.plain_serializer_function_ser_schema(self._write),
         )
-
-    def _validate(self, value: Any) -> Any:
-        try:
-            return self._parse(value)
-        except DimsweepError as error:
-            raise ValueError(error) from error
 
 
 def written(value: Any) -> Any:
@@ -128,20 +155,20 @@ def bits(value: Any) -> Bits:
     return Bits(round(8 * units.parse(text, units.BANDWIDTH, zero=True)), text)
 
 
-def named(kind: type[_T]) -> Callable[[Any], _T]:
-    """A parser of members of an enumeration, by their names in text."""
+def one_of(value: Any, known: Iterable[object]) -> str:
+    """The text of a value that is one of the ``known`` names or members, of which a number is no
+    name; raises :class:`DimsweepError` for any other."""
+    names = list(map(str, known))
+    if not isinstance(value, str | Enum) or str(value) not in names:
+        what = f"{in_yaml(value)} is none of {', '.join(names)}"
+        raise DimsweepError(what, hint=suggestion(str(value), names))
+    return str(value)
 
-    def parse(value: Any) -> _T:
-        try:
-            return kind(value)  # type: ignore[call-arg]
-        except ValueError:
-            known = list(map(str, kind))  # type: ignore[call-overload]
-            raise DimsweepError(
-                f"{in_yaml(value)} is none of {', '.join(known)}",
-                hint=suggestion(str(value), known),
-            ) from None
 
-    return parse
+def named(kind: Callable[[Any], _T], names: Iterable[object] | None = None) -> Callable[[Any], _T]:
+    """A parser of members of an enumeration, by their names in text: all, or these ``names``."""
+    known: Any = kind if names is None else names
+    return lambda value: kind(one_of(value, known))
 
 
 def member(kind: type[_T]) -> Parsed:
@@ -199,6 +226,27 @@ Bandwidths = Annotated[Quantity | tuple[Quantity, ...], Parsed(one_or_each(BANDW
 Times = Annotated[Duration | tuple[Duration, ...], Parsed(one_or_each(duration))]
 
 
+_LEAVES = (str, int, float, type(None))  # what most of a configuration is
+
+
+def walk(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """All that is in plain data, with its dotted key; mappings and lists before what is in them."""
+    pairs: Iterable[tuple[str, Any]] = ()
+    if isinstance(node, Mapping):
+        pairs = ((f"{place}.{name}".removeprefix("."), each) for name, each in node.items())
+    elif isinstance(node, (list, tuple)):
+        pairs = ((f"{place}[{i}]", each) for i, each in enumerate(node))
+    for at, each in pairs:
+        yield at, each
+        if not isinstance(each, _LEAVES):
+            yield from walk(each, at)
+
+
+def keys_in(node: Any) -> Iterator[tuple[str, Any]]:
+    """The dotted keys of plain data, without what is in lists."""
+    return ((at, each) for at, each in walk(node) if "[" not in at)
+
+
 class Part(BaseModel):
     """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
 
@@ -208,16 +256,15 @@ class Part(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
+    @teaching
     def _refuse_unknown_keys(cls, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        known = list(cls.model_fields)
+        more = cls._more(value) if isinstance(value, Mapping) else None
+        known = [*cls.model_fields, *(more.model_fields if more else ())]
         if not isinstance(value, Mapping):
-            raise ValueError(
-                DimsweepError(
-                    f"{in_yaml(value)} is no mapping", hint=f"its keys: {', '.join(known)}"
-                )
-            )
+            what = f"{in_yaml(value)} is no mapping"
+            raise DimsweepError(what, hint=f"its keys: {', '.join(known)}")
         for name in value:
             if name not in known:
                 now, (first, _, rest) = cls.RENAMED.get(name), str(name).partition(".")
@@ -227,8 +274,17 @@ class Part(BaseModel):
                 if rest and first in known:
                     hint = f"a file nests its keys: {first}: {{{rest.replace('.', ': {')}: ..."
                     hint += "}" * (1 + rest.count("."))
-                raise ValueError(DimsweepError("unknown key", where=str(name), hint=hint))
-        return value
+                raise DimsweepError("unknown key", where=str(name), hint=hint)
+        if more is None:
+            return value
+        own = {name: each for name, each in value.items() if name in more.model_fields}
+        parsed = dict(more.of(own))
+        return {**value, **{name: parsed[name] for name in own}}
+
+    @classmethod
+    def _more(cls, value: Mapping[str, Any]) -> type["Part"] | None:
+        """A part with the further keys that a mapping may have by what else is in it, if any."""
+        return None
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -253,6 +309,19 @@ class Part(BaseModel):
         """Plain data that describes this part, as it was written."""
         return self.model_dump(mode="json")
 
+    def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
+        """The dotted keys within whose values are names of files, with these."""
+        for name, field in type(self).model_fields.items():
+            value, at = getattr(self, name), f"{place}.{name}".removeprefix(".")
+            if isinstance(value, Part):
+                yield from value.file_keys(at)
+            for i, each in enumerate(value if isinstance(value, tuple) else ()):
+                if isinstance(each, Part):
+                    yield from each.file_keys(f"{at}[{i}]")
+            marks = [mark for each in get_args(field.annotation) for mark in get_args(each)]
+            if any(isinstance(mark, _NamesFile) for mark in (*field.metadata, *marks)):
+                yield at, value
+
 
 def default(value: Any) -> Any:
     """The default of a field: a value as it is written, or a type that is called without
@@ -267,23 +336,46 @@ _IN_UNITS: dict[Any, tuple[Any, type, str]] = {
 }
 
 
-def mirror(cls: type, **types: Any) -> type[Part]:
-    """A part with the fields of the dataclass ``cls``; ``types`` replaces those of some fields."""
+def _in_unit(hint: Any, start: Any) -> tuple[Any, Any] | None:
+    """The type of a key, and its default as it is written, of a field whose type has a unit, such
+    as ``Annotated[float, units.BYTES]``; None for any other."""
+    inner = [each for each in get_args(hint) if each is not NoneType]
+    optional = get_origin(hint) in (Union, UnionType) and len(inner) == 1
+    of = inner[0] if optional else hint
+    unit = next(
+        (each for each in getattr(of, "__metadata__", ()) if isinstance(each, units.Unit)), None
+    )
+    if unit is None:
+        return None
+    if of in _IN_UNITS:
+        kind, made, base = _IN_UNITS[of]
+    else:
+        parse = quantity(unit, zero=start == 0)  # what may be none, if it is none by default
+        kind, made, base = Annotated[Quantity, Parsed(parse)], Quantity, unit.base
+    if start is not ... and start is not None:
+        start = made(start, f"{start:.15g} {base}")
+    return (kind | None if optional else kind), start
+
+
+def mirror(cls: type, names: Collection[str] | None = None, **types: Any) -> type[Part]:
+    """A part with the fields of the dataclass ``cls``, or those of these ``names``; ``types``
+    replaces those of some fields."""
     strict: dict[Any, Any] = {
         int: Whole,
         bool: Flag,
         float: Number,
         tuple[int, ...]: tuple[Whole, ...],
     }
-    strict |= {int | None: Whole | None}
+    strict |= {int | None: Whole | None, float | None: Number | None}
     hints = get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
+        if names is not None and field.name not in names:
+            continue
         hint = hints[field.name]
         start = ... if field.default is dataclasses.MISSING else field.default
-        if hint in _IN_UNITS:
-            kind, of, unit = _IN_UNITS[hint]
-            start = start if start is ... else of(start, f"{start} {unit}")
+        if (in_unit := _in_unit(hint, start)) is not None:
+            kind, start = in_unit
         else:
             kind = types.get(field.name, strict.get(hint, hint))
         fields[field.name] = (kind, start)
@@ -300,7 +392,8 @@ class OneOf:
 
     def __init__(self, kinds: Mapping[str, type[Any]], key: str, what: str, **types: Any) -> None:
         self._kinds, self._key, self._what = kinds, key, what
-        self._part = cache(lambda kind: mirror(kinds[kind], **types))
+        # Not by its name: a plug-in may be loaded anew.
+        self._part: Callable[[Any], type[Part]] = cache(lambda cls: mirror(cls, **types))
 
     def parse(self, value: Any) -> Any:
         if type(value) in self._kinds.values():
@@ -313,7 +406,7 @@ class OneOf:
                 where=self._key if isinstance(value, Mapping) else "",
                 hint=suggestion(str(kind), self._kinds),
             )
-        return self._kinds[kind](**dict(self._part(kind).of(given)))
+        return self._kinds[kind](**dict(self._part(self._kinds[kind]).of(given)))
 
     def write(self, found: Any) -> Any:
         if isinstance(found, tuple):

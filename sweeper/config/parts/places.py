@@ -1,21 +1,73 @@
-"""Where configuration files, studies and what they name may lie."""
+"""Where configuration files, studies and what they name may lie.
 
-from collections.abc import Mapping
+Names are a user's: of one that is too long, or has a zero byte, ``os.path`` says that it is not
+there.
+"""
+
+import glob
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 _brought: dict[str, Path] = {}
-_HERE = Path(__file__).resolve().parents[2]
+_also: list[Path] = []
+_HERE = Path(__file__).resolve().parents[3]
+PLUGINS = "dimsweep.plugins"  # the entry points by which installed packages name their plug-ins
+PICTURE = ".picture.yaml"  # how a file in studies/ ends that is no study, but its picture
 
 
 def homes(folder: str) -> list[Path]:
-    """Where ``folder`` (conf or studies) may lie: the current folder first, then the installation.
+    """Where ``folder`` (conf or studies) may lie: the current folder first, then the installation,
+    and last the folders of :func:`search_also` and of installed plug-ins."""
+    mine, theirs = Path.cwd() / folder, installed(folder)
+    own = [] if mine.resolve() == theirs.resolve() or not mine.is_dir() else [mine]
+    others = dict.fromkeys((*_also, *_brought_along()))
+    return [*own, theirs, *(also if folder == "conf" else also / "study" for also in others)]
 
-    A wheel carries both inside the package; in a checkout they lie beside it.
-    """
-    installed = _HERE / folder if (_HERE / folder).is_dir() else _HERE.parent / folder
-    mine = Path.cwd() / folder
-    same = mine.resolve() == installed.resolve()
-    return [mine, installed] if mine.is_dir() and not same else [installed]
+
+def installed(folder: str) -> Path:
+    """Where ``folder`` is installed: a wheel carries it inside the package; in a checkout it lies
+    beside the package's rooms."""
+    return _HERE / folder
+
+
+def search_also(folders: Sequence[Path]) -> None:
+    """Have :func:`homes` end with these folders, which hold configuration groups (the one of
+    studies is ``study``), in the place of those of the last call."""
+    _also[:] = folders
+
+
+@cache
+def installed_plugins() -> tuple[str, ...]:
+    """The modules that installed packages name as plug-ins."""
+    return tuple(sorted({entry.module for entry in entry_points(group=PLUGINS)}))
+
+
+@cache
+def _brought_along() -> tuple[Path, ...]:
+    return tuple(filter(None, map(options_of, installed_plugins())))
+
+
+def options_of(plugin: str) -> Path | None:
+    """The folder of the configuration groups that a plug-in brings along, if it does: ``conf``
+    beside its file, or in the package of a module."""
+    if is_file(plugin):
+        places = [found(plugin).absolute().parent]
+    else:
+        try:
+            spec = importlib.util.find_spec(plugin.partition(".")[0])
+        except (ImportError, ValueError):
+            spec = None
+        places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+    return next((place / "conf" for place in places if (place / "conf").is_dir()), None)
+
+
+def is_file(plugin: str) -> bool:
+    """Whether a plug-in is named by its file, rather than as a module."""
+    return plugin.endswith(".py") or "/" in plugin
 
 
 def bring(files: Mapping[str, Path]) -> None:
@@ -29,7 +81,7 @@ def found(path: str) -> Path:
     if path in _brought:
         return _brought[path]
     for place in (Path(path), *(home / path for home in homes("studies"))):
-        if place.exists() or any(place.parent.glob(f"{place.name}.*")):
+        if os.path.exists(place) or any(place.parent.glob(f"{glob.escape(place.name)}.*")):
             return place
     return Path(path)
 
@@ -37,14 +89,23 @@ def found(path: str) -> Path:
 def contents(path: str) -> list[Path]:
     """The files that a configuration means by ``path``: one, or all of a prefix."""
     place = found(path)
-    return [place] if place.is_file() else sorted(place.parent.glob(f"{place.name}.*"))
+    if os.path.isfile(place):
+        return [place]
+    return sorted(place.parent.glob(f"{glob.escape(place.name)}.*"))
+
+
+def find_option(group: str, name: str) -> Path | None:
+    """The file of an option of a configuration group, or one of conf/ itself if the group is
+    empty."""
+    files = (home / group / f"{name}.yaml" for home in homes("conf"))
+    return next((file for file in files if os.path.isfile(file)), None)
 
 
 def find_study(name: str) -> Path | None:
     """The file of a study: a name in studies/, or the path of a file."""
     for home in (*homes("studies"), Path()):
         for file in (home / f"{name}.yaml", home / name):
-            if file.is_file() and file.suffix in (".yaml", ".yml"):
+            if os.path.isfile(file) and file.suffix in (".yaml", ".yml"):
                 return file
     return None
 
@@ -66,4 +127,5 @@ def names_file(study: str) -> bool:
 def study_names() -> list[str]:
     """Names of all studies in the current folder's studies/ and in the installed one."""
     files = (file for home in homes("studies") for file in home.glob("*.yaml"))
-    return sorted({file.stem for file in files if file.is_file()})
+    studies = (file for file in files if not file.name.endswith(PICTURE))
+    return sorted({file.stem for file in studies if file.is_file()})

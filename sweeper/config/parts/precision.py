@@ -18,6 +18,8 @@ class Precision(NamedTuple):
 
 PRECISIONS = {
     "fp32": Precision(4.0, 4.0, "fp32", stored=4.0),
+    # Tensor cores round the factors; everything is as wide as in fp32.
+    "tf32": Precision(4.0, 4.0, "tf32", stored=4.0),
     "fp16": Precision(2.0, 2.0, "fp16"),
     "bf16": Precision(2.0, 2.0, "bf16"),
     "fp8": Precision(2.0, 2.0, "bf16", "fp8", 1.0),

@@ -3,33 +3,38 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from engine import DimsweepError, suggestion
-from sweeper.config.parts.part import Parsed
-from sweeper.config.workload.astra1_text import Astra1Text
-from sweeper.config.workload.astra_sim import AstraSim
-from sweeper.config.workload.chakra import ChakraTraces
-from sweeper.config.workload.convnet import ConvNet
-from sweeper.config.workload.layers import Layers
-from sweeper.config.workload.model import Model
-from sweeper.config.workload.repurposed import Repurposed
-from sweeper.config.workload.transformer import Transformer
-from sweeper.config.workload.workload import Workload
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.registry import Registry
+from dimsweep.sweeper.config.parts.part import Parsed
+from dimsweep.sweeper.config.workload.astra1_text import Astra1Text
+from dimsweep.sweeper.config.workload.astra_sim import AstraSim
+from dimsweep.sweeper.config.workload.chakra import ChakraTraces
+from dimsweep.sweeper.config.workload.convnet import ConvNet
+from dimsweep.sweeper.config.workload.layers import Layers
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.config.workload.repurposed import Repurposed
+from dimsweep.sweeper.config.workload.transformer import Transformer
+from dimsweep.sweeper.config.workload.workload import Workload
 
-__all__ = ["KINDS", "AnyWorkload", "Workload"]
+__all__ = ["KINDS", "AnyWorkload", "Workload", "any_workload"]
 
-KINDS: dict[str, type[Workload]] = {
-    "model": Model,
-    "transformer": Transformer,
-    "convnet": ConvNet,
-    "layers": Layers,
-    "astra1_text": Astra1Text,
-    "chakra": ChakraTraces,
-    "astra_sim": AstraSim,
-    "repurposed": Repurposed,
-}
+KINDS: Registry[type[Workload]] = Registry(
+    "kind of workload",
+    {
+        "model": Model,
+        "transformer": Transformer,
+        "convnet": ConvNet,
+        "layers": Layers,
+        "astra1_text": Astra1Text,
+        "chakra": ChakraTraces,
+        "astra_sim": AstraSim,
+        "repurposed": Repurposed,
+    },
+)
 
 
-def _workload(value: Any) -> Workload:
+def any_workload(value: Any) -> Workload:
+    """The workload of the kind that plain data names."""
     if isinstance(value, Workload):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
@@ -44,4 +49,4 @@ def _workload(value: Any) -> Workload:
     return KINDS[kind].of(value)
 
 
-AnyWorkload = Annotated[Workload, Parsed(_workload)]
+AnyWorkload = Annotated[Workload, Parsed(any_workload)]

@@ -1,14 +1,13 @@
 """An ASTRA-sim 1.0 workload file."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
-from engine import Group
-from engine.formats import read_astra1_layers
-from engine.workload import Layer
-from sweeper.config.parts.part import Part, default, within
-from sweeper.config.parts.places import found
-from sweeper.config.workload.layered import Layered
+from dimsweep.engine import Group
+from dimsweep.engine.formats import read_astra1_layers
+from dimsweep.engine.workload import Layer
+from dimsweep.sweeper.config.parts.part import File, Part, default, within
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.layered import Layered
 
 
 class PassGroups(Part):
@@ -23,9 +22,7 @@ class Astra1Text(Layered):
     """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over.  The
     parallel plan must be that of the file's header, if it has one."""
 
-    FILES: ClassVar[tuple[str, ...]] = ("file",)
-
-    file: str
+    file: File
     groups: PassGroups = default(PassGroups)
 
     @property

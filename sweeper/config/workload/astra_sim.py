@@ -1,15 +1,14 @@
 """ASTRA-sim's own inputs as a workload: a study of them sees ASTRA-sim's cycles at every trial."""
 
 from pathlib import Path
-from typing import ClassVar
 
-import engine
-from engine import Cluster, DimsweepError, Fidelity, Program
-from engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
-from engine.replicas.astra_sim import lower_astra_for_sweep
-from sweeper.config.parts.part import Flag, Whole, within
-from sweeper.config.parts.places import found
-from sweeper.config.workload.workload import Workload
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
+from dimsweep.engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
+from dimsweep.engine.replicas.astra_sim import lower_astra_for_sweep
+from dimsweep.sweeper.config.parts.part import File, Flag, Whole, within
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.workload import Workload
 
 
 class AstraSim(Workload):
@@ -17,18 +16,16 @@ class AstraSim(Workload):
     PREFIX.<rank>.et, or one .et file for all ranks; ``system`` its system.json, ``memory`` its
     memory.json, ``groups`` its comm_group.json.  The rest are options of its command line."""
 
-    FILES: ClassVar[tuple[str, ...]] = ("traces", "system", "memory", "groups")
-
-    traces: str
-    system: str
-    memory: str | None = None
-    groups: str | None = None
+    traces: File
+    system: File
+    memory: File | None = None
+    groups: File | None = None
     queues_per_dim: Whole = 1
     injection_scale: float = 1.0
     rendezvous: Flag = False
     congestion_aware: Flag = False
 
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         raise DimsweepError(
             "ASTRA-sim's inputs are no workload of dimsweep's own model",
             where="workload",
@@ -48,6 +45,17 @@ class AstraSim(Workload):
                 where="topology.file",
                 hint="topology=astra_sim topology.file=network.yml",
             )
+        for where, given in (
+            ("network.degrade", cluster.network.degrade),
+            ("other_npus", cluster.other_npus),
+        ):
+            if given:
+                raise DimsweepError(
+                    "ASTRA-sim's own model knows no links that are slower or down, nor NPUs that "
+                    "differ",
+                    where=where,
+                    hint="workload=chakra reads the same traces",
+                )
         with within("workload"):
             options = Options(
                 self.queues_per_dim, self.injection_scale, self.rendezvous, self.congestion_aware

@@ -1,25 +1,21 @@
 """Chakra execution traces."""
 
-from typing import ClassVar
-
-import engine
-from engine import Cluster
-from engine.formats.chakra import read_chakra_workload, read_groups
-from sweeper.config.parts.part import within
-from sweeper.config.parts.places import found
-from sweeper.config.workload.workload import Workload
+import dimsweep.engine
+from dimsweep.engine import Cluster
+from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
+from dimsweep.sweeper.config.parts.part import File, within
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.workload import Workload
 
 
 class ChakraTraces(Workload):
     """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
     ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
 
-    FILES: ClassVar[tuple[str, ...]] = ("traces", "groups")
+    traces: File
+    groups: File | None = None
 
-    traces: str
-    groups: str | None = None
-
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         groups = None if self.groups is None else found(self.groups)
         with within("workload.groups"):
             read_groups(groups, cluster.topology.n_npus)

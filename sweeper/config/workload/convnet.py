@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-import engine.workload
-from engine import Group
-from engine.workload import Layer, data_parallel
-from sweeper.config.parts.part import Part, Time, Whole
-from sweeper.config.workload.layered import Layered
+import dimsweep.engine.workload
+from dimsweep.engine import Group
+from dimsweep.engine.workload import Layer, data_parallel
+from dimsweep.sweeper.config.parts.part import Part, Time, Whole
+from dimsweep.sweeper.config.workload.layered import Layered
 
 
 class Convolution(Part):
@@ -28,5 +28,7 @@ class ConvNet(Layered):
     layers: tuple[Convolution, ...] = ()
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
-        convolutions = [engine.workload.Convolution(**dict(layer)) for layer in self.layers]
+        convolutions = [
+            dimsweep.engine.workload.Convolution(**dict(layer)) for layer in self.layers
+        ]
         return data_parallel(convolutions, self.bytes_per_value)

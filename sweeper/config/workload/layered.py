@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated
 
-import engine
-from engine import Cluster, DimsweepError, Group, place
-from engine.workload import AXES, Layer, TrainingLoop, training_iteration
-from sweeper.config.parts.part import Flag, default, key, member
-from sweeper.config.workload.workload import Workload
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError, Group, place
+from dimsweep.engine.workload import AXES, Layer, TrainingLoop, training_iteration
+from dimsweep.sweeper.config.parts.part import Flag, default, key, member
+from dimsweep.sweeper.config.workload.workload import Workload
 
 PASSES = ("forward", "input_grad", "weight_grad")
 
@@ -29,11 +29,11 @@ class Layered(Workload):
     def build_layers(self, groups: Mapping[str, Group]) -> list[Layer]:
         """The layers, which communicate over ``groups``."""
 
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with key("workload"):
             return self._build(cluster)
 
-    def _build(self, cluster: Cluster) -> engine.Workload:
+    def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         known = [*AXES, *sorted({*self.axes} - {*AXES})]
         with key("parallel"):
             groups = place(self.parallel, cluster.topology.sizes, known)
@@ -50,4 +50,4 @@ class Layered(Workload):
         graph = training_iteration(
             layers, self.loop, weight_gradients_first=self.weight_gradients_first
         )
-        return engine.Workload((graph,), groups, name=self.name)
+        return dimsweep.engine.Workload((graph,), groups, name=self.name)

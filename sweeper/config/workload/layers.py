@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-import engine.workload
-from engine import CollectiveKind, Compute, DimsweepError, Group
-from engine.workload import Communication
-from sweeper.config.parts.part import (
+import dimsweep.engine.workload
+from dimsweep.engine import CollectiveKind, Compute, DimsweepError, Group
+from dimsweep.engine.workload import Communication
+from dimsweep.sweeper.config.parts.part import (
     Bytes,
     BytesOrNone,
     Operations,
@@ -19,13 +19,15 @@ from sweeper.config.parts.part import (
     key,
     member,
 )
-from sweeper.config.workload.layered import PASSES, Layered
+from dimsweep.sweeper.config.workload.layered import PASSES, Layered
 
 
 class Pass(Part):
     """One pass of a layer: a measured ``duration``, or ``flops`` and ``bytes`` for the NPU's
-    roofline; then perhaps a ``collective`` of ``size`` over an axis (``group``)."""
+    roofline; then perhaps a ``collective`` of ``size`` over an axis (``group``).  Before all that
+    ``load`` is loaded from remote memory (``memory``)."""
 
+    load: Bytes | None = None
     duration: Time | None = None
     flops: Operations | None = None
     bytes: Bytes | None = None
@@ -33,7 +35,7 @@ class Pass(Part):
     size: BytesOrNone | None = None
     group: str | None = None
 
-    def build(self) -> engine.workload.Pass:
+    def build(self) -> dimsweep.engine.workload.Pass:
         """The pass; raises :class:`DimsweepError` for what does not go together."""
         if self.duration is None:
             compute = Compute(self.flops or 0.0, self.bytes or 0.0)
@@ -41,7 +43,7 @@ class Pass(Part):
             raise DimsweepError("give a duration, or flops and bytes, not both", where="duration")
         else:
             compute = Compute(duration=self.duration)
-        return engine.workload.Pass(compute, self._communication())
+        return dimsweep.engine.workload.Pass(compute, self._communication(), self.load or 0.0)
 
     def _communication(self) -> Communication | None:
         if self.collective is None and self.size is None and self.group is None:
@@ -78,7 +80,7 @@ class Layers(Layered):
         passes = (part for layer in self.layers for part in layer.passes().values())
         return [part.group for part in passes if part.group is not None]
 
-    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.workload.Layer]:
+    def build_layers(self, groups: Mapping[str, Group]) -> list[dimsweep.engine.workload.Layer]:
         built = []
         for i, layer in enumerate(self.layers):
             passes = []
@@ -86,7 +88,7 @@ class Layers(Layered):
                 with key(f"layers[{i}].{name}"):
                     passes.append(part.build())
             forward, input_grad, weight_grad = passes
-            made = engine.workload.Layer(layer.name, forward, input_grad, weight_grad)
+            made = dimsweep.engine.workload.Layer(layer.name, forward, input_grad, weight_grad)
             built += [made] * layer.repeat
         if not built:
             raise DimsweepError("a workload without layers", where="layers")

@@ -4,9 +4,11 @@ from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-import engine
-from engine import Cluster, DimsweepError, check_memory, suggestion
-from engine.model import (
+from pydantic import Field
+
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError, check_memory
+from dimsweep.engine.model import (
     ContextExchange,
     ConvNet,
     Dlrm,
@@ -16,7 +18,7 @@ from engine.model import (
     TensorOverlap,
     Transformer,
 )
-from engine.plan import (
+from dimsweep.engine.plan import (
     DeviceMesh,
     GradientExchange,
     Offload,
@@ -24,36 +26,42 @@ from engine.plan import (
     ParallelPlan,
     Schedule,
     Serving,
+    Stack,
     serving,
     training,
     training_footprint,
 )
-from sweeper.config.parts.part import Bytes, Flag, OneOf, Parsed, Part, Whole, default, key, member
-from sweeper.config.parts.precision import PRECISIONS
-from sweeper.config.workload.size import check_size
-from sweeper.config.workload.workload import ModelParallel, Workload
+from dimsweep.engine.registry import Registry
+from dimsweep.sweeper.config.parts.part import (
+    Bytes,
+    Flag,
+    OneOf,
+    Parsed,
+    Part,
+    Whole,
+    default,
+    key,
+    member,
+    named,
+)
+from dimsweep.sweeper.config.parts.precision import PRECISIONS
+from dimsweep.sweeper.config.workload.size import check_size
+from dimsweep.sweeper.config.workload.workload import ModelParallel, Workload
 
 # A new family is one file in engine/model, and one line here: model.family -> its class.
-FAMILIES: dict[str, type[Any]] = {
-    "transformer": Transformer,
-    "convnet": ConvNet,
-    "dlrm": Dlrm,
-    "gnmt": Gnmt,
-}
+FAMILIES: Registry[type[Any]] = Registry(
+    "family of models",
+    {"transformer": Transformer, "convnet": ConvNet, "dlrm": Dlrm, "gnmt": Gnmt},
+)
 _MODEL = OneOf(FAMILIES, "family", "family of models")
-Precision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
 def _some_of(kind: type[StrEnum], value: Any) -> frozenset[Any]:
     """A list of members."""
     if not isinstance(value, (list, tuple, frozenset)):
         raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(kind)}]")
-    for what in value:
-        if what not in list(kind):
-            raise DimsweepError(
-                f"{what!r} is none of {', '.join(kind)}", hint=suggestion(str(what), kind)
-            )
-    return frozenset(map(kind, value))
+    return frozenset(map(named(kind), value))
 
 
 def _modules(value: Any) -> frozenset[Module]:
@@ -91,13 +99,19 @@ class Plan(Part):
     overlap_gradients: Flag = True
     overlap_tensor: Annotated[TensorOverlap, member(TensorOverlap)] = default("backward")
     whole_experts: Flag = False
+    fused_experts: Flag = False
     experts_by_node: Flag = False
+    nodes_a_token: Whole = 0
+    dispatch: Precision | None = None
     overlap_experts: Flag = False
     context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
     blocking_messages: Flag = False
     wide_gathers: Flag = False
     weight_streaming: Flag = False
-    bucket: Bytes = default("25 MB")
+    stack: Annotated[Stack, member(Stack)] = default("ddp")
+    bucket: Bytes | None = None
+    overlap_parameters: Flag = False
+    gathers: Precision | None = None
     offload: Annotated[
         Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))
     ] = "auto"
@@ -141,15 +155,19 @@ class Plan(Part):
         names = [each.name for each in fields(ParallelPlan) if each.name in type(self).model_fields]
         plain = {name: getattr(self, name) for name in names if name not in ("batch", "offload")}
         plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
+        for name, of in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):
+            plain[name] = PRECISIONS[of].stored if of else None
         return ParallelPlan(self.batch_on(mesh), **plain)
 
 
 class Model(Workload):
     """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
     keys (see engine.Transformer and so on); ``parallel`` has the axes tensor, context, expert,
-    pipeline and data."""
+    pipeline and data.  ``scale``: collectives and messages move so many times their bytes, which,
+    with NPUs as many times slower, makes an iteration as many times as long, and no different."""
 
     parallel: ModelParallel = default(dict)
+    scale: float = Field(1.0, strict=True, gt=0, allow_inf_nan=False)
     model: Annotated[Any, Parsed(_MODEL.parse, _MODEL.write)]
     plan: Plan = default(Plan)
 
@@ -161,7 +179,10 @@ class Model(Workload):
     def narrow(self) -> str:
         return PRECISIONS[self.plan.precision].narrow
 
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        return _scaled(self._build(cluster), self.scale)
+
+    def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with key("workload"):
             mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
             with key("plan"):
@@ -176,7 +197,7 @@ class Model(Workload):
             plan = self._offloading(plan, mesh, cluster)
             need = training_footprint(self.model, plan, mesh)
         # Before its graph is built, which takes a thousand times as long.
-        check_memory(need, cluster)
+        check_memory(need, cluster, mesh.groups.get("pipeline"))
         with key("workload"):
             return training(self.model, plan, mesh, self.name)
 
@@ -184,11 +205,26 @@ class Model(Workload):
         """What is kept in remote memory: as told, or no more than makes the rest fit."""
         if self.plan.offload != "auto":
             return replace(plan, offload=self.plan.offload)
-        capacity = cluster.npu.memory
-        if cluster.memory is None or not cluster.memory.HOLDS or capacity is None:
+        capacities = [npu.memory for npu in cluster.npus.kinds if npu.memory is not None]
+        if cluster.memory is None or not cluster.memory.HOLDS or not capacities:
             return plan
+        capacity = min(capacities)
         for n in range(len(Offload) + 1):
             spilled = replace(plan, offload=frozenset(list(Offload)[:n]))
             if training_footprint(self.model, spilled, mesh).total <= capacity:
                 break
         return spilled
+
+
+def _scaled(whole: dimsweep.engine.Workload, scale: float) -> dimsweep.engine.Workload:
+    """The same operators, whose communication moves ``scale`` times as many bytes."""
+
+    def scaled(operator: dimsweep.engine.Operator) -> dimsweep.engine.Operator:
+        work = operator.work
+        if not isinstance(work, dimsweep.engine.Collective | dimsweep.engine.Send):
+            return operator
+        return replace(operator, work=replace(work, n_bytes=work.n_bytes * scale))
+
+    if scale == 1:
+        return whole
+    return replace(whole, graphs=tuple(tuple(map(scaled, graph)) for graph in whole.graphs))

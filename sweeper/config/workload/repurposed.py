@@ -1,16 +1,25 @@
 """A trained network, restructured for the cluster's NPUs and served."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
-import engine
-from engine import Cluster
-from engine.formats.weights import Samples, read_network, read_samples
-from engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
-from engine.workload import Amount, TrainedNetwork
-from sweeper.config.parts.part import Bytes, Number, Part, Whole, default, key, within
-from sweeper.config.parts.places import found
-from sweeper.config.workload.workload import Workload
+import dimsweep.engine
+from dimsweep.engine import Cluster
+from dimsweep.engine.formats.weights import Samples, read_network, read_samples
+from dimsweep.engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
+from dimsweep.engine.workload import Amount, TrainedNetwork
+from dimsweep.sweeper.config.parts.part import (
+    Bytes,
+    File,
+    Number,
+    Part,
+    Whole,
+    default,
+    key,
+    within,
+)
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.workload import Workload
 
 Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 
@@ -32,10 +41,8 @@ class Repurposed(Workload):
     ``batch`` samples one behind the other, each value of ``value`` bytes.
     """
 
-    FILES: ClassVar[tuple[str, ...]] = ("model", "samples")
-
-    model: str
-    samples: str | None = None
+    model: File
+    samples: File | None = None
     input: tuple[Whole, ...] = ()
     activation: str = "relu"
     method: Method = "repurpose"
@@ -80,7 +87,7 @@ class Repurposed(Workload):
         with within("workload.samples"):
             return read_samples(found(self.samples))
 
-    def serve(self, restructured: Restructured, cluster: Cluster) -> engine.Workload:
+    def serve(self, restructured: Restructured, cluster: Cluster) -> dimsweep.engine.Workload:
         """What ``cluster`` runs of a network that is restructured for it."""
         with key("workload"):
             return inference(
@@ -91,7 +98,7 @@ class Repurposed(Workload):
                 value=self.value,
             )
 
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         restructured, samples = self.restructured(cluster), self.labelled()
         accuracy = None
         if samples is not None and len(samples.labels):

@@ -1,6 +1,6 @@
 """How large the graphs of a workload will be, estimated before anything of them is built."""
 
-from engine import DimsweepError
+from dimsweep.engine import DimsweepError
 
 # Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
 # nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from engine import Group
-from engine.workload import Layer, TransformerSlice
-from sweeper.config.parts.part import ComputeRate, Whole
-from sweeper.config.workload.layered import Layered
-from sweeper.config.workload.size import check_size
+from dimsweep.engine import Group
+from dimsweep.engine.workload import Layer, TransformerSlice
+from dimsweep.sweeper.config.parts.part import ComputeRate, Whole
+from dimsweep.sweeper.config.workload.layered import Layered
+from dimsweep.sweeper.config.workload.size import check_size
 
 
 class Transformer(Layered):

@@ -2,24 +2,24 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-import engine
-from engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
-from engine.workload import AXES
-from sweeper.config.parts.part import Part, default
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
+from dimsweep.engine.workload import AXES
+from dimsweep.sweeper.config.parts.part import Part, default, teaching
 
 
+@teaching
 def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:
     """``parallel`` if all its axes are known."""
     if isinstance(parallel, Mapping):
         for axis in parallel:
             if axis not in axes:
                 hint = suggestion(str(axis), axes)
-                error = DimsweepError(f"{axis!r} is no axis of a plan", where=str(axis), hint=hint)
-                raise ValueError(error)
+                raise DimsweepError(f"{axis!r} is no axis of a plan", where=str(axis), hint=hint)
     return parallel
 
 
@@ -27,10 +27,11 @@ Parallel = dict[str, Any]
 ModelParallel = Annotated[Parallel, BeforeValidator(_degrees)]
 
 
+@teaching
 def _named(name: str) -> str:
     if not name.strip():
         hint = "a text with a letter in it, by which reports call the workload"
-        raise ValueError(DimsweepError(f"{name!r} is no name", hint=hint))
+        raise DimsweepError(f"{name!r} is no name", hint=hint)
     return name
 
 
@@ -41,8 +42,6 @@ class Workload(Part):
     A kind of workload is a subclass with its own keys, in a file of its own, and a line in
     :data:`sweeper.config.workload.KINDS`.
     """
-
-    FILES: ClassVar[tuple[str, ...]] = ()  # the keys that name files
 
     kind: str
     name: Annotated[str, AfterValidator(_named)]
@@ -59,7 +58,7 @@ class Workload(Part):
         return ""
 
     @abstractmethod
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         """The operator graphs and process groups on ``cluster``.
 
         Raises :class:`DimsweepError` naming the key (``workload.parallel.tensor``).
@@ -73,7 +72,8 @@ class Workload(Part):
         ``network`` names the file of the topology, if there is one.
         """
         if fidelity is not Fidelity.PHASE:
-            from engine.kernels.messages import lower_by_rank  # which few need
+            from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
 
             return lower_by_rank(self.build(cluster), cluster, fidelity)
+        cluster.network.check_phases()
         return lower(self.build(cluster), cluster, fold=fold)

@@ -1,5 +1,4 @@
 """Executors: where trials are simulated."""
 
-from sweeper.run.executor.executor import EXECUTORS, Executor, LostClusterError, make_executor
-
-__all__ = ["EXECUTORS", "Executor", "LostClusterError", "make_executor"]
+from dimsweep.sweeper.run.executor.cluster import LostClusterError
+from dimsweep.sweeper.run.executor.executor import EXECUTORS, Executor, make_executor

@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from engine import DimsweepError
-from sweeper.config.study import Executor as ExecutorConfig
-from sweeper.run.executor.executor import LostClusterError
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.study import Executor as ExecutorConfig
+from dimsweep.sweeper.run.executor.ray_inside import read_again
 
 _GLANCE = 1.0  # seconds between two looks at the nodes
 _ANSWERS_WITHIN = 2.0  # seconds, of a port of a node
@@ -33,6 +33,10 @@ _PRIVATE = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then listens on the loopback interface only
 }
+
+
+class LostClusterError(DimsweepError):
+    """The cluster of the workers is gone: no trial can be simulated any more."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def connect(config: ExecutorConfig) -> Cluster:
         stack.enter_context(_silence())
         import ray  # half a second; it reads its environment when it is imported
 
-        _read_again(ray)
+        read_again(ray)
 
         with _same_end():
             if not is_ours:
@@ -123,17 +127,6 @@ def connect(config: ExecutorConfig) -> Cluster:
                 ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
                 return Cluster(ray, is_ours=True, stack=stack.pop_all())
     raise AssertionError  # the stack swallows no exception
-
-
-def _read_again(ray: Any) -> None:
-    """Make a Ray that was imported before read its environment again."""
-    with suppress(AttributeError):
-        ray._raylet.Config.initialize("")
-        constants = ray._private.ray_constants
-        everywhere = constants.env_bool(
-            constants.ENABLE_RAY_CLUSTERS_ENV_VAR, not constants.IS_WINDOWS_OR_OSX
-        )
-        constants.ENABLE_RAY_CLUSTER = everywhere
 
 
 def _options() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Evaluating trials: what a worker does.  Lowers a configuration once, then simulates batches."""
 
-import json
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine import (
+from dimsweep.engine import (
     FINISHED,
     Cluster,
     Collective,
@@ -30,11 +29,22 @@ from engine import (
     simulate,
     told_defect,
 )
-from engine.kernels.network import MessageRunner
-from sweeper.build.program import build_cluster, build_program
-from sweeper.config.schema import Config
-from sweeper.ledger.rows import FAILED, INFEASIBLE, LOST, Cell, complete_rows, failed_row, labels
-from sweeper.space.trials import Integers, Trial, Trials, config_keys
+from dimsweep.engine.kernels.messages import MessageRun
+from dimsweep.engine.kernels.network import MessageRunner
+from dimsweep.sweeper.build.program import build_cluster, build_program
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.rows import (
+    FAILED,
+    INFEASIBLE,
+    LOST,
+    Cell,
+    complete_rows,
+    failed_row,
+    labels,
+)
+from dimsweep.sweeper.ledger.schema import OF_PACKETS
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.trials import Integers, Trial, Trials
 
 _PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 
@@ -116,7 +126,7 @@ class Evaluator:
     def warm(self) -> None:
         """Load and compile all that a trial needs, so that the first one need not wait for it."""
         first = min(self._cells)
-        fidelity = self._fidelity(first, "{}")
+        fidelity = self._fidelity(first, Setting())
         if fidelity is Fidelity.PHASE:
             self.evaluate(Job(first, Trials.of([Trial(0, "known", None)]), [""]))
         else:  # a trial may be slow
@@ -125,37 +135,41 @@ class Evaluator:
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; those that share a program in one compiled call."""
         batches, seconds = list[pa.RecordBatch](), 0.0
+        if job.own is not None and job.cell not in self._cells:
+            # Cells of a large grid come one after another: a program of another one would only
+            # take memory, of which a pipeline's takes a tenth of a gigabyte.
+            self._runner.cache_clear()
+            self._config.cache_clear()
         if job.own is not None:
             self._cells = {job.cell: job.own}
-        for parameters, indices in self._calls(job):
+        for setting, indices in self._calls(job):
             trials = job.trials.take(indices)
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
-            done, spent = self._simulate(job.cell, parameters, trials, named)
+            done, spent = self._simulate(job.cell, setting, trials, named)
             seconds += spent
             batches += done
         return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost(batches)))
 
-    def _calls(self, job: Job) -> Iterator[tuple[str, list[int]]]:
-        """Parameters (as JSON) and the trials that have them; all kernels but the phase kernel take
-        one trial at a time."""
-        together: dict[str, list[int]] = {}
-        texts = [json.dumps(setting, sort_keys=True) for setting in job.trials.settings]
-        for i, setting in enumerate(job.trials.setting.tolist()):
-            together.setdefault(texts[setting], []).append(i)
-        for parameters, indices in together.items():
-            if self._fidelity(job.cell, parameters) is not Fidelity.PHASE:
-                yield from ((parameters, [i]) for i in indices)
+    def _calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
+        """Settings and the trials that have them; all kernels but the phase kernel take one trial
+        at a time."""
+        together: dict[Setting, list[int]] = {}
+        for i, number in enumerate(job.trials.setting.tolist()):
+            together.setdefault(job.trials.settings[number], []).append(i)
+        for setting, indices in together.items():
+            if self._fidelity(job.cell, setting) is not Fidelity.PHASE:
+                yield from ((setting, [i]) for i in indices)
             else:
-                yield parameters, indices
+                yield setting, indices
 
-    def _fidelity(self, cell: int, parameters: str) -> Fidelity:
-        return Fidelity(json.loads(parameters).get("fidelity", self._cells[cell].config.fidelity))
+    def _fidelity(self, cell: int, setting: Setting) -> Fidelity:
+        return Fidelity(setting.get("fidelity", self._cells[cell].config.fidelity))
 
     def _simulate(
-        self, cell: int, parameters: str, trials: Trials, named: dict[str, Sequence[Any]]
+        self, cell: int, setting: Setting, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
-            runner, program = self._at(cell, parameters)
+            runner, program = self._at(cell, setting.keys_only)
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
@@ -166,7 +180,7 @@ class Evaluator:
         rows, seconds = list[pa.RecordBatch](), 0.0
         for i in range(len(trials)):  # one of them must not fail the others
             own = {name: column[i : i + 1] for name, column in named.items()}
-            done, spent = self._simulate(cell, parameters, trials[i : i + 1], own)
+            done, spent = self._simulate(cell, setting, trials[i : i + 1], own)
             rows, seconds = rows + done, seconds + spent
         return rows, seconds
 
@@ -181,12 +195,15 @@ class Evaluator:
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
+        network = None
         if isinstance(runner, Runner):
             measures = runner.batch(bandwidth, program.latency)
         else:
             (trial,) = bandwidth
-            measures = runner.run(trial, fold=fold).measures
-        breakdown = account(program, bandwidth, measures)
+            run = runner.run(trial, fold=fold)
+            measures, named = run.measures, named | _of_packets(run)
+            network = run.network
+        breakdown = account(program, bandwidth, measures, network)
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED
@@ -204,34 +221,31 @@ class Evaluator:
         own = {name: column[i] for name, column in named.items()}
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
-    def _at(self, cell: int, parameters: str) -> tuple[Runner | MessageRunner, Program]:
-        """The program of a trial's parameters, and what runs it.  One that differs from another in
+    def _at(self, cell: int, setting: Setting) -> tuple[Runner | MessageRunner, Program]:
+        """The program of a trial's setting, and what runs it.  One that differs from another in
         bandwidths, latencies or prices alone is that one at another point, and need not be lowered
         again."""
-        settings = config_keys(json.loads(parameters))
-        whole = json.dumps(settings, sort_keys=True)
-        config = self._config(cell, whole)
-        point = [name for name in settings if name.startswith(_of_point(config))]
+        config = self._config(cell, setting)
+        point = [name for name in setting if name.startswith(_of_point(config))]
         if not point or config.by_message:
-            runner = self._runner(cell, whole)
+            runner = self._runner(cell, setting)
             return runner, runner.program
-        rest = {name: value for name, value in settings.items() if name not in point}
         cluster = build_cluster(config)
         dims = cluster.topology.dims
-        runner = self._runner(cell, json.dumps(rest, sort_keys=True))
+        runner = self._runner(cell, setting.without(*point))
         return runner, runner.program.rebind(
             bandwidth=[dim.bandwidth for dim in dims],
             latency=[dim.latency for dim in dims],
             prices=cluster.prices,
         )
 
-    def _prepare(self, cell: int, settings: str) -> Runner | MessageRunner:
-        config = self._config(cell, settings)
+    def _prepare(self, cell: int, setting: Setting) -> Runner | MessageRunner:
+        config = self._config(cell, setting)
         program = build_program(config)
         return MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
 
-    def _changed(self, cell: int, settings: str) -> Config:
-        return self._cells[cell].config.changed(json.loads(settings))
+    def _changed(self, cell: int, setting: Setting) -> Config:
+        return self._cells[cell].config.changed(setting)
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
@@ -267,7 +281,9 @@ def _state(error: BaseException) -> str:
 def _of_point(config: Config) -> tuple[str, ...]:
     """How keys begin that say at which point a program is simulated, and nothing else of it; the
     bandwidths may also be those at which collectives were measured."""
-    prices = ("cost.tiers", "cost.npu", "topology.latency")
+    # What is bought whole draws power, too.
+    of_lists = () if config.cost.parts else ("cost.tiers", "cost.npu")
+    prices = (*of_lists, "topology.latency")
     if config.collective.measured is not None and config.collective.measured_bandwidth is None:
         return prices
     return (*prices, "topology.bandwidth")
@@ -283,3 +299,12 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
             where="space.bandwidth",
         )
     return trials.bandwidth
+
+
+def _of_packets(run: MessageRun) -> dict[str, Sequence[Any]]:
+    """What packets did, of a run that has some."""
+    packets = None if run.traffic is None else run.traffic.packets
+    if packets is None:
+        return {}
+    found = packets.dropped, int(packets.timeouts.sum())
+    return {column.name: [value] for column, value in zip(OF_PACKETS, found, strict=True)}

@@ -5,16 +5,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from engine import DimsweepError, suggestion
-from sweeper.config.schema import Config
-from sweeper.ledger.rows import Cell
-from sweeper.run.executor.evaluate import Job, Outcome
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.run.executor.setup import Setup, Tell
-
-
-class LostClusterError(DimsweepError):
-    """The cluster of the workers is gone: no trial can be simulated any more."""
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.ray import RayExecutor
+from dimsweep.sweeper.run.executor.setup import Setup, Tell
 
 
 class Executor(Protocol):
@@ -41,17 +38,11 @@ class Executor(Protocol):
         """Let go of the workers; what is queued is dropped."""
 
 
-def _ray(setup: Setup) -> Executor:
-    from sweeper.run.executor.ray import RayExecutor  # Ray takes half a second to import
-
-    return RayExecutor(setup)
-
-
 # A new executor is one file, and one line here: executor.mode -> what makes it.
 EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
     "inline": InlineExecutor,
-    "local": _ray,
-    "address": _ray,
+    "local": RayExecutor,
+    "address": RayExecutor,
 }
 
 

@@ -17,19 +17,23 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-ROOMS = ("engine", "sweeper")
+PACKAGE, ROOMS = "dimsweep", ("engine", "sweeper")
 # What computes a row, or carries it to the driver.
 PACKAGES = ("numpy", "numba", "scipy", "networkx", "simpy", "pyarrow", "pydantic", "ray")
 
 
 def sources(root: Path) -> dict[str, bytes]:
-    """The files of dimsweep's packages in ``root``, by name."""
-    files = sorted(file for room in ROOMS for file in (root / room).rglob("*") if file.is_file())
-    return {
-        file.relative_to(root).as_posix(): file.read_bytes()
-        for file in files
-        if file.suffix in (".py", ".npz")
-    }
+    """The files of dimsweep in ``root``, the folder of its package, by name.
+
+    In a checkout its rooms are links, which are followed: a node that gets them has folders.
+    """
+    found = {f"{PACKAGE}/{file.name}": file for file in root.glob("*.py")}
+    for room in ROOMS:
+        folder = (root / room).resolve()
+        for file in folder.rglob("*"):
+            if file.suffix in (".py", ".npz"):
+                found[f"{PACKAGE}/{room}/{file.relative_to(folder).as_posix()}"] = file
+    return {name: found[name].read_bytes() for name in sorted(found)}
 
 
 def digest(files: Mapping[str, bytes]) -> str:
@@ -83,12 +87,12 @@ def unpacked(archive: bytes, name: str) -> Path:
 def _installed(code: str) -> bool:
     """Whether this node's own dimsweep is the one of that digest."""
     try:
-        found = importlib.util.find_spec("sweeper")
+        found = importlib.util.find_spec(PACKAGE)
     except (ImportError, ValueError):
         return False
     if found is None or found.origin is None:
         return False
-    return digest(sources(Path(found.origin).parents[1])) == code
+    return digest(sources(Path(found.origin).parent)) == code
 
 
 class Guest:
@@ -109,13 +113,13 @@ class Guest:
             other = {name for name, want in wanted.items() if here[name] != want}
             if other:
                 name = min(other)
+                here_is = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
                 raise RuntimeError(
-                    f"NODE {ray.util.get_node_ip_address()} has {name} {here[name]}, and the "
-                    f"driver has {wanted[name]}"
+                    f"NODE {here_is} has {name} {here[name]}, and the driver has {wanted[name]}"
                 )
             if not _installed(code):
                 sys.path.insert(0, str(unpacked(ray.get(archive[0]), code)))
-        make, arguments = ray.get(inside[0])
+        _, make, arguments = ray.get(inside[0])  # plug-ins first: reading them loads them
         self._worker = make(*arguments)
 
     def where(self) -> str:

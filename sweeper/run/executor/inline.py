@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from engine import DimsweepError
-from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
-from sweeper.run.executor.setup import Setup
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from dimsweep.sweeper.run.executor.setup import Setup
 
 
 class InlineExecutor:

@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-import sweeper
-from engine import DimsweepError
-from sweeper.ledger.rows import LOST, failed_row, labels
-from sweeper.run.executor import guest
-from sweeper.run.executor.cluster import Cluster, Node, connect
-from sweeper.run.executor.evaluate import Job, Outcome
-from sweeper.run.executor.setup import Setup
-from sweeper.run.executor.worker import Limits, Luggage, Worker
+import dimsweep
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.rows import LOST, failed_row, labels
+from dimsweep.sweeper.plugins.loading import Shipped
+from dimsweep.sweeper.run.executor import guest
+from dimsweep.sweeper.run.executor.cluster import Cluster, Node, connect
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
 
 # A piece should last long enough to make a call's overhead (some milliseconds) vanish, and not so
 # long that the others wait at the end of a batch.
@@ -89,7 +90,8 @@ class RayExecutor:
         self._cluster = connect(config)
         self._ray = self._cluster.ray
         limits = Limits(self._timeout, int(config.memory or 0))
-        inside = (self.worker, (list(cells), schema, limits, luggage))
+        plugins = Shipped({name for cell in cells for name in cell.config.plugins})
+        inside = (plugins, self.worker, (list(cells), schema, limits, luggage))
         self._arguments = _invitation(self._cluster, inside)
         self._actor = self._ray.remote(num_cpus=1)(guest.Guest)
         self._seats: list[_Seat] = []
@@ -266,7 +268,7 @@ class RayExecutor:
             share = -(-(todo + sum(each.trials for each in there)) // len(there)) - seat.trials
             most = self._piece.get(job.cell, _FIRST_PIECE)
             least = int(most * _LEAST_SECONDS / self._piece_seconds)
-            size = min(most, max(share, least, 1), _LARGEST_PIECE)
+            size = min(most, max(share, least, 1))
             if size < len(job.trials):
                 self._queue.appendleft(replace(piece, job=job.part(size, None)))
             self._call(replace(piece, job=job.part(0, size)), seat)
@@ -292,11 +294,11 @@ class RayExecutor:
 
 
 def _invitation(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
-    """The arguments of :class:`~sweeper.run.executor.guest.Guest`."""
+    """The arguments of :class:`~dimsweep.sweeper.run.executor.guest.Guest`."""
     ray = cluster.ray
     ray.cloudpickle.register_pickle_by_value(guest)
     wanted, refers = guest.versions(), [ray.put(inside)]
     if cluster.is_ours:
         return None, [], wanted, refers
-    files = guest.sources(Path(sweeper.__file__).parents[1])
+    files = guest.sources(Path(dimsweep.__file__).parent)
     return guest.digest(files), [ray.put(guest.packed(files))], wanted, refers

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sweeper.config.study import Executor as ExecutorConfig
-from sweeper.ledger.rows import Cell
+from dimsweep.sweeper.config.study import Executor as ExecutorConfig
+from dimsweep.sweeper.ledger.rows import Cell
 
 Tell = Callable[[str], None]  # what an executor has to say while it works, a line at a time
 

@@ -11,10 +11,10 @@ from typing import Self
 
 import pyarrow as pa
 
-from sweeper.config.parts.places import bring, contents, found
-from sweeper.ledger.rows import Cell
-from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
-from sweeper.run.executor.guest import digest, packed, unpacked
+from dimsweep.sweeper.config.parts.places import bring, contents, found
+from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from dimsweep.sweeper.run.executor.guest import digest, packed, unpacked
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine.bound import LinearSpace
-from sweeper.space.split.constraint import Constraint
-from sweeper.space.split.grid import Floats
-from sweeper.space.split.spending import Spending
+from dimsweep.engine.bound import LinearSpace
+from dimsweep.sweeper.space.split.constraint import Constraint
+from dimsweep.sweeper.space.split.grid import Floats
+from dimsweep.sweeper.space.split.spending import Spending
 
 Rule = tuple[str, Floats, str, float]  # of a LinearSpace: its text, coefficients, relation, limit
 
@@ -16,6 +16,7 @@ Rule = tuple[str, Floats, str, float]  # of a LinearSpace: its text, coefficient
 class Budgeted(ABC):
     """Splits whose bandwidths add up to a total (bytes/s), or cost a sum of money, or neither."""
 
+    n_free: int
     _total: float | None
     _spending: Spending | None
     _constraints: Sequence[Constraint]
@@ -43,6 +44,15 @@ class Budgeted(ABC):
         else:
             raise ValueError("no total and no cost to use up")
         return self.nearest(direction * scale)
+
+    def _unit_points(self, u: Floats) -> Floats:
+        """Points (P, F) of the unit cube; raises ValueError for others."""
+        u = np.asarray(u, dtype=float)
+        if u.ndim != 2 or u.shape[1] != self.n_free:
+            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
+        if not ((u >= 0) & (u <= 1)).all():
+            raise ValueError("unit points outside [0, 1]")
+        return u
 
     def _in_text(self) -> Iterator[Rule]:
         """The constraints."""

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from engine import DimsweepError, units
-from sweeper.space.split.grid import Floats, Row
+from dimsweep.engine import DimsweepError, units
+from dimsweep.sweeper.space.split.grid import Floats, Row
 
 
 def said(bandwidth: float) -> str:

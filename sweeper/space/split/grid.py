@@ -11,7 +11,7 @@ import islpy as isl
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.space.split.bounds import Bounds, Integers
+from dimsweep.sweeper.space.split.bounds import Bounds, Integers
 
 Floats = npt.NDArray[np.float64]
 Point = tuple[int, ...]

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine import DimsweepError
-from engine.bound import LinearSpace
-from sweeper.space.split.budgeted import Budgeted, Rule
-from sweeper.space.split.constraint import parse_constraint, said
-from sweeper.space.split.grid import Floats
-from sweeper.space.split.spending import Spending
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import LinearSpace
+from dimsweep.sweeper.space.split.budgeted import Budgeted, Rule
+from dimsweep.sweeper.space.split.constraint import parse_constraint, said
+from dimsweep.sweeper.space.split.grid import Floats
+from dimsweep.sweeper.space.split.spending import Spending
 
 _MOST = 100_000  # splits
 _NOISE = 1e-9
@@ -27,8 +27,6 @@ class PartsSpace(Budgeted):
 
     Raises :class:`DimsweepError` for rules that leave no split.
     """
-
-    n_free: int
 
     def __init__(
         self,
@@ -74,11 +72,7 @@ class PartsSpace(Budgeted):
     def decode(self, u: Floats) -> Floats:
         """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1]: each coordinate
         chooses evenly among the bandwidths that those before it leave."""
-        u = np.asarray(u, dtype=float)
-        if u.ndim != 2 or u.shape[1] != self.n_free:
-            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
-        if not ((u >= 0) & (u <= 1)).all():
-            raise ValueError("unit points outside [0, 1]")
+        u = self._unit_points(u)
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
 
     def _decoded(self, unit: Sequence[float]) -> Floats:

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from engine import DimsweepError
-from engine.bound import LinearSpace
-from sweeper.space.split.bounds import Integers
-from sweeper.space.split.budgeted import Budgeted, Rule
-from sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
-from sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
-from sweeper.space.split.spending import Spending
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import LinearSpace
+from dimsweep.sweeper.space.split.bounds import Integers
+from dimsweep.sweeper.space.split.budgeted import Budgeted, Rule
+from dimsweep.sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
+from dimsweep.sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
+from dimsweep.sweeper.space.split.spending import Spending
 
 
 class SplitSpace(Budgeted):
@@ -41,8 +41,6 @@ class SplitSpace(Budgeted):
 
     Raises :class:`DimsweepError` for rules that make no sense or leave no split.
     """
-
-    n_free: int
 
     def __init__(
         self,
@@ -85,11 +83,7 @@ class SplitSpace(Budgeted):
 
         Raises ValueError for another shape or for values outside [0, 1].
         """
-        u = np.asarray(u, dtype=float)
-        if u.ndim != 2 or u.shape[1] != self.n_free:
-            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
-        if not ((u >= 0) & (u <= 1)).all():
-            raise ValueError("unit points outside [0, 1]")
+        u = self._unit_points(u)
         if self._grid.is_convex:
             return self._decoded_together(u)
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine import DimsweepError, units
-from sweeper.space.split.grid import Floats, Row
+from dimsweep.engine import DimsweepError, units
+from dimsweep.sweeper.space.split.grid import Floats, Row
 
 usd = units.format_money
 

@@ -5,22 +5,21 @@ A warning is one line of text.  It stops nothing; each says what to change.
 
 from collections.abc import Collection, Iterable
 
-from engine import Program
-from engine.rules import beyond_measurements
-from sweeper.config.compose import Composed
-from sweeper.study.rules.axes import kept_axes
-from sweeper.study.rules.between import apart
-from sweeper.study.rules.idle import idle_keys
-from sweeper.study.rules.knobs import idle_knobs
-from sweeper.study.rules.machines import unlike_parts
-from sweeper.study.rules.peak import uncalibrated
-from sweeper.study.rules.prices import unpriced_tiers
-from sweeper.study.rules.provision import badly_provisioned, verdict
-from sweeper.study.rules.quantities import odd_quantities
-from sweeper.study.rules.radix import radices
-from sweeper.study.rules.ties import tied
-
-__all__ = ["design_warnings", "idle_keys", "once", "verdict"]
+from dimsweep.engine import Program
+from dimsweep.engine.rules import beyond_measurements
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.study.rules.axes import kept_axes
+from dimsweep.sweeper.study.rules.between import apart
+from dimsweep.sweeper.study.rules.buckets import small_buckets
+from dimsweep.sweeper.study.rules.idle import idle_keys
+from dimsweep.sweeper.study.rules.knobs import idle_knobs
+from dimsweep.sweeper.study.rules.machines import unlike_parts
+from dimsweep.sweeper.study.rules.peak import uncalibrated
+from dimsweep.sweeper.study.rules.prices import unpriced_tiers
+from dimsweep.sweeper.study.rules.provision import badly_provisioned, verdict
+from dimsweep.sweeper.study.rules.quantities import odd_quantities
+from dimsweep.sweeper.study.rules.radix import radices
+from dimsweep.sweeper.study.rules.ties import tied
 
 
 def design_warnings(
@@ -42,7 +41,10 @@ def design_warnings(
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)
     found += idle_knobs(config, program, turned, searched=searched)
-    return found if searched else found + tied(config, program) + badly_provisioned(program)
+    if searched:
+        return found
+    found += small_buckets(config, program)
+    return found + tied(config, program) + badly_provisioned(program)
 
 
 def once(warnings: Iterable[list[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.config.compose import Composed
+from dimsweep.sweeper.config.compose import Composed
 
 _KEY = "workload.parallel"
 

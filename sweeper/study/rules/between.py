@@ -1,8 +1,8 @@
 """By how much a simulation of every message may give another time (see engine.rules.between)."""
 
-from engine import Program
-from engine.rules import SEEN, Kind, kind_of
-from sweeper.config.schema import Config
+from dimsweep.engine import Program
+from dimsweep.engine.rules import SEEN, Kind, kind_of
+from dimsweep.sweeper.config.schema import Config
 
 _MATTERS = 0.01  # of the time
 _SHARES = "parts of dimensions whose NPUs share links"

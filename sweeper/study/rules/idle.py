@@ -11,21 +11,23 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from engine import DimsweepError, Fidelity, Program
-from engine.network import Clos
-from engine.rules import Told, alike, is_measured
-from sweeper.build.program import build_program
-from sweeper.config.compose import Composed, compose, is_group
-from sweeper.config.parts.part import Parsed, Part, per_dimension
-from sweeper.config.schema import DETERMINES_RESULT, Config
-from sweeper.config.workload import KINDS
+from dimsweep.engine import DimsweepError, Fidelity, Program
+from dimsweep.engine.network import Clos
+from dimsweep.engine.rules import Told, alike, is_measured
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.network import GRAPHS
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.part import Parsed, Part, per_dimension
+from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.config.workload import KINDS
 
 _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
 # These are whole designs, and what only says how far, how large or by what name.
 _OTHER_THINGS = {
     *("workload", "topology", "workload.name", "topology.tiers"),
     *("topology.machines", "npu.machines", "cost.machines"),
-    *("fold", "fidelity", "network.max_messages", "network.max_packets"),
+    *("fold", "fidelity", "network.max_messages", "network.max_packets", "plugins"),
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
 _CHOOSE = (None, "auto", ["auto"], [None])
@@ -49,7 +51,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
     used = _fidelities(config)
     own = cache(lambda fidelity: _lowered(config, fidelity))
     for key in dict.fromkeys(turned):
-        if key.split(".")[0] not in DETERMINES_RESULT or key in _OTHER_THINGS:
+        if key.split(".")[0] not in Design.model_fields or key in _OTHER_THINGS:
             continue
         same = list[_Other]()
         for other in _others(composed, key):
@@ -85,7 +87,10 @@ def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
 
 
 def _is_same(ours: Told | None, other: Told | None, *, priced: bool) -> bool:
-    return ours is not None and other is not None and alike(ours, other, priced=priced)
+    try:
+        return ours is not None and other is not None and alike(ours, other, priced=priced)
+    except DimsweepError:  # a network of which there is no such part to be down
+        return False
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
@@ -96,7 +101,7 @@ def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
 def _is_fabric(key: str) -> bool:
     """Whether a key says which links and switches there are: these have prices, though no time
     depends on them where none is simulated."""
-    return key in ("network", "network.fabric")
+    return key in ("network", *(f"network.{name}" for name in ("fabric", *GRAPHS)))
 
 
 def _others(composed: Composed, key: str) -> Iterator[_Other]:
@@ -104,10 +109,10 @@ def _others(composed: Composed, key: str) -> Iterator[_Other]:
     default, all that it may be and, of a number, twice and half as much."""
     config = composed.config
     if is_group(key):
-        without = [o for o in composed.overrides if o.lstrip("+~").split("=")[0] != key]
+        without = [word.text for word in composed.words if word.key != key]
         if len(without) < len(composed.overrides) and key not in config.grid:
             try:
-                other = compose(without)
+                other = compose(without, may_sweep=True)
             except DimsweepError:  # other overrides are of the option
                 return
             yield _Other(other.config, f"{key}={other.choices.get(key)}", chooses=False)

@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from engine import Program, QueueOrder, SubgroupBandwidth, units
-from engine.rules import crosses_dimensions, lone_chunks, queue_matters, silent_dimensions
-from sweeper.config.schema import Config
+from dimsweep.engine import Program, QueueOrder, SubgroupBandwidth, units
+from dimsweep.engine.rules import crosses_dimensions, lone_chunks, queue_matters, silent_dimensions
+from dimsweep.sweeper.config.schema import Config
 
 
 def idle_knobs(
@@ -14,7 +14,7 @@ def idle_knobs(
 ) -> list[str]:
     """What changes the run, and yet no time, and bandwidth in which nothing is sent."""
     found = _collective(config, program) + _latency(config, program)
-    instead = "file" if config.network.file else "wafer" if config.network.wafer else ""
+    instead = config.network.instead
     found += [
         f"{key} has no effect on times: network.{instead} says what the links are"
         for key in ("topology.bandwidth", "topology.latency")
@@ -63,7 +63,7 @@ def _silent(d: int, program: Program, *, searched: bool) -> str:
     name = program.names.dims[d]
     if searched:
         return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
-    if program.prices is None:
+    if program.prices is None or not program.prices.per_bandwidth[d]:
         return ""
     cost = units.format_money(program.prices.per_bandwidth[d] * program.bandwidth[d])
     return f"no byte crosses dimension {name}: its bandwidth costs {cost} for nothing"

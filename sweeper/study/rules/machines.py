@@ -1,11 +1,10 @@
 """Parts of machines that are unlike: one's network, another's chips, a third one's prices."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
-from sweeper.config.compose import CLUSTER, Composed, parts_of
-from sweeper.config.options import read_options
-from sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.parts.places import find_option, groups
 
 
 def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
@@ -21,7 +20,7 @@ def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
     pairs = [("topology", "npu")]
     if priced:
         pairs.append(("topology", "cost"))
-    if priced and config.cost.npu:  # a price list of networks says nothing of an NPU
+    if priced and config.cost.npu_price:  # a price list of networks says nothing of an NPU
         pairs.append(("npu", "cost"))
     apart = [pair for pair in pairs if _apart(*pair, machines)]
     wrong = [group for group in machines if any(group in pair for pair in apart)]
@@ -50,15 +49,10 @@ def _remedy(wrong: list[str], machines: Collection[str]) -> str:
 
 def _clusters() -> Iterator[tuple[str, dict[str, str]]]:
     for name in groups()[CLUSTER]:
-        if parts := parts_of(_file(CLUSTER, name)):
+        if parts := parts_of(find_option(CLUSTER, name)):
             yield name, parts
 
 
 def _machines(group: str, name: str) -> Collection[str]:
-    file = _file(group, name)
+    file = find_option(group, name)
     return () if file is None else read_options(file).node.get("machines") or ()
-
-
-def _file(group: str, name: str) -> Path | None:
-    files = (home / group / f"{name}.yaml" for home in homes("conf"))
-    return next((file for file in files if file.is_file()), None)

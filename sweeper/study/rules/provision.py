@@ -2,8 +2,8 @@
 
 import math
 
-from engine import Program, units
-from engine.rules import Pair, provisioning
+from dimsweep.engine import Program, units
+from dimsweep.engine.rules import Pair, provisioning
 
 _ENOUGH = 1.1  # within ten per cent of just enough
 
@@ -21,10 +21,10 @@ def badly_provisioned(program: Program) -> list[str]:
     An over-provisioned dimension is none under Themis, which gives it chunks of its own.
     """
     worst: dict[str, Pair] = {}
-    themis = program.structure.shape.themis
+    own_orders = program.structure.shape.order > 0
     for pair in provisioning(program):
         provision = pair.provision(program.bandwidth)
-        if verdict(provision) == "just enough" or (themis and provision > 1):
+        if verdict(provision) == "just enough" or (own_orders and provision > 1):
             continue
         known = worst.get(pair.group)
         if known is None or _distance(pair, program) > _distance(known, program):

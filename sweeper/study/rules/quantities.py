@@ -1,11 +1,10 @@
 """Quantities that were perhaps meant in another unit."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
 
-from engine import Program, units
-from sweeper.config.schema import Config
+from dimsweep.engine import Program, units
+from dimsweep.sweeper.config.parts.part import walk
+from dimsweep.sweeper.config.schema import Config
 
 _WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension that some product has
 _LONGEST_HOP = 10**9  # ps
@@ -28,8 +27,8 @@ def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[
             )
     found += [
         f"{key}: {value} is bits; bytes are written with a B"
-        for key, value in _texts(config.text["workload"], "workload")
-        if _BITS.fullmatch(value)
+        for key, value in walk(config.text["workload"], "workload")
+        if isinstance(value, str) and _BITS.fullmatch(value)
     ]
     return found
 
@@ -60,12 +59,12 @@ def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
 
 def _mixed(config: Config, *, searched: bool) -> list[str]:
     """Bandwidths of one network written with 1000s and with 1024s."""
-    split = config.space.bandwidth
-    given = ("total", "max", "known", "constraints") if searched else ()
-    places: dict[str, Any] = {f"space.bandwidth.{key}": getattr(split, key) for key in given}
-    if not searched:
-        places["topology.bandwidth"] = config.topology.bandwidth
-    written = [text for place, value in places.items() for text in _texts(value, place)]
+    given = ["topology.bandwidth"]
+    if searched:
+        given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
+    values = {key: config.value(key) for key in given}
+    found = [*values.items(), *(each for key, value in values.items() for each in walk(value, key))]
+    written = [(at, text) for at, text in found if isinstance(text, str)]
     binary = [text for text in written if _BINARY.search(text[1])]
     decimal = [text for text in written if _DECIMAL.search(text[1]) and text not in binary]
     if not binary or not decimal:
@@ -74,15 +73,3 @@ def _mixed(config: Config, *, searched: bool) -> list[str]:
         f"{binary[0][0]}: {binary[0][1]} counts in 1024s, {decimal[0][1]} "
         f"({decimal[0][0]}) in 1000s; 1 GiB/s is 7.4 % more than 1 GB/s"
     ]
-
-
-def _texts(node: Any, place: str) -> Iterator[tuple[str, str]]:
-    """All texts within a part of the configuration, with their keys."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            yield from _texts(value, f"{place}.{key}")
-    elif isinstance(node, (list, tuple)):
-        for i, value in enumerate(node):
-            yield from _texts(value, f"{place}[{i}]")
-    elif isinstance(text := getattr(node, "text", node), str):
-        yield place, text

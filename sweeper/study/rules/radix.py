@@ -1,10 +1,10 @@
 """Switches of a fabric that nobody sells."""
 
-from engine import Program, units
-from engine.network import Clos
-from sweeper.config.catalogue import catalogue
-from sweeper.config.parts.part import per_dimension
-from sweeper.config.schema import Config
+from dimsweep.engine import Program, units
+from dimsweep.engine.network import Clos
+from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.parts.part import per_dimension
+from dimsweep.sweeper.config.schema import Config
 
 _NEAR = 1.01
 
@@ -18,10 +18,11 @@ def radices(config: Config, program: Program) -> list[str]:
         if not isinstance(fabric, Clos):
             continue
         needed = fabric.leaf + fabric.up(fabric.leaf)
-        fast = [each for each in catalogue().switches if each.bandwidth * _NEAR >= dim.bandwidth]
+        least = dim.bandwidth / _NEAR
+        fast = [each for each in catalogue().switches if (each.bandwidth or 0) >= least]
         most = max(fast, key=lambda each: each.ports, default=None)
         if most is None or most.ports < needed:
-            sold = f"the largest is {most.name} with {most.ports}" if most else "none is as fast"
+            sold = f"the largest is {most.title} with {most.ports}" if most else "none is as fast"
             found.append(
                 f"network.fabric: leaf switches of dimension {name} have {needed} ports of "
                 f"{units.format_bandwidth(dim.bandwidth)}, and no switch does: {sold}"

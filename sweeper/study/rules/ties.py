@@ -1,8 +1,8 @@
 """Times under Themis that hang on ties (see engine.rules.ties)."""
 
-from engine import Program, units
-from engine.rules import ties
-from sweeper.config.schema import Config
+from dimsweep.engine import Program, units
+from dimsweep.engine.rules import ties
+from dimsweep.sweeper.config.schema import Config
 
 _MATTERS = 0.01  # of the time
 

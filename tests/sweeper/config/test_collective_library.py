@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.build.program import build_cluster, build_program
-from sweeper.config.compose import compose
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.program import build_cluster, build_program
+from dimsweep.sweeper.config.compose import compose
 
 TABLE = "op,gpus,nodes,bytes,time_us\nall_reduce,8,1,1024,12\n"
 

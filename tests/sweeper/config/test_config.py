@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-import engine
-from engine import Cluster, DimsweepError
-from engine.kernels.packet.transports import Dcqcn
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
-from sweeper.config.network import Packets
-from sweeper.config.schema import Config
-from sweeper.config.workload import KINDS, Workload
-from sweeper.study.plan import plan_study
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError
+from dimsweep.engine.kernels.packet.transports import Dcqcn
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.network import Packets
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.study.plan import plan_study
 
 SMALL = ["study=libra_gpt3_4d", "collective.chunks=4", "budget.trials=2", "name=small"]
 
@@ -135,7 +135,7 @@ class Idle(Workload):
 
     seconds: float
 
-    def build(self, cluster: Cluster) -> engine.Workload:
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         raise DimsweepError(f"idle for {self.seconds} s", where="workload.seconds")
 
 
@@ -201,3 +201,24 @@ def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:
     if isinstance(written, dict) and written["kind"] == "dcqcn":
         assert packets.build().sender == Dcqcn(gain=0.5, alpha_every=2_000_000, add=10**9)
     assert Packets.of({"transport": {"kind": "dcqcn"}}).plain()["transport"] == "dcqcn"
+
+
+def test_keys_that_name_files_are_found_in_their_types() -> None:
+    """Those that were listed by hand, whose values are a part of what rows depend on."""
+    shared = {"topology.file", "npu.measured", "collective.measured", "network.file"}
+    own = {
+        "chakra": {"traces", "groups"},
+        "astra1_text": {"file"},
+        "astra_sim": {"traces", "system", "memory", "groups"},
+        "repurposed": {"model", "samples"},
+    }
+    config = compose([]).config
+    for kind, of in KINDS.items():
+        given = {name: "x" for name, field in of.model_fields.items() if field.is_required()}
+        named = {f"workload.{name}" for name in own.get(kind, ())}
+        if kind in own:
+            workload = of.of(given | {"kind": kind})
+            found = dict(config.model_copy(update={"workload": workload}).file_keys())
+            assert found.keys() == shared | named
+    searched = compose(["space.parameters={npu.measured: {values: [a.csv, b.csv]}}"]).config
+    assert searched.files() == {"npu.measured=a.csv": "a.csv", "npu.measured=b.csv": "b.csv"}

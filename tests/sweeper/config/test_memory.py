@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.build.program import build_cluster
-from sweeper.config.compose import compose
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.program import build_cluster
+from dimsweep.sweeper.config.compose import compose
 
 
 @pytest.mark.parametrize(

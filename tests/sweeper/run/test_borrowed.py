@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sweeper import load
-from sweeper.ledger.ledger import ROWS_PER_PART
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.sweeper.ledger.ledger import ROWS_PER_PART
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -18,7 +18,7 @@ def test_cells_that_search_in_other_ways_share_rows(
     small: Small, monkeypatch: pytest.MonkeyPatch, rows_per_part: int
 ) -> None:
     """The first three trials of each are the same, in a part by then or in the log still."""
-    monkeypatch.setattr("sweeper.ledger.ledger.ROWS_PER_PART", rows_per_part)
+    monkeypatch.setattr("dimsweep.sweeper.ledger.ledger.ROWS_PER_PART", rows_per_part)
     plan = small("search=random", "+grid={search.seed: [0, 1, 2]}", "budget.trials=12")
     progress = run(plan)
     assert progress.borrowed == 6

@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import sweeper
-from engine import DimsweepError
-from sweeper.config.compose import compose
-from sweeper.config.parts import places
-from sweeper.ledger.rows import Cell
-from sweeper.run.executor import guest, make_executor
-from sweeper.run.executor.cluster import _refusal, _starting
-from sweeper.run.executor.worker import Luggage, _memory_limit
-from sweeper.study.plan import StudyPlan
+import dimsweep
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.parts import places
+from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.run.executor import guest, make_executor
+from dimsweep.sweeper.run.executor.cluster import _refusal, _starting
+from dimsweep.sweeper.run.executor.worker import Luggage, _memory_limit
+from dimsweep.sweeper.study.plan import StudyPlan
 
 Small = Callable[..., StudyPlan]
-ROOT = Path(sweeper.__file__).parents[1]
+PACKAGE = Path(dimsweep.__file__).parent
 
 
 class AuthenticationError(Exception):
@@ -68,7 +68,7 @@ def test_a_ray_that_does_not_start_is_told() -> None:
 
 DIES = """
 import os, time
-from sweeper.run.executor import cluster
+from dimsweep.sweeper.run.executor import cluster
 cluster._STARTS_WITHIN = 0.5
 with cluster._starting(None):
     {what}
@@ -78,7 +78,9 @@ with cluster._starting(None):
 @pytest.mark.parametrize("what", ["os._exit(1)", "time.sleep(60)"])
 def test_a_ray_that_ends_the_process_or_hangs_is_told(what: str) -> None:
     script = DIES.format(what=what)
-    found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", script], cwd=PACKAGE, capture_output=True, text=True
+    )
     assert found.returncode == 1
     assert found.stderr.startswith("error: executor: Ray did not start on this machine: a daemon")
 
@@ -90,7 +92,7 @@ def test_files_that_a_study_names_are_found_where_they_are_not(
     here, node = tmp_path / "here", tmp_path / "node"
     for folder in (here, node):
         folder.mkdir()
-    inputs = ROOT / "studies" / "traces" / "astra_sim"
+    inputs = PACKAGE.parent / "studies" / "traces" / "astra_sim"
     for name in ("network.yml", "system.json"):
         (here / name).write_bytes((inputs / name).read_bytes())
     (here / "other.json").write_bytes(b"other")
@@ -119,13 +121,13 @@ def test_the_code_that_travels_is_the_code_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    files = guest.sources(ROOT)
+    files = guest.sources(PACKAGE)
     code = guest.digest(files)
     assert guest._installed(code), "a node that has it already does not take another"
     assert not guest._installed("another")
     folder = guest.unpacked(guest.packed(files), code)
-    assert guest.digest(guest.sources(folder)) == code
-    run = "import sweeper, engine; print(sweeper.__file__, engine.__file__)"
+    assert guest.digest(guest.sources(folder / guest.PACKAGE)) == code
+    run = "import dimsweep.sweeper as s, dimsweep.engine as e; print(s.__file__, e.__file__)"
     found = subprocess.run(
         [sys.executable, "-c", run], cwd=folder, capture_output=True, text=True, check=True
     )

@@ -11,21 +11,21 @@ import pyarrow as pa
 import pytest
 from numpy.typing import ArrayLike
 
-from engine import DimsweepError, Measures, Runner
-from sweeper import load
-from sweeper.ledger.rows import FAILED, LOST, Cell
-from sweeper.run.executor import make_executor
-from sweeper.run.executor.evaluate import Job, Outcome, _state
-from sweeper.run.executor.ray import RayExecutor, _Seat
-from sweeper.run.executor.setup import Setup
-from sweeper.run.executor.worker import Limits, Luggage, Worker
-from sweeper.space.space import Trial
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError, Measures, Runner
+from dimsweep.sweeper.ledger.rows import FAILED, LOST, Cell
+from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome, _state
+from dimsweep.sweeper.run.executor.ray import RayExecutor, _Seat
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
+from dimsweep.sweeper.space.space import Trial
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.processes import LOOPBACK, environment, listening, offspring
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
-SIMULATE = "sweeper.run.executor.evaluate.Runner.batch"
+SIMULATE = "dimsweep.sweeper.run.executor.evaluate.Runner.batch"
 BATCH = Runner.batch
 
 

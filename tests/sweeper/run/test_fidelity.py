@@ -1,16 +1,22 @@
 """Studies message by message: as an axis, and for the best designs of a search by phases."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.run.reproduce import reproduce
-from sweeper.space.trials import Trial, Trials
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.run.driver import _recheck
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import TINY, planned, run
 
 SMALL = (
@@ -107,6 +113,38 @@ def test_fewer_are_looked_at_in_each_further_fidelity(tiny) -> None:
     # Packets have headers and latencies of their own.
     assert (by_packet.time_ps.to_numpy() > by_flow.time_ps.head(2).to_numpy()).all()
     assert reproduce(plan.folder).differ == {}
+
+
+def test_a_design_that_failed_when_it_was_looked_at_again_is_not_looked_at_further(
+    tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known of it that would make it better than the others."""
+    plan, driver = tiny("recheck={top: [3, 2], fidelity: [flow, packet]}", *SMALL), _Driver()
+    designs = [Trial(i, "random", (1e9 + i, 2e9)) for i in range(3)]
+    driver.values = [np.array([[math.nan], [3.0], [2.0]]), np.array([[1.0], [math.nan]])]
+    _recheck(plan.cells[0], designs, driver)
+    assert [[trial.bandwidth[0] - 1e9 for trial in each] for each in driver.asked] == [
+        [0, 1, 2],
+        [2, 1],
+    ]
+    assert [[trial.number for trial in each] for each in driver.asked] == [[6, 7, 8], [9, 10]]
+
+
+class _Driver:
+    """Knows what comes of the trials that it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked, self.values = list[Trials](), list[np.ndarray]()
+
+    def submit(self, cell: CellPlan, trials: Trials) -> int:
+        self.asked.append(trials)
+        return len(self.asked) - 1
+
+    def collect(self, batch: int) -> tuple[np.ndarray, None]:
+        return self.values[batch], None
+
+    def count(self, cell: CellPlan, values: np.ndarray, *, searched: bool) -> None:
+        assert not searched
 
 
 def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:
@@ -225,6 +263,16 @@ def test_a_split_that_reaches_no_link_of_a_file_is_refused(tiny, tmp_path: Path)
     assert "the network has 8 NPUs, the topology 16" in told
 
 
+@pytest.mark.parametrize("split", ["total: 50 GB/s", "total: null, max: null, bisection: 1 TB/s"])
+def test_nor_does_a_split_reach_a_graph_that_is_a_product(tiny, split: str) -> None:
+    """Its bisection is that of its own links, and not the dimensions'."""
+    same = (
+        "network.generator={kind: fat_tree, npus: 8, radix: 8, bandwidth: 25 GB/s, latency: 1 us}"
+    )
+    own = ["topology.shape=Switch(8)", "topology.latency=1 us", "topology.bandwidth=25 GB/s"]
+    assert "whatever the split" in refusal(tiny, *own, same, f"space.bandwidth={{{split}}}")
+
+
 def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> None:
     def plan(bandwidth: str) -> StudyPlan:
         file = graph_file(tmp_path, bandwidth)
@@ -242,3 +290,15 @@ def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> Non
     assert slow.cells[0].content.keys(one) != fast.cells[0].content.keys(one)
     with pytest.raises(DimsweepError, match=r"files\.network\.file"):
         run(fast)
+
+
+def test_phases_take_a_graph_that_is_a_product_and_no_other() -> None:
+    keys = ["workload=all_reduce", "topology.shape=Switch(16)", "topology.latency=1 us"]
+    keys += ["topology.tiers=[]", "topology.bandwidth=25 GB/s", "collective.chunks=1"]
+    alone = simulate(compose(keys).config)
+    same = "{kind: fat_tree, npus: 16, radix: 16, bandwidth: 25 GB/s, latency: 1 us}"
+    assert simulate(compose([*keys, f"network.generator={same}"]).config).time == alone.time
+    other = "network.generator={kind: zcube, n: 4}"
+    with pytest.raises(DimsweepError, match=r"no product of Switch\(16\)") as error:
+        simulate(compose([*keys, other]).config)
+    assert "fidelity=flow" in error.value.hint

@@ -4,23 +4,23 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
-import sweeper
-from engine import DimsweepError
-from sweeper import load
-from sweeper.config.compose import compose
-from sweeper.study.plan import plan_study
+import dimsweep
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.study.plan import plan_study
 from tests.faults.nodes import ENVIRONMENT, Nodes
 from tests.support.studies import run
+from tests.support.waiting import until
 
 COMPARED = 1000  # trials
 LOST = "is lost; what it had to do is done elsewhere"
-INPUTS = Path(sweeper.__file__).parents[1] / "studies" / "traces" / "astra_sim"
+INPUTS = Path(dimsweep.__file__).parents[1] / "studies" / "traces" / "astra_sim"
 STUDY = """\
 defaults: [override /profile: astra_sim, override /search: random, _self_]
 workload: {name: mine, traces: mine/all_reduce.et, system: mine/system.json}
@@ -41,11 +41,12 @@ def n_rows(folder: Path) -> int:
 
 def wait_for(more_than: int, folder: Path, process: subprocess.Popen[str]) -> None:
     """Return when there are more rows than that, on a machine with however much else to do."""
-    late = time.monotonic() + 600
-    while n_rows(folder) <= more_than:
+
+    def came() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < late
-        time.sleep(0.1)
+        return n_rows(folder) > more_than
+
+    until(came, every=0.1)
 
 
 def stopped_after(text: str, process: subprocess.Popen[str]) -> str:
@@ -73,7 +74,7 @@ def test_a_second_node_joins_and_the_first_one_dies(
     folder = tmp_path / "results" / "study"
     nodes = Nodes(1)
     try:
-        command = [sys.executable, "-m", "sweeper", "sweep", "study=study.yaml", "results=results"]
+        command = [sys.executable, "-m", "dimsweep", "sweep", "study=study.yaml", "results=results"]
         command += ["executor=address", f"executor.address={nodes.address}"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.cli.main import dimsweep
-from sweeper.ledger import ledger
-from sweeper.ledger.diff import diff
-from sweeper.ledger.record import read_study
-from sweeper.run.reproduce import reproduce
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.cli.main import dimsweep
+from dimsweep.sweeper.ledger import ledger
+from dimsweep.sweeper.ledger.diff import diff
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -51,7 +51,9 @@ def test_what_is_not_the_same_is_named(small: Small, monkeypatch: pytest.MonkeyP
     place = rows.schema.get_field_index("time_ps")
     times = rows["time_ps"].to_pylist()
     changed = rows.set_column(place, rows.schema[place], [[times[0] + 1, *times[1:]]])
-    monkeypatch.setattr("sweeper.run.reproduce.load", lambda _: changed)
+    monkeypatch.setattr(
+        "dimsweep.sweeper.run.reproduce.Stored.in_order", lambda *_: iter([changed])
+    )
     assert reproduce(plan.folder).differ == {(0, 0): ["time_ps"]}
     result = CliRunner().invoke(dimsweep, ["reproduce", str(plan.folder)], standalone_mode=False)
     assert result.return_value == 1
@@ -62,7 +64,7 @@ def test_what_is_not_the_same_is_named(small: Small, monkeypatch: pytest.MonkeyP
 def test_another_model_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = small("budget.trials=3")
     run(plan)
-    monkeypatch.setattr("sweeper.run.reproduce.MODEL_VERSION", -1)
+    monkeypatch.setattr("dimsweep.sweeper.run.reproduce.MODEL_VERSION", -1)
     with pytest.raises(DimsweepError, match="this is version -1"):
         reproduce(plan.folder)
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from sweeper import load
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.record import read_study
-from sweeper.report import Report
-from sweeper.run import standing
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.run.executor.setup import Setup
-from sweeper.search import SAMPLERS, relay
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.run import standing
+from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.search import SAMPLERS, relay
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -28,7 +28,7 @@ def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing, "_RARELY", 0)
     monkeypatch.setattr(standing, "_WORTH", -1.0)
     monkeypatch.setattr(relay, "HANDOVER", 30)
-    monkeypatch.setattr("sweeper.search.choose.HANDOVER", 30)
+    monkeypatch.setattr("dimsweep.sweeper.search.choose.HANDOVER", 30)
 
 
 @pytest.fixture

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-import sweeper.study.plan
-from engine import DimsweepError
-from sweeper import load
-from sweeper.ledger.diff import diff
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.record import read_study
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.run.reproduce import reproduce
-from sweeper.study.grid import Grid
-from sweeper.study.plan import StudyPlan
+import dimsweep.sweeper.study.plan
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.diff import diff
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.study.grid import Grid
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -29,8 +29,8 @@ def large(small: Small, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Stud
     """Plans a grid that counts as large."""
 
     def plan(results: str) -> StudyPlan:
-        monkeypatch.setattr(sweeper.study.plan, "LARGE", 3)
-        monkeypatch.setattr(sweeper.study.plan, "LOOKED_AT", 2)
+        monkeypatch.setattr(dimsweep.sweeper.study.plan, "LARGE", 3)
+        monkeypatch.setattr(dimsweep.sweeper.study.plan, "LOOKED_AT", 2)
         return small(*WORDS, GRID, results=results)
 
     return plan

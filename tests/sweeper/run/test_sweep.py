@@ -3,22 +3,23 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sweeper import load
-from sweeper.cli.main import main
-from sweeper.ledger.record import read_study
-from sweeper.run.executor.evaluate import Job
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.run.executor.setup import Setup
-from sweeper.space.trials import Trial, Trials
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.run.executor.evaluate import Job
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.plan import StudyPlan
+from tests.support.plugged import plugged
 from tests.support.studies import SMALL, TINY, planned, run
+from tests.support.waiting import LONG, until
 
 Small = Callable[..., StudyPlan]
 SAMPLERS = ["auto", "random", "qmc", "tpe", "cmaes", "nsga2", "descent"]
@@ -166,7 +167,7 @@ def test_an_internal_error_is_a_failed_row_too(
         raise RuntimeError("boom")
 
     plan = small("budget.trials=3")
-    monkeypatch.setattr("sweeper.run.executor.evaluate.Runner.batch", broken)
+    monkeypatch.setattr("dimsweep.sweeper.run.executor.evaluate.Runner.batch", broken)
     run(plan)
     assert load(plan.folder).to_pandas().error.str.contains("boom").all()
 
@@ -181,7 +182,7 @@ def test_two_objectives(small: Small) -> None:
 
 
 def command(*overrides: str) -> list[str]:
-    return [sys.executable, "-m", "sweeper", "sweep", *overrides]
+    return [sys.executable, "-m", "dimsweep", "sweep", *overrides]
 
 
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
@@ -201,8 +202,8 @@ def test_a_gap_that_is_not_reached_stops_nothing(small: Small) -> None:
 # The command, killed by the system as soon as some rows are written.
 KILLED = """
 import os, signal, sys
-from sweeper.cli.main import main
-from sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger.ledger import Ledger
 
 append = Ledger.append
 
@@ -217,10 +218,13 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
+@pytest.mark.usefixtures("forgotten")
 def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
     """Two actors killed in the middle, and one that resumes and looks at the best again, message
-    by message: the rows of an undisturbed run."""
-    words = [*TINY, "budget.trials=600", "search.batch=64", "recheck.top=3"]
+    by message: the rows of an undisturbed run.  The study has plug-ins, a block and a model of
+    which the configuration has an object, so that nobody reads it who has not loaded them."""
+    words = [*TINY[:2], *plugged(tmp_path), *TINY[5:]]
+    words += ["budget.trials=600", "search.batch=64", "recheck.top=3"]
     inline = planned(words, tmp_path / "inline")
     run(inline)
     expected = load(inline.folder)
@@ -235,12 +239,7 @@ def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
 
 
 def _wait_for_rows(folder: Path, n: int) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if (folder / "study.json").exists() and load(folder).num_rows >= n:
-            return
-        time.sleep(0.1)
-    raise AssertionError("no rows came")
+    until(lambda: (folder / "study.json").exists() and load(folder).num_rows >= n)
 
 
 def _hear_control_c() -> None:
@@ -261,7 +260,7 @@ def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
         try:
             _wait_for_rows(folder, 100)
             process.send_signal(signal.SIGINT)
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=LONG)[0]
         finally:
             process.kill()  # or leaving would wait for it for ever
     assert process.returncode == 130

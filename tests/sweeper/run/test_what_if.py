@@ -8,23 +8,22 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-import sweeper.study.plan
-from engine import simulate
-from sweeper import load
-from sweeper.api.results import Results
-from sweeper.build.program import build_cluster, build_workload
-from sweeper.cli.main import dimsweep
-from sweeper.config.study import Executor as ExecutorConfig
-from sweeper.ledger.diff import diff
-from sweeper.ledger.record import read_study
-from sweeper.ledger.rows import single_row
-from sweeper.run.executor.evaluate import Job, Outcome
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.run.executor.setup import Setup
-from sweeper.run.reproduce import reproduce
-from sweeper.study.change import split_text
-from sweeper.study.plan import StudyPlan
-from tests.support.studies import run
+from dimsweep import load
+from dimsweep.engine import simulate
+from dimsweep.sweeper.api.results import Results
+from dimsweep.sweeper.build.program import build_cluster, build_workload
+from dimsweep.sweeper.cli.main import dimsweep
+from dimsweep.sweeper.config.study import Executor as ExecutorConfig
+from dimsweep.sweeper.ledger.diff import diff
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.ledger.rows import single_row
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.study.change import split_text
+from dimsweep.sweeper.study.plan import StudyPlan
+from tests.support.studies import SMALL, planned, run
 
 INLINE = ExecutorConfig(mode="inline")
 Small = Callable[..., StudyPlan]
@@ -51,6 +50,14 @@ MICRO = "workload.plan.micro_batch"
 SEARCHED = f"space.parameters={{{MICRO}: {{values: [1, 2, 4]}}}}"
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> StudyPlan:
+    """A study of random designs that was run with what is asked by default, for those that read."""
+    plan = planned([*SMALL, "search=random", ASKED], tmp_path_factory.mktemp("asked") / "results")
+    run(plan)
+    return plan
+
+
 def what_ifs(plan: StudyPlan) -> pd.DataFrame:
     rows = load(plan.folder).to_pandas()
     return rows[rows["origin"] == "what_if"].set_index("change")
@@ -75,17 +82,17 @@ def by_hand(plan: StudyPlan, row: pd.Series) -> dict[str, object]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("search=random",),
+        (),
         ("search=random", "profile=native", "topology.latency=500 ns", THEMIS),
         (*PLAN, SEARCHED),
         (*PLAN, SEARCHED, "collective=nccl", "collective.gpu=h100"),
     ],
 )
 def test_a_what_if_is_what_the_changed_configuration_gives(
-    small: Small, words: tuple[str, ...]
+    small: Small, asked: StudyPlan, words: tuple[str, ...]
 ) -> None:
-    plan = small(*words, ASKED)
-    run(plan)
+    plan = small(*words, ASKED) if words else asked
+    run(plan)  # which has been run already where it is ``asked``
     found = what_ifs(plan)
     complete = found[found["state"] == "complete"]
     assert len(complete) >= 10
@@ -184,9 +191,8 @@ class Workers(InlineExecutor):
         return super().collect()
 
 
-def test_the_rows_are_the_same_on_any_workers(small: Small) -> None:
-    one, two = (small("search=random", ASKED, results=name) for name in ("one", "two"))
-    run(one)
+def test_the_rows_are_the_same_on_any_workers(small: Small, asked: StudyPlan) -> None:
+    one, two = asked, small("search=random", ASKED)
     run(two, Workers(Setup(INLINE, [two.cells[0].cell], two.schema, print)))
     assert len(what_ifs(one)) >= 10
     assert load(one.folder).equals(load(two.folder))
@@ -198,9 +204,10 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize("after", [1, 41, 45])
-def test_a_killed_study_goes_on_with_what_it_asked(small: Small, after: int) -> None:
-    whole, parts = (small("search=random", ASKED, results=name) for name in ("whole", "parts"))
-    run(whole)
+def test_a_killed_study_goes_on_with_what_it_asked(
+    small: Small, asked: StudyPlan, after: int
+) -> None:
+    whole, parts = asked, small("search=random", ASKED)
     simulated = 0
 
     class Executor(InlineExecutor):
@@ -270,7 +277,7 @@ def test_the_best_of_each_scenario_is_changed(small: Small) -> None:
 
 
 def test_a_large_grid_asks_of_its_best(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeper.study.plan, "LARGE", 2)
+    monkeypatch.setattr("dimsweep.sweeper.study.plan.LARGE", 2)
     grid = "+grid={collective.chunks: [2, 4, 8]}"
     plan = small("search=random", "budget.trials=5", grid, ASKED)
     assert plan.stream is not None
@@ -296,9 +303,8 @@ def test_a_baseline_is_changed_beside_the_best(small: Small) -> None:
     assert run(plan).engine_seconds == 0
 
 
-def test_rows_say_what_was_changed_to_other_tools(small: Small, tmp_path: Path) -> None:
-    plan = small("search=random", ASKED)
-    run(plan)
+def test_rows_say_what_was_changed_to_other_tools(asked: StudyPlan, tmp_path: Path) -> None:
+    plan = asked
     query = "SELECT change, time_s FROM rows WHERE origin = 'what_if' ORDER BY time_s LIMIT 1"
     found = CliRunner().invoke(dimsweep, ["sql", query, str(plan.folder), "--csv"])
     assert found.output.splitlines()[1].startswith("NPU peak x1.25,")

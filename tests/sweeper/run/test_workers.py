@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from sweeper import load
-from sweeper.run.executor.evaluate import Outcome
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.run.executor.setup import Setup
-from sweeper.search import relay
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.sweeper.run.executor.evaluate import Outcome
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.search import relay
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -39,7 +39,7 @@ def test_1_2_and_8_workers_give_the_same_rows(
     small: Small, sampler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "HANDOVER", 30)  # auto is all of its searches here
-    monkeypatch.setattr("sweeper.search.choose.HANDOVER", 30)
+    monkeypatch.setattr("dimsweep.sweeper.search.choose.HANDOVER", 30)
     words = [f"search={sampler}", "collective.chunks=1", "budget.trials=60", "executor=inline"]
     whole = small(*words, results="1")
     run(whole)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.config.study import Search
-from sweeper.objective import TIME
-from sweeper.search import SAMPLERS, Sampler, Task, relay
-from sweeper.search.cmaes import CmaEsSampler
-from sweeper.space.space import Choice, Range, Space
-from sweeper.space.split import SplitSpace
-from sweeper.space.trials import Trials
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.search import SAMPLERS, Sampler, Task, relay
+from dimsweep.sweeper.search.cmaes import CmaEsSampler
+from dimsweep.sweeper.space.space import Choice, Range, Space
+from dimsweep.sweeper.space.split import SplitSpace
+from dimsweep.sweeper.space.trials import Trials
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -103,7 +103,7 @@ def test_auto_hands_over_what_a_shorter_study_begins(
     short = small(*options, "budget.trials=20", results="short")
     assert short.study.cells[0].sampler == begin
     monkeypatch.setattr(relay, "HANDOVER", 20)
-    monkeypatch.setattr("sweeper.search.choose.HANDOVER", 20)
+    monkeypatch.setattr("dimsweep.sweeper.search.choose.HANDOVER", 20)
     long = small(*options, "budget.trials=60", results="long")
     assert long.study.cells[0].sampler == f"{begin}+{goes_on}"
     assert SAMPLERS[f"{begin}+{goes_on}"].learns_from_slopes == (begin == "descent+tpe")

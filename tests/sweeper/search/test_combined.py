@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper import load
-from sweeper.config.study import Search
-from sweeper.objective import TIME
-from sweeper.search import Task
-from sweeper.search.combined import CombinedSampler
-from sweeper.space.space import Choice, Parameter, Range, Space
-from sweeper.space.split import SplitSpace
-from sweeper.space.trials import Trial
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.search import Task
+from dimsweep.sweeper.search.combined import CombinedSampler
+from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space
+from dimsweep.sweeper.space.split import SplitSpace
+from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 

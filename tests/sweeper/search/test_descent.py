@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError, Prices
-from sweeper import load
-from sweeper.config.study import Search
-from sweeper.objective import OBJECTIVES, TIME
-from sweeper.search import Task
-from sweeper.search.cuts import CutModel
-from sweeper.search.descent import DescentSampler
-from sweeper.space.space import Space
-from sweeper.space.split import SplitSpace
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError, Prices
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import OBJECTIVES, TIME
+from dimsweep.sweeper.search import Task
+from dimsweep.sweeper.search.cuts import CutModel
+from dimsweep.sweeper.search.descent import DescentSampler
+from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.space.split import SplitSpace
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 
@@ -116,6 +116,42 @@ def descend(space: SplitSpace, land: Landscape, n: int, objective: str) -> list[
         sampler.tell([trial], [[value]], [land.slopes(bandwidth).tolist()])
         found.append(value)
     return found
+
+
+def test_the_region_shrinks_where_nothing_is_gained_and_grows_where_promises_are_kept() -> None:
+    """A kink: what the cut of a path promises, another path does not keep."""
+    sampler = DescentSampler(Task("descent", SEARCH, Space(splits(), {}), (TIME,)))
+    even, step = [100e9] * 3, [-1e-11, 0.0, 1e-11]
+
+    def told(*values: float) -> list[float]:
+        radii = []
+        for value in values:
+            sampler.tell(sampler.ask(1), [[value]], [step])
+            radii.append(sampler.state(told=0)["radius"])
+        return radii
+
+    (first,) = sampler.ask(1)
+    assert list(first.bandwidth or ()) == even
+    sampler.tell([first], [[2.0]], [step])
+    assert told(3.0) == [0.6], "what was promised was not kept"
+    assert sampler.state(told=0)["best"] == [2.0, even]
+    sampler._radius = 0.25
+    promised = sampler.ask(1)
+    ((number, value),) = sampler.state(told=0)["promised"]
+    assert (number, value) == (promised[0].number, pytest.approx(value)) and value < 2.0
+    sampler.tell(promised, [[value]], [step])
+    assert sampler.state(told=0)["radius"] == 0.5, "all of it was kept"
+
+
+def test_the_region_shrinks_where_nothing_is_promised_until_it_begins_anew() -> None:
+    """At a kink: whatever is tried is as good as the best, so the model knows of nothing better."""
+    sampler = DescentSampler(Task("descent", SEARCH, Space(splits(), {}), (TIME,)))
+    radii = []
+    for _ in range(9):
+        trials = sampler.ask(1)
+        sampler.tell(trials, [[1.0]], [[0.0] * 3])
+        radii.append(sampler.state(told=0)["radius"])
+    assert radii == [1.0, *(0.5**i for i in range(1, 7)), 0.5, 0.25]
 
 
 CONSTRAINTS = [

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper.config.study import Search
-from sweeper.objective import TIME
-from sweeper.search import Task
-from sweeper.search.grid import GridSampler, grid_size
-from sweeper.space.space import Choice, Parameter, Range, Space
-from sweeper.space.split import SplitSpace
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.search import Task
+from dimsweep.sweeper.search.grid import GridSampler, grid_size
+from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space
+from dimsweep.sweeper.space.split import SplitSpace
 from tests.support.studies import planned
 
 

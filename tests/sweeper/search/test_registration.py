@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.run.executor import EXECUTORS, make_executor
-from sweeper.run.executor.inline import InlineExecutor
-from sweeper.search import SAMPLERS, Slopes, Task, Values
-from sweeper.space.trials import Trial
-from sweeper.study.plan import StudyPlan
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.run.executor import EXECUTORS, make_executor
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.search import SAMPLERS, Slopes, Task, Values
+from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from engine.cluster import bisection
-from sweeper.build.program import build_cluster
-from sweeper.config.compose import compose
-from sweeper.ledger.load import load
-from sweeper.space.split import Spending, SplitSpace
-from sweeper.study.plan import StudyPlan
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.cluster import bisection
+from dimsweep.sweeper.build.program import build_cluster
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.space.split import Spending, SplitSpace
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
-from sweeper.config.study import Search
-from sweeper.objective import TIME
-from sweeper.search import SAMPLERS, Task
-from sweeper.space.space import Choice, Range, Space, build_space
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.search import SAMPLERS, Task
+from dimsweep.sweeper.space.space import Choice, Range, Space, build_space
 
 
 def parameters(text: str) -> Space:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from sweeper.cli.main import main
-from sweeper.config.catalogue import catalogue
-from sweeper.config.compose import compose
-from sweeper.config.parts.part import per_dimension
-from sweeper.config.parts.places import groups, homes
-from sweeper.ledger.load import load
-from sweeper.space.split import PartsSpace, Spending
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.parts.part import per_dimension
+from dimsweep.sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.space.split import PartsSpace, Spending
 from tests.support.examples import examples
 
 GB = 1e9

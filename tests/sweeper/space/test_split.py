@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from sweeper.space.split import SplitSpace
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.space.split import SplitSpace
 from tests.support.examples import examples
 
 GB = 1e9

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.formats.astra_sim import read_inputs, read_ranks
-from engine.replicas.astra_sim.fold import fold
-from engine.replicas.astra_sim.interpret import interpret
-from sweeper import load
-from sweeper.config.compose import compose
-from sweeper.study.plan import plan_study
+from dimsweep import load
+from dimsweep.engine.formats.astra_sim import read_inputs, read_ranks
+from dimsweep.engine.replicas.astra_sim.fold import fold
+from dimsweep.engine.replicas.astra_sim.interpret import interpret
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.study.plan import plan_study
 from tests.support.studies import run
 
 TRACES = Path("studies/traces/astra_sim")

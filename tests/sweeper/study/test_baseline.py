@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.api.study import Study
-from sweeper.cli.main import main
-from sweeper.ledger.load import load
-from sweeper.ledger.record import read_study
-from sweeper.report import Report
-from sweeper.run.reproduce import reproduce
-from sweeper.study import plan as planning
+from dimsweep.sweeper.api.study import Study
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.study import plan as planning
 from tests.support.studies import SMALL, planned, run
 
 GRID = "grid={workload: [gpt3_libra, msft1t_libra], collective.chunks: [2, 4]}"

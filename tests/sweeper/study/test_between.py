@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.between import compared
-from engine.rules import SEEN, Kind
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
-from sweeper.study.rules.between import apart
+from dimsweep.engine.rules import SEEN, Kind
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.study.rules.between import apart
 
 STAGES = (
     *("workload=gpt3_13b", "workload.parallel.tensor=2", "workload.parallel.pipeline=2"),

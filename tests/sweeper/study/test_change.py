@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from sweeper.config.compose import compose
-from sweeper.config.parts.part import BANDWIDTH
-from sweeper.config.schema import Config
-from sweeper.study.change import NoChangeError, resolve, split_of, split_text, times
-from sweeper.study.plan import plan_study
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.parts.part import BANDWIDTH
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.study.change import NoChangeError, resolve, split_of, split_text, times
+from dimsweep.sweeper.study.plan import plan_study
 
 CONFIG = compose(
     ["workload=gpt3_13b", "topology=dgx_h100", "npu=h100", "cost=dgx_h100", "name=x"]
@@ -46,7 +46,8 @@ def test_a_factor_is_for_every_number_of_a_mapping() -> None:
         CONFIG.value("cost.tiers.pod"),
         resolve(CONFIG, {"cost.tiers.pod": "x2"}).values(),
     )
-    assert after == {name: times(each, Fraction(2)) for name, each in before.items()}
+    numbers = {name: each for name, each in before.items() if each is not None}
+    assert after == before | {name: times(each, Fraction(2)) for name, each in numbers.items()}
     program = [CONFIG.changed(each).cost for each in ({}, resolve(CONFIG, {"cost.tiers": "x2"}))]
     for tier in TIERS:
         assert program[1].tiers[tier].link == 2 * program[0].tiers[tier].link

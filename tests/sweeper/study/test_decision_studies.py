@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sweeper import load
-from sweeper.config.compose import compose
-from sweeper.ledger.record import read_study
-from sweeper.report import summarise
-from sweeper.study.plan import plan_study
+from dimsweep import load
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.report import summarise
+from dimsweep.sweeper.study.plan import plan_study
 from tests.support.golden import libra
 from tests.support.studies import run
 

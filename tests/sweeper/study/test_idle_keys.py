@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from engine import DimsweepError, Fidelity, Result, run_one
-from engine.rules import Told, alike
-from sweeper.build.program import build_program
-from sweeper.config.compose import Composed, compose
-from sweeper.config.schema import DETERMINES_RESULT, Config
-from sweeper.ledger.rows import single_row
-from sweeper.study.plan import plan_study
-from sweeper.study.rules import idle_keys
-from sweeper.study.rules.idle import _OTHER_THINGS, _values
+from dimsweep.engine import DimsweepError, Fidelity, Result, run_one
+from dimsweep.engine.rules import Told, alike
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.ledger.rows import single_row
+from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.study.rules import idle_keys
+from dimsweep.sweeper.study.rules.idle import _OTHER_THINGS, _values
 
 PLAN = (
     *("workload=gpt3_13b", "topology=dgx_h100", "topology.shape=Switch(8)_Switch(4)", "npu=h100"),
@@ -27,7 +27,7 @@ def leaves(node: Mapping[str, Any], place: str = "") -> Iterator[str]:
         key = f"{place}.{name}".removeprefix(".")
         if isinstance(value, dict) and value:
             yield from leaves(value, key)
-        elif key.split(".")[0] in DETERMINES_RESULT and key not in _OTHER_THINGS:
+        elif key.split(".")[0] in Design.model_fields and key not in _OTHER_THINGS:
             yield key
 
 
@@ -49,7 +49,7 @@ def first_that_can_be(config: Config, key: str) -> tuple[Config, dict[str, Any]]
     return None
 
 
-@pytest.mark.parametrize(("words", "idle", "least"), [((), 28, 23), (PLAN, 35, 31)])
+@pytest.mark.parametrize(("words", "idle", "least"), [((), 28, 23), (PLAN, 34, 31)])
 def test_most_idle_keys_are_told_and_no_other(
     words: tuple[str, ...], idle: int, least: int
 ) -> None:

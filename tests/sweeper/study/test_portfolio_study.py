@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import sweeper.draw.found as found_picture
-from engine import DimsweepError
-from engine.bound import Measure, Weighing
-from sweeper import load
-from sweeper.api.results import Results
-from sweeper.charts import CHARTS, regret
-from sweeper.charts.points import Points
-from sweeper.draw.found import draw_found
-from sweeper.draw.show.answer import answers
-from sweeper.draw.show.terminal import print_report
-from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.objective import TIME
-from sweeper.report import Report, summarise, words
-from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from sweeper.report.sections import sheets
-from sweeper.run.reproduce import reproduce
-from sweeper.study.plan import StudyPlan
-from sweeper.study.portfolio import Together
+import dimsweep.sweeper.draw.found as found_picture
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import Measure, Weighing
+from dimsweep.sweeper.api.results import Results
+from dimsweep.sweeper.charts import CHARTS, regret
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.draw.found import draw_found
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.draw.show.terminal import print_report
+from dimsweep.sweeper.ledger.record import StudyRecord, read_study
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.report import Report, summarise, words
+from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.study.portfolio import Together
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -103,7 +103,7 @@ def test_it_resumes_where_it_stopped(
     class KilledError(Exception):
         pass
 
-    from sweeper.ledger.ledger import Ledger
+    from dimsweep.sweeper.ledger.ledger import Ledger
 
     append, seen = Ledger.append, 0
 
@@ -131,7 +131,7 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert [list(entry.cells) for entry in study.portfolios] == [[0, 1], [2, 3]]
     text = io.StringIO()
-    print_report(rows, study, Console(file=text, width=100))
+    print_report(Report.of(rows, study), Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
     assert regret.CHART in CHARTS and regret.CHART.draw(Points.of(Report.of(rows, study)))
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.config.compose import compose
-from sweeper.config.parts.places import study_names
-from sweeper.config.roles import default_role, roles_of
-from sweeper.config.study import Role
-from sweeper.ledger.record import read_study
-from sweeper.study.portfolio import grid_of
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.parts.places import study_names
+from dimsweep.sweeper.config.roles import default_role, roles_of
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.study.portfolio import grid_of
 from tests.support.studies import SMALL, planned, run
 
 ASSUMED = (

@@ -1,0 +1,160 @@
+"""Several jobs on one network, each a workload of its own."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field, model_validator
+
+import dimsweep.engine
+import dimsweep.engine.workload
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
+from dimsweep.engine.cluster import OtherNpus
+from dimsweep.engine.workload import together
+from dimsweep.sweeper.config.parts.part import Parsed, Part, Whole, key, teaching
+from dimsweep.sweeper.config.sources import values_of
+from dimsweep.sweeper.config.workload import Workload, any_workload
+
+_PRESET = "preset"
+
+
+def _job(value: Any) -> Workload:
+    """A preset's name; or keys, over those of the ``preset`` that they name if they do."""
+    if isinstance(value, str):
+        value = {_PRESET: value}
+    if isinstance(value, Mapping) and isinstance(value.get(_PRESET), str):
+        own = {name: each for name, each in value.items() if name != _PRESET}
+        try:
+            value = OmegaConf.to_container(
+                OmegaConf.merge(values_of("workload", value[_PRESET]), own), resolve=True
+            )
+        except OmegaConfBaseException as error:
+            what = f"its keys do not go with the preset's: {str(error).partition(chr(10))[0]}"
+            raise DimsweepError(what) from error
+    made = any_workload(value)
+    if isinstance(made, Jobs):
+        raise DimsweepError(
+            "a job of several jobs is not known",
+            hint="give them names of their own beside the other jobs",
+        )
+    if any(file for _, file in made.file_keys()):
+        hint = "a model, or layers"
+        raise DimsweepError("what is read from files runs alone", hint=hint)
+    return made
+
+
+class Job(Part):
+    """A ``workload``, a preset's name or keys as of any other, with ``preset`` those that differ
+    from it, on ``size`` members of the outermost dimension."""
+
+    workload: Annotated[Workload, Parsed(_job)]
+    size: Annotated[Whole, Field(ge=1)]
+
+
+class Jobs(Workload):
+    """Several ``jobs`` by their names, which begin an iteration at once and share links only; their
+    ranks follow one another (see engine.workload.together)."""
+
+    jobs: Annotated[dict[str, Job], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    @teaching
+    def _check(self) -> Self:
+        for name, job in self.jobs.items():
+            own = job.workload.arithmetic, job.workload.narrow
+            if own != (self.arithmetic, self.narrow):
+                what = (
+                    f"it computes in {own[1] or own[0]}, and the NPUs of all jobs in one precision"
+                )
+                raise DimsweepError(what, where=f"jobs.{name}.workload", hint=self.arithmetic)
+        return self
+
+    @property
+    def arithmetic(self) -> str:
+        return next(iter(self.jobs.values())).workload.arithmetic
+
+    @property
+    def narrow(self) -> str:
+        return next(iter(self.jobs.values())).workload.narrow
+
+    def program(
+        self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
+    ) -> Program:
+        if fidelity is Fidelity.PHASE:
+            raise DimsweepError(
+                "phases know no links that jobs could share",
+                where="fidelity",
+                hint="fidelity=flow, message or packet",
+            )
+        return super().program(cluster, fidelity=fidelity, fold=fold, network=network)
+
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        return self.together(cluster).workload
+
+    def alone(self, cluster: Cluster, fidelity: Fidelity) -> Iterator[tuple[str, range, Program]]:
+        """Each job by its name, with its ranks and the program of it alone, where it is."""
+        from dimsweep.engine.kernels.messages import lower_by_rank  # which few need
+
+        jobs = self.together(cluster)
+        for name, ranks in jobs.ranks.items():
+            yield name, ranks, lower_by_rank(jobs.alone(name), cluster, fidelity)
+
+    def together(self, cluster: Cluster) -> dimsweep.engine.workload.Jobs:
+        """All of them on their parts of a cluster.
+
+        Raises :class:`DimsweepError` for jobs that do not fill it, or that do not go together."""
+        sizes, start = cluster.topology.sizes, 0
+        total = sum(job.size for job in self.jobs.values())
+        if total != sizes[-1]:
+            what = (
+                f"the jobs have {total} members of the outermost dimension, which has {sizes[-1]}"
+            )
+            hint = "sizes that add up to it"
+            raise DimsweepError(what, where="workload.jobs", hint=hint)
+        built = {}
+        for name, job in self.jobs.items():
+            part = _part(cluster, start, job.size)
+            try:
+                built[name] = dimsweep.engine.workload.Job(job.workload.build(part), part.topology)
+            except DimsweepError as error:
+                if not error.where.startswith("workload"):
+                    raise
+                raise error.at(f"workload.jobs.{name}") from error.__cause__
+            start += job.size
+        with key("workload"):
+            whole = together(built)
+        if cluster.npus.of is None:
+            return whole
+        # Each job was held against the memory of its own NPUs: others need not hold the fullest.
+        return replace(whole, workload=replace(whole.workload, footprint=None))
+
+
+def _part(cluster: Cluster, start: int, size: int) -> Cluster:
+    """What a job is planned for: so many members of the outermost dimension, and their NPUs."""
+    dims, network, npus = cluster.topology.dims, cluster.network, cluster.npus
+    inner = math.prod(cluster.topology.sizes[:-1])
+    ranks = slice(start * inner, (start + size) * inner)
+    part = replace(
+        cluster,
+        topology=replace(cluster.topology, dims=(*dims[:-1], replace(dims[-1], size=size))),
+    )
+    if network.graph is not None:
+        all_npus = network.placement or range(network.graph.n_npus)
+        return replace(part, network=replace(network, placement=tuple(all_npus[ranks])))
+    part = replace(part, network=replace(network, degrade=()), other_npus=())
+    if npus.of is None:
+        return part
+    others = [np.flatnonzero(npus.of[ranks] == kind) for kind in range(1, len(npus.kinds))]
+    return replace(
+        part,
+        npu=npus.kinds[0],
+        other_npus=tuple(
+            OtherNpus(npu, tuple(at.tolist()))
+            for npu, at in zip(npus.kinds[1:], others, strict=True)
+            if len(at)
+        ),
+    )

@@ -1,0 +1,300 @@
+"""Overrides of a configuration: each is read once, by Hydra's parser, and knows what it sets."""
+
+import inspect
+import math
+import os
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    Glob,
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+)
+from hydra.errors import HydraException
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.parts.places import groups, homes
+
+STUDY = "study"  # the group whose options are files in studies/, or anywhere
+MOST_VALUES = 10_000  # of one axis
+
+
+def _interval(start: int | float | str, end: int | float | str) -> IntervalSweep:
+    """Hydra's ``interval``, whose ends may be quantities, too."""
+    ends: list[Any] = [each if isinstance(each, str) else float(each) for each in (start, end)]
+    return IntervalSweep(start=ends[0], end=ends[1])
+
+
+_PARSER = OverridesParser.create()
+_PARSER.functions.functions["interval"] = _interval
+_PARSER.functions.definitions["interval"] = inspect.signature(_interval)
+_FUNCTIONS = "|".join(_PARSER.functions.definitions)
+_CALL = re.compile(rf"\s*({_FUNCTIONS})\s*\(")
+# Ring(4)_Switch(8) and its like: Hydra would take the brackets for a function's.
+_SHAPE = re.compile(rf"\b(?!(?:{_FUNCTIONS})\()\w+\([\w,]*\)(?:_\w+\([\w,]*\))*")
+_LINK = re.compile(r"[^\[\],]*->[^\[\],]*")  # a link's name, whose arrow it would not read
+_ENTRY = re.compile(r"\[(\d+)\]")
+_PLAIN = re.compile(r"""[^\s'"\[\]{}(),=$\\](?:[^'"\[\]{}(),=$\\]*[^\s'"\[\]{}(),=$\\])?""")
+
+
+class _Numbers(NamedTuple):
+    """The ``n`` numbers of a range, in decimals: 0.1, 0.2 and 0.3 end before 0.4."""
+
+    start: Fraction
+    step: Fraction
+    n: int
+    whole: bool
+
+    def at(self, i: int) -> int | float:
+        number = self.start + i * self.step
+        return int(number) if self.whole else float(number)
+
+
+@dataclass(frozen=True)
+class Word:
+    """An override: ``text`` as it was given, ``line`` as Hydra composes it, and ``parsed`` as its
+    grammar has it.  It ``chooses`` an option of a config group, or sets a key."""
+
+    text: str
+    chooses: bool
+    line: str = field(compare=False)
+    parsed: Override = field(compare=False)
+
+    @property
+    def key(self) -> str:
+        """The dotted key, or the config group."""
+        return self.parsed.key_or_group
+
+    @property
+    def sets_a_key(self) -> bool:
+        """Whether it gives a key of ours its value."""
+        return not (self.chooses or self.is_hydras or self.parsed.is_delete())
+
+    @property
+    def is_hydras(self) -> bool:
+        """Whether its key is one of Hydra's own."""
+        return self.parsed.is_hydra_override()
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether it gives several values, of which one simulation can have one only."""
+        return self.parsed.is_sweep_override() and not self.parsed.is_delete()
+
+    @property
+    def spans(self) -> bool:
+        """Whether its values are an interval's, which nobody can list."""
+        return isinstance(self.parsed.value(), IntervalSweep)
+
+    @property
+    def studies(self) -> list[str]:
+        """The studies that it names, as they were given."""
+        if self.key != STUDY or self.parsed.is_delete():
+            return []
+        return [str(value) for value in (self.values() if self.sweeps else [self.parsed.value()])]
+
+    @property
+    def shape(self) -> str | None:
+        """The one shape that its values are, joined, if all of them are shapes."""
+        values = self.text.partition("=")[2]
+        shapes = values.replace("),", ")_")
+        return shapes if _SHAPE.fullmatch(shapes) else None
+
+    def values(self) -> list[Any]:
+        """The values of a sweep, as an axis of a grid lists them.
+
+        Raises :class:`DimsweepError` where there are none, or too many to list.
+        """
+        swept: Any = self.parsed.value()
+        self._check_tags(())
+        if isinstance(swept, IntervalSweep):
+            what, hint = "an interval is of numbers", "list options, such as choice(a,b)"
+            raise self._wrong(what, hint)
+        if isinstance(swept, Glob):
+            options = groups().get(self.key)
+            if options is None:
+                raise self._wrong("a glob is of options of a group", "list values: choice(a,b)")
+            if not (found := swept.filter(options)):
+                raise self._wrong("no option is like it", f"known: {', '.join(options)}")
+            return list[Any](found)
+        if isinstance(swept, RangeSweep):
+            numbers = self._numbers(swept)
+            if numbers.n > MOST_VALUES:
+                what = f"an axis of {numbers.n:,} values; there may be {MOST_VALUES:,}"
+                raise self._wrong(
+                    what, "take a greater step, or search the key in space.parameters"
+                )
+            return [numbers.at(i) for i in range(numbers.n)]
+        return [_unquoted(each) for each in swept.list]
+
+    def parameter(self) -> dict[str, Any]:
+        """The values of a sweep, as ``space.parameters`` says them.
+
+        Raises :class:`DimsweepError` where there are none.
+        """
+        swept: Any = self.parsed.value()
+        if isinstance(swept, IntervalSweep):
+            self._check_tags(("log", "int"))
+            low: Any = swept.start
+            high: Any = swept.end
+            plain = not isinstance(low, str) and not isinstance(high, str)  # but quantities
+            if low == high or (plain and not low < high):
+                raise self._wrong("it has no values", "interval(LOW,HIGH), with LOW less than HIGH")
+            if plain and "int" in swept.tags:
+                low, high = int(low), int(high)
+            return {"low": low, "high": high, "log": "log" in swept.tags}
+        if isinstance(swept, RangeSweep):
+            self._check_tags(("log",))
+            numbers = self._numbers(swept)
+            low, high = sorted((numbers.at(0), numbers.at(numbers.n - 1)))
+            step = abs(swept.step)
+            return {"low": low, "high": high, "step": step, "log": "log" in swept.tags}
+        return {"values": self.values()}
+
+    def _numbers(self, swept: RangeSweep) -> "_Numbers":
+        given = (swept.start or 0, swept.stop or 0, swept.step)
+        try:
+            start, stop, step = (Fraction(str(each)) for each in given)
+            n = math.ceil((stop - start) / step)
+        except ValueError:
+            raise self._wrong("it has no end", "range(START,STOP,STEP)") from None
+        except ZeroDivisionError:
+            raise self._wrong("a step of 0", "range(START,STOP,STEP)") from None
+        if n < 1:
+            hint = "a range ends before its second number: range(1,4) is 1, 2, 3"
+            raise self._wrong("it has no values", hint)
+        return _Numbers(start, step, n, whole=all(isinstance(each, int) for each in given))
+
+    def _check_tags(self, known: tuple[str, ...]) -> None:
+        swept: Any = self.parsed.value()
+        if getattr(swept, "shuffle", False):
+            what = "a sweep has no order that could be shuffled"
+            raise self._wrong(what, "leave shuffle out; search=random draws from a space")
+        if unknown := sorted(getattr(swept, "tags", set()).difference(known)):
+            told = f"here are {', '.join(known)}" if known else "tag(log, ...) is of a searched key"
+            raise self._wrong(f"the tag {unknown[0]!r} says nothing here", told)
+
+    def _wrong(self, what: str, hint: str) -> DimsweepError:
+        value = self.text.partition("=")[2]
+        return DimsweepError(f"{value}: {what}", where=self.key, hint=hint)
+
+
+def read(text: str) -> Word:
+    """The override ``text``; raises :class:`DimsweepError` where it means nothing."""
+    return _read(text, is_group(_key(text)))
+
+
+def is_group(key: str) -> bool:
+    """Whether ``key`` is a config group, of which an override chooses an option."""
+    name = key.split("@")[0]
+    return "/" in name or name == STUDY or any(os.path.isdir(h / name) for h in homes("conf"))
+
+
+def choice_of(group: str, option: str) -> str:
+    """The override that chooses one option, whatever is in its name."""
+    return f"{group}={option if _PLAIN.fullmatch(option) else quoted(option)}"
+
+
+def quoted(text: str) -> str:
+    """As a value of an override, whatever is in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, chooses: bool) -> Word:
+    _refuse_shape(text, chooses)
+    if chooses or text.startswith("~") or text.startswith("hydra.") or "=" not in text:
+        line = _option(text) if chooses else text
+        try:
+            parsed = _PARSER.parse_override(line)
+        except HydraException as error:
+            raise _misread(text, error) from error
+        path = parsed.value() if parsed.key_or_group == STUDY else None
+        if isinstance(path, str) and path.endswith((".yaml", ".yml")):  # Hydra knows its name
+            line = f"{STUDY}={quoted(Path(path).stem)}"
+        return Word(text, chooses, line, parsed)
+    parsed = _setting(text)
+    return Word(text, chooses, parsed.input_line or text, parsed)
+
+
+def _refuse_shape(text: str, chooses: bool) -> None:
+    """A shape in the place of the name of a network is meant as its key."""
+    group, _, value = text.partition("=")
+    if chooses and group == "topology" and _SHAPE.fullmatch(shape := value.strip("'\"")):
+        meant = f"did you mean 'topology.shape={shape}'? `dimsweep list topology` shows the names"
+        raise DimsweepError(f"{shape} is a shape, and no name", where=group, hint=meant)
+
+
+def _option(text: str) -> str:
+    """The choice of an option: inf and 1e3 are names here, and no numbers."""
+    key, sets, value = text.partition("=")
+    names = [name.strip() for name in value.split(",")]
+    named = sets and not text.startswith("~") and all(map(_PLAIN.fullmatch, names))
+    return f"{key}={','.join(map(quoted, names))}" if named else text
+
+
+def _setting(text: str) -> Override:
+    """An override of a key.  What is no list, mapping, sweep or quoted text and means nothing in
+    Hydra's grammar, such as ``Ring(-4)`` or ``5 µs``, is a text; its key's own parser knows what to
+    say.  Whether the key exists is left to the configuration, which knows more than Hydra does."""
+    key, _, value = text.partition("=")
+    key = f"++{_key(text)}"
+    try:
+        return _PARSER.parse_override(f"{key}={_readable(value)}")
+    except HydraException as error:
+        if not value or value[0] in "[{'\"$" or _CALL.match(value):
+            raise _misread(text, error) from error
+    try:
+        return _PARSER.parse_override(f"{key}={quoted(value)}")
+    except HydraException as error:  # whatever its value
+        hint = "a key is names with points between them, such as topology.shape"
+        raise DimsweepError("this key cannot be read", where=_key(text), hint=hint) from error
+
+
+def _readable(value: str) -> str:
+    """A value with quotes around shapes and names of links, as Hydra's grammar wants them."""
+    if "'" in value or '"' in value or "$" in value:
+        return value
+    if "->" in value:
+        return _LINK.sub(lambda link: quoted(link[0].strip()), value)
+    return _SHAPE.sub(lambda shape: quoted(shape[0]), value)
+
+
+def _key(text: str) -> str:
+    """The key of an override, in which an entry of a list may be one of a name: a.b[0] is a.b.0."""
+    return _ENTRY.sub(r".\1", text.lstrip("+~").split("=", 1)[0])
+
+
+def _unquoted(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, list):
+        return [_unquoted(each) for each in value]
+    if isinstance(value, dict):
+        return {_unquoted(name): _unquoted(each) for name, each in value.items()}
+    return value
+
+
+def _misread(text: str, error: HydraException) -> DimsweepError:
+    """An override that means nothing in Hydra's grammar."""
+    key, _, value = text.lstrip("+~").partition("=")
+    if not key.strip("/"):
+        return DimsweepError(f"{text!r} has no key", hint="write KEY=VALUE")
+    if _CALL.match(value) and " while evaluating " in str(error):
+        why = str(error).partition("': ")[2].strip().partition("\n")[0]
+        why = re.sub(r"mismatch type argument (\w+).*", r"its \1 is no number", why)
+        hint = "choice(A,B), range(START,STOP,STEP), interval(LOW,HIGH); a text has quotes"
+        return DimsweepError(f"{value}: {why}", where=key, hint=hint)
+    return DimsweepError(
+        f"{value!r} cannot be read",
+        where=key,
+        hint="close what is opened, and quote what has spaces or signs in it, such as: "
+        "'a.list=[\"b0 >= b1\"]'",
+    )

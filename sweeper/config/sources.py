@@ -1,0 +1,213 @@
+"""Where the numbers of a preset are from: ``sources`` beside them, and conf/sources.yaml."""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field
+
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.network import LEVELS
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.parts.part import Parsed, Part, default, key, keys_in, member, named
+from dimsweep.sweeper.config.parts.places import find_option, groups, homes
+from dimsweep.sweeper.config.parts.sold import Price, Watts
+
+SOURCES = "sources"  # the key of a preset's file that is no key of the configuration
+GROUPS = ("npu", "topology", "memory", "cost")  # whose numbers all have a source
+
+
+class Evidence(StrEnum):
+    """How much a number's source is worth, the best first."""
+
+    DATA_SHEET = "data sheet"
+    MEASURED = "measured"
+    PUBLISHED_STUDY = "published study"
+    LISTED = "list"  # of prices or watts, each with a level of its own
+    ESTIMATE = "estimate"
+
+
+class Reading(StrEnum):
+    """How a document was read for its numbers."""
+
+    COPY = "in a stored copy"
+    QUOTED = "as others quote it"
+
+
+def _reading(value: Any) -> Reading | None:
+    return None if value is None else named(Reading)(value)
+
+
+class Document(Part):
+    """What a number is from.  ``date``: its year, or year and month.  ``read``: how it was, if not
+    at its address or as a paper."""
+
+    document: Annotated[str, Field(min_length=1)]
+    date: Annotated[str, Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2]))?$")]
+    evidence: Annotated[Evidence, member(Evidence)] = default("estimate")
+    url: Annotated[str, Field(pattern=r"^https://\S+$")] | None = None
+    read: Annotated[Reading | None, Parsed(_reading)] = None
+
+
+class Figure(NamedTuple):
+    """A number of a preset, by its key within the group; ``note``: what the document says of it."""
+
+    key: str
+    value: str
+    source: Document | None
+    note: str = ""
+
+
+def without_sources(node: DictConfig) -> DictConfig:
+    """What a preset's file says to the configuration: all but where it is from."""
+    keys: Any = node  # whatever they are
+    return OmegaConf.masked_copy(node, [name for name in keys if name != SOURCES])
+
+
+def preset(group: str, name: str) -> Path:
+    """The file of an option; raises :class:`DimsweepError` if there is none."""
+    known = groups()
+    if group not in known or group == "study":
+        raise DimsweepError(
+            f"there is no group of presets {group!r}", hint=suggestion(group, known)
+        )
+    if (file := find_option(group, name)) is not None:
+        return file
+    raise DimsweepError(f"{group} has no option {name!r}", hint=suggestion(name, known[group]))
+
+
+def values_of(group: str, name: str) -> dict[str, Any]:
+    """The keys of an option as plain data, those of the options that it goes on from first."""
+    return _laid_out(group, name)[0]
+
+
+def figures_of(group: str, name: str) -> list[Figure]:
+    """The numbers of an option, each with its source, if its file names one; raises
+    :class:`DimsweepError` for a source that conf/sources.yaml does not have."""
+    values, sources = _laid_out(group, name)
+    known = documents() if sources else {}
+    said = dict(_of_parts(values)) | {
+        at: _said(text, known, f"{group}/{name}: {SOURCES}.{at}") for at, text in sources.items()
+    }
+    return [Figure(at, value, *_nearest(at, said)) for at, value in numbers(values)]
+
+
+def _of_parts(values: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Document, str]]]:
+    """Who says the prices and the watts of parts: each has its own source, and the price's is that
+    of the part."""
+    parts = values.get("parts")
+    for name, part in parts.items() if isinstance(parts, Mapping) else ():
+        for of, kind in (("price", Price), ("watts", Watts)):
+            if isinstance(part, Mapping) and part.get(of) is not None:
+                with key(f"parts.{name}.{of}"):
+                    told = kind.of(part[of]).build()
+                document = f"{told.source} ({LEVELS[told.level]})"
+                source = Document(document=document, date=told.date, evidence=Evidence.LISTED)
+                yield (f"parts.{name}" if of == "price" else f"parts.{name}.{of}"), (source, "")
+
+
+def numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The dotted keys whose values are numbers, quantities, shapes or lists of them, as written;
+    a date is none."""
+    for at, value in keys_in(values):
+        if at.endswith(".date"):
+            continue
+        if not isinstance(value, bool | Mapping) and _is_number(value):
+            yield at, _text(value)
+
+
+def covers(source: str, at: str) -> bool:
+    """Whether the key of a source is that of a number, or one above it."""
+    return at == source or at.startswith(f"{source}.")
+
+
+def documents() -> dict[str, Document]:
+    """The documents of conf/sources.yaml by their names; a conf/ of the current folder adds its own
+    to the installed ones."""
+    found: dict[str, Document] = {}
+    for home in reversed(homes("conf")):
+        if (file := home / "sources.yaml").is_file():
+            found |= _documents_in(file, file.stat().st_mtime_ns)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _documents_in(file: Path, _changed: int) -> dict[str, Document]:
+    """Those of a file, which is read again when it has changed."""
+    said = OmegaConf.to_container(read_options(file).node)
+    assert isinstance(said, dict)
+    found = {}
+    for name, document in said.items():
+        with key(f"{file}: {name!s}"):
+            found[str(name)] = Document.of(document)
+    return found
+
+
+def _laid_out(
+    group: str, name: str, above: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values and the sources of an option, over those of the options in its defaults."""
+    file = preset(group, name)
+    if name in above:
+        raise DimsweepError("its defaults have no end", where=str(file))
+    node = read_options(file).node
+    values: Any = DictConfig({})
+    sources: dict[str, str] = {}
+    for entry in node.get("defaults") or ():
+        if isinstance(entry, str) and entry.startswith("kind/"):  # of workloads: the schema's own
+            values = OmegaConf.merge(values, {"kind": entry.removeprefix("kind/")})
+        elif isinstance(entry, str) and entry != "_self_":
+            below, more = _laid_out(group, entry, (*above, name))
+            values, sources = OmegaConf.merge(values, below), {**sources, **more}
+    own = without_sources(node)
+    own.pop("defaults", None)
+    try:
+        plain = OmegaConf.to_container(OmegaConf.merge(values, own), resolve=False)
+    except OmegaConfBaseException as error:
+        what = f"its keys do not go with those of its defaults: {str(error).partition(chr(10))[0]}"
+        raise DimsweepError(what, where=str(file)) from error
+    assert isinstance(plain, dict)
+    return {str(at): value for at, value in plain.items()}, {**sources, **_own_sources(node, file)}
+
+
+def _own_sources(node: DictConfig, file: Path) -> dict[str, str]:
+    own = node.get(SOURCES)
+    if own is None:
+        return {}
+    if not isinstance(own, DictConfig) or not all(isinstance(text, str) for text in own.values()):
+        hint = "such as {memory: h200_sheet (what it says)}, with a name of conf/sources.yaml"
+        raise DimsweepError("they are no names by key", where=f"{file}: {SOURCES}", hint=hint)
+    return {str(at): text for at, text in own.items()}
+
+
+def _said(text: str, known: Mapping[str, Document], where: str) -> tuple[Document, str]:
+    """The document that ``NAME (what it says)`` names, and what it says."""
+    named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
+    if named is None or named[1] not in known:
+        name = named[1] if named else text
+        hint = suggestion(name, known)
+        raise DimsweepError(f"conf/sources.yaml has no {name!r}", where=where, hint=hint)
+    return known[named[1]], named[2] or ""
+
+
+def _nearest(
+    at: str, said: Mapping[str, tuple[Document, str]]
+) -> tuple[Document, str] | tuple[None, str]:
+    """What is said of the nearest key of those above a number's, if anything is."""
+    above = [source for source in said if covers(source, at)]
+    return said[max(above, key=len)] if above else (None, "")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_number, value))
+    return isinstance(value, (int, float)) or bool(re.match(r"\d|\w+\(\d", str(value)))
+
+
+def _text(value: Any) -> str:
+    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)

@@ -1,0 +1,139 @@
+"""Designs as plain Python: what a searcher from outside proposes, checked."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space, number_and_unit
+from dimsweep.sweeper.space.split import AnySplit
+from dimsweep.sweeper.space.trials import Floats, Trial
+
+SPLIT = "bandwidth"
+_NOISE = 1e-9
+
+
+def coordinates(space: Space) -> list[str]:
+    """The names of the unit coordinates of a split, each a number from 0 to 1."""
+    return [f"split_{i}" for i in range(space.n_split)]
+
+
+def encoded(space: Space, trial: Trial) -> dict[str, float]:
+    """The coordinates of a trial's split."""
+    assert space.split is not None and trial.bandwidth is not None
+    found = space.split.encode(np.array(trial.bandwidth)).tolist()
+    return dict(zip(coordinates(space), found, strict=True))
+
+
+def of_trial(trial: Trial) -> dict[str, Any]:
+    """The design of a trial: its ``bandwidth`` in bytes/s, and the searched keys."""
+    split = {} if trial.bandwidth is None else {SPLIT: list(trial.bandwidth)}
+    return {**split, **trial.parameters}
+
+
+def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
+    """The trial, as yet without number and origin, of a design: a value for each searched key,
+    and a split, either as ``bandwidth`` (D,), numbers in bytes/s or texts such as "100 GB/s", or as
+    its :func:`coordinates`.
+
+    What is between two steps of a range or of the split's grid is moved to the nearer one.  Raises
+    :class:`DimsweepError` for a key that is not searched or is missing, a value out of its range,
+    and a split that breaks a rule.
+    """
+    if not isinstance(design, Mapping):
+        hint = "a mapping such as {'bandwidth': ['300 GB/s', '100 GB/s'], 'collective.chunks': 16}"
+        raise DimsweepError(f"{design!r} is no design", hint=hint)
+    split = None if space.split is None else _split(space, space.split, design)
+    own = [] if space.split is None else [SPLIT, *coordinates(space)]
+    for name in design:
+        if name not in own and name not in space.parameters:
+            hint = suggestion(str(name), [*own[:1], *space.parameters])
+            raise DimsweepError(f"{name!r} is not searched", hint=hint)
+    parameters = {}
+    for name, parameter in space.parameters.items():
+        if name not in design:
+            raise DimsweepError("the design has no value of it", where=name)
+        with key(name):
+            parameters[name] = _value(parameter, design[name])
+    return Trial(0, "", split, Setting(parameters))
+
+
+def _split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tuple[float, ...]:
+    names = coordinates(space)
+    given = [name for name in names if name in design]
+    if SPLIT in design and given:
+        what = f"the split is given twice, by {given[0]} as well"
+        raise DimsweepError(what, where=SPLIT, hint="give one of the two")
+    if SPLIT not in design:
+        missing = [name for name in names if name not in design]
+        if missing:
+            what = f"the design has no {missing[0] if given else 'split'}"
+            hint = f"{SPLIT}, or {', '.join(names)}"
+            raise DimsweepError(what, where=SPLIT, hint=hint)
+        unit = np.array([[_unit(name, design[name]) for name in names]])
+        found: Floats = split.decode(unit)[0]
+        return tuple(found.tolist())
+    with key(SPLIT):
+        wish = _bandwidths(design[SPLIT])
+        split.check(wish)
+    return tuple(split.nearest(wish).tolist())
+
+
+def _unit(name: str, value: Any) -> float:
+    number = number_and_unit(value)[0]
+    if number is None or isinstance(value, str) or not 0 <= number <= 1:
+        what = f"{in_yaml(value)} is no coordinate of a split"
+        raise DimsweepError(what, where=name, hint="a number from 0 to 1")
+    return number
+
+
+def _bandwidths(given: Any) -> Floats:
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        hint = "one for each dimension, such as ['300 GB/s', '100 GB/s']"
+        raise DimsweepError(f"{given!r} is no list of bandwidths", hint=hint)
+    found = []
+    for i, each in enumerate(given):
+        with key(f"[{i}]"):
+            number = number_and_unit(each)[0]
+            if isinstance(each, str) or number is None:
+                number = units.parse(each, units.BANDWIDTH)
+            found.append(number)
+    return np.array(found)
+
+
+def _value(parameter: Parameter, value: Any) -> Any:
+    if isinstance(parameter, Choice):
+        return _chosen(parameter, value)
+    return _ranged(parameter, value)
+
+
+def _chosen(parameter: Choice, value: Any) -> Any:
+    """The value of the list that is given, or of which the JSON text is."""
+    for each in parameter.values:
+        if each == value and isinstance(each, bool) == isinstance(value, bool):
+            return each
+    for each in parameter.values:
+        if isinstance(value, str) and value == json.dumps(each):
+            return each
+    listed = ", ".join(map(in_yaml, parameter.values))
+    raise DimsweepError(f"{in_yaml(value)} is none of its values", hint=f"they are {listed}")
+
+
+def _ranged(parameter: Range, value: Any) -> Any:
+    """The value of the range at a number, in its unit, or at a text with that unit."""
+    low, high, unit = parameter.low, parameter.high, parameter.unit
+    ends = f"from {low:g} to {high:g} {unit}".rstrip()
+    number, own = number_and_unit(value)
+    if number is None or own not in (("", unit) if not isinstance(value, str) else (unit,)):
+        raise DimsweepError(f"{in_yaml(value)} is no value of it", hint=ends)
+    room = _NOISE * max(abs(low), abs(high))
+    if not low - room <= number <= high + room:
+        raise DimsweepError(f"{in_yaml(value)} is out of its range", hint=ends)
+    if parameter.integer and not math.isclose(number, round(number)):
+        raise DimsweepError(f"{in_yaml(value)} is no whole number", hint=ends)
+    return parameter.value(number)

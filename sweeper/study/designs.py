@@ -1,0 +1,242 @@
+"""A study's networks and plans as a grid, whose cells bounds close before they are composed.
+
+Levels 0 and 1 are worked out for whole plans on all networks; they are cheap, and the same whenever
+they are asked for, so no ledger keeps them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from dimsweep.engine import DimsweepError, InfeasibleError, Program, units
+from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
+from dimsweep.engine.plan import amount
+from dimsweep.engine.workload import AXES
+from dimsweep.sweeper.build.program import build_cluster
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.designs import Plans
+from dimsweep.sweeper.config.parts.part import written
+from dimsweep.sweeper.config.roles import label as value_label
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.networks.cells import Cells, Where
+from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told
+from dimsweep.sweeper.networks.plans import Degrees, Row, check_model, rows_of
+from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.study.cell import describe, plan_cell
+from dimsweep.sweeper.study.grid import PlannedCell
+
+MOST_CELLS = 10_000_000
+_FACTORS = ("time", "perf_per_cost", "energy", "perf_per_watt", "cost_per_token")
+PARALLEL = "workload.parallel"
+GENERATOR = "network.generator"
+_OF_DIMENSIONS = ("topology.shape", "topology.bandwidth")
+_FIRST = 4  # cells that are looked at before anything is simulated
+
+
+class Designs:
+    """The networks and plans of a study; see :class:`sweeper.study.grid.Grid`, whose like it is.
+
+    Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
+    """
+
+    def __init__(self, composed: Composed) -> None:
+        self.composed, config = composed, composed.config
+        _check(config)
+        workload, self.refused = check_model(config.workload), Counter[str]()
+        self._networks, plans = config.space.network, config.space.plan or Plans()
+        assert self._networks is not None
+        cluster = build_cluster(config)
+        stagings = Stagings(workload.model, cluster.npu)
+        shapes = shapes_of(config, self._networks, self.refused)
+        # What expands the memory, or holds a part of what is needed, is left to the simulator.
+        memory = cluster.npu.memory if cluster.memory is None else None
+        rows = rows_of(workload, plans, self._networks.npus, stagings, memory, self.refused)
+        if not rows:
+            raise InfeasibleError(f"no plan is possible: {self._why()}", where="space.plan")
+        self.cells = Cells(rows, shapes, plans.orders, stagings, self.refused)
+        self._check_size()
+        if len(config.objective) > 1 and np.isnan(self._cost).any():
+            raise _not_known(COST.name)
+        self._tokens = amount(workload.model, rows[0].plan.batch).tokens
+        self._factors = self._factors_of(config, shapes)
+        self._known: dict[Degrees, Floats] = {}  # factors of the cells of plans with these degrees
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def axes(self) -> dict[str, tuple[object, ...]]:
+        """The keys in which cells differ."""
+        assert self._networks is not None
+        names = list(_OF_DIMENSIONS) if self._networks.tiers else []
+        names += [GENERATOR] * bool(self._networks.generators)
+        return dict.fromkeys((*names, PARALLEL, *self.cells.rows[0].settings()), ())
+
+    def corners(self, most: int) -> list[int]:
+        """Cells that promise most."""
+        i = int(np.argmin(self.floors))
+        best = np.argsort(self.bounds(i), kind="stable")[: min(_FIRST, most)]
+        return (int(self.cells.first[i]) + best).tolist()
+
+    # --- levels 0 and 1 -------------------------------------------------------------------------
+
+    @cached_property
+    def floors(self) -> Floats:
+        """What no cell of each plan is below, in the objective's loss."""
+        least = [self.factor(row).min(initial=np.inf) for row in self.cells.rows]
+        return self.cells.least * np.array(least)
+
+    def bounds(self, i: int) -> Floats:
+        """What each cell of plan ``i`` is not below, in the objective's loss."""
+        return self.cells.loads_of(i) * self.factor(self.cells.rows[i])
+
+    def factor(self, row: Row) -> Floats:
+        """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
+        if row.degrees not in self._known:
+            spot = self.cells.spot(row)
+            self._known[row.degrees] = self.cells.of_networks(self._factors, spot)
+        return self._known[row.degrees]
+
+    def cost(self, row: Row) -> Floats:
+        """What the networks of all cells of a plan cost, in USD."""
+        return self.cells.of_networks(self._cost, self.cells.spot(row))
+
+    @cached_property
+    def _cost(self) -> Floats:
+        return np.concatenate([shape.cost for shape in self.cells.shapes])
+
+    def slopes(self, config: Config) -> Floats:
+        """What is added to what seconds are multiplied by, for all networks, at the prices of
+        another configuration."""
+        shapes = [shape.repriced(config) for shape in self.cells.shapes]
+        return self._factors_of(config, shapes) - self._factors
+
+    def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
+        return np.concatenate([_factors(config, shape, self._tokens) for shape in shapes])
+
+    # --- levels 2 and 3 -------------------------------------------------------------------------
+
+    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+        """A cell's coordinates, and its configuration."""
+        assert self._networks is not None
+        where = self.cells.where(number)
+        values = self._values(where)
+        config = self.composed.config.changed({**fixed(self._networks), **values})
+        labels = {key: _label(values.get(key, "none")) for key in self.axes}
+        if (made := self.cells.shapes[where.place.shape].made) is not None:
+            labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
+            labels[GENERATOR] = told(self._networks.generators[made])
+        return labels, replace(self.composed, config=config, varied=tuple(values))
+
+    def _values(self, where: Where) -> dict[str, object]:
+        shape = self.cells.shapes[where.place.shape]
+        settings = {key: written(value) for key, value in where.row.settings().items()}
+        return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
+
+    def plan(self, number: int) -> PlannedCell | PrunedCell:
+        """The plan of a cell, with the bound of its program; or why it cannot be."""
+        coordinates, cell = self.compose(number)
+        try:
+            plan, program = plan_cell(number, coordinates, cell, (), ())
+        except InfeasibleError as error:
+            return PrunedCell(coordinates=coordinates, error=str(error))
+        except DimsweepError as error:
+            raise cell.blame(error) from error.__cause__
+        where = self.cells.where(number)
+        factor = float(self.factor(where.row)[where.number])
+        plan = replace(plan, bound=plan.objective[0].loss(self._least(where, program) * factor))
+        return PlannedCell(plan, describe(plan, program, self.composed.config), program)
+
+    def _least(self, where: Where, program: Program) -> float:
+        """Level 2: the least seconds of a program at its own bandwidths; on a graph by its cuts."""
+        graph = self.cells.shapes[where.place.shape].cluster.network.graph
+        if graph is None:
+            b = program.bandwidth
+            return time_of(EventBound(program, LinearSpace.build(b, b)), b)
+        loads = self.cells.loads_of(self.cells.rows.index(where.row))[where.number]
+        cuts = time_by_cuts(program, graph)
+        return max(float(loads), 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
+
+    def _why(self) -> str:
+        return ", ".join(f"{n:,} {reason}" for reason, n in self.refused.items()) or "none is given"
+
+    def _check_size(self) -> None:
+        if not len(self.cells):
+            what = f"no plan runs on any of the networks: {self._why()}"
+            raise InfeasibleError(what, where="space.plan")
+        if len(self.cells) > MOST_CELLS:
+            what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
+            raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
+
+
+def designs_of(composed: Composed) -> Designs | None:
+    """The networks and plans of a study, if it searches among them."""
+    space = composed.config.space
+    return None if space.network is None and space.plan is None else Designs(composed)
+
+
+def _check(config: Config) -> None:
+    """Raise :class:`DimsweepError` for what a search by bounds does not know."""
+    if config.space.network is None:
+        what, hint = "plans are searched together with networks", "space.network, with one of them"
+        raise DimsweepError(what, where="space.plan", hint=hint)
+    for where, given, hint in (
+        ("grid", config.grid, "all designs of space.network and space.plan compete"),
+        ("portfolio", config.portfolio.workloads, "a study for each workload"),
+        ("space.parameters", config.space.parameters, "keys of space.plan"),
+        ("space.bandwidth", config.space.bandwidth.is_searched, "bandwidths of each tier"),
+        ("recheck", config.recheck.rungs, "simulate what was found by dimsweep simulate"),
+        ("baseline", config.baseline, "simulate it by itself"),
+        ("fidelity", config.by_message, "fidelity=phase, of which the bounds are"),
+        ("other_npus", config.other_npus, "NPUs of one kind, of which the bounds are"),
+        ("objective", not _is_known(config), "one objective, or [time, cost]"),
+    ):
+        if given:
+            raise DimsweepError(
+                "networks and plans are searched without it", where=where, hint=hint
+            )
+
+
+def _is_known(config: Config) -> bool:
+    names = [objective.name for objective in config.objective]
+    return len(names) == 1 or names == [TIME.name, COST.name]
+
+
+def _label(value: object) -> str:
+    """What a value is called in a row."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else value_label(value)
+
+
+def _parallel(where: Where) -> dict[str, int]:
+    degrees = dict(zip(AXES, where.row.degrees, strict=True))
+    return {axis: degrees[axis] for axis in where.place.order if degrees[axis] > 1}
+
+
+def _factors(config: Config, shape: Shape, tokens: float) -> Floats:
+    """What seconds are multiplied by in the objective's loss, for the networks of a shape (W,)."""
+    name, ones = config.objective[0].name, np.ones(len(shape.cost))
+    if name not in _FACTORS:
+        hint = f"one of {', '.join(_FACTORS)}"
+        raise DimsweepError(f"no bound of a plan tells {name}", where="objective", hint=hint)
+    spent = shape.cost / (config.cost.lifetime or np.nan)
+    if not np.isnan(shape.power).any():
+        spent = spent + shape.power * config.cost.electricity
+    found = {
+        "time": ones,
+        "perf_per_cost": shape.cost,
+        "energy": shape.power,
+        "perf_per_watt": shape.power,
+        "cost_per_token": spent / (tokens or np.nan),
+    }[name]
+    if np.isnan(found).any():
+        raise _not_known(name)
+    return found
+
+
+def _not_known(name: str) -> DimsweepError:
+    hint = "cost.tiers, cost.power and cost.lifetime, and the tiers' price in space.network"
+    return DimsweepError(f"{name} is not known of all networks", where="objective", hint=hint)

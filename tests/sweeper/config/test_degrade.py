@@ -1,0 +1,109 @@
+"""What a configuration says of a network that something became of."""
+
+import pytest
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.network import Change, Which
+from dimsweep.engine.rules import Told, alike
+from dimsweep.engine.units import parse_share
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.roles import default_role, label
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Role
+
+SMALL = [
+    *("topology.shape=Switch(4)_Switch(4)", "topology.tiers=[]", "workload.layers=1"),
+    *("collective.chunks=2", "topology.latency=500 ns"),
+]
+
+
+def config(degrade: str = "[]", fidelity: str = "message") -> Config:
+    return compose([*SMALL, f"fidelity={fidelity}", f"network.degrade={degrade}"]).config
+
+
+def changes(degrade: str) -> tuple[Change, ...]:
+    return build_program(config(degrade)).cluster.network.degrade
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("{switch: leaf 0, down: true}", Change(switch=Which("leaf 0"), down=True)),
+        ("{npu: 7, speed: 90 %}", Change(npu=Which("NPU 7"), speed=0.9)),
+        (
+            '{link: {named: "NPU 3 <-> leaf *", draw: 2, seed: 1}, bandwidth: 50%}',
+            Change(link=Which("NPU 3 <-> leaf *", draw=2, seed=1), bandwidth=0.5),
+        ),
+        (
+            "{link: {between: [npu, switch], dim: 1}, bandwidth: 12.5 %}",
+            Change(link=Which(between=("npu", "switch"), dim=1), bandwidth=0.125),  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_changes_are_built_and_written_as_they_were_read(text: str, change: Change) -> None:
+    own = config(f"[{text}]")
+    assert own.network.build(own.topology.build()).degrade == (change,)
+    assert Config.of(own.plain()) == own
+
+
+def test_an_empty_list_is_the_same_to_the_bit_and_a_change_is_another_row() -> None:
+    plain, whole, half = (
+        compose([*SMALL, "fidelity=message"]).config,
+        config(),
+        config("[{link: {dim: 1}, bandwidth: 50 %}]"),
+    )
+    ours, same, other = (Told(build_program(each), each.fidelity) for each in (plain, whole, half))
+    assert alike(ours, same)
+    assert not alike(ours, other)
+    assert plain.plain() == whole.plain() != half.plain()
+
+
+def test_every_fidelity_knows_a_slow_npu() -> None:
+    for fidelity in ("phase", "message"):
+        times = [
+            simulate(config(degrade, fidelity)).time
+            for degrade in ("[]", "[{npu: 7, speed: 50 %}]")
+        ]
+        assert times[1] > 1.5 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("degrade", "where", "hint"),
+    [
+        ("[{swich: leaf 0, down: true}]", "network.degrade[0].swich", "did you mean 'switch'"),
+        ("[{switch: {kind: oc}, down: true}]", "network.degrade[0].switch.kind", "'ocs'"),
+        ("[{npu: 7, speed: 0.9}]", "network.degrade[0].speed", "did you mean 90 %?"),
+        ("[{npu: 7, speed: 190 %}]", "network.degrade[0].speed", "at most 100 %"),
+        ("[{npu: 7}]", "network.degrade[0]", "one of bandwidth, speed and down"),
+        ("[{npu: 77, speed: 90 %}]", "network.degrade[0].npu.named", "did you mean 'NPU 7'"),
+        ("[{npu: 7, down: true}]", "network.degrade[0].npu", "network.placement can leave"),
+        ("[{link: {draw: 0}, down: true}]", "network.degrade[0].link.draw", "1 or more"),
+        ("[{switch: switch d*, down: true}]", "network.degrade", "every rank must be able"),
+    ],
+)
+def test_what_is_wrong_is_named(degrade: str, where: str, hint: str) -> None:
+    with pytest.raises(DimsweepError) as raised:
+        simulate(config(degrade))
+    assert raised.value.where.split(" ")[0] == where
+    assert hint in raised.value.hint
+
+
+def test_phases_refuse_links_and_name_who_takes_them() -> None:
+    with pytest.raises(DimsweepError, match="phases know no links") as raised:
+        build_program(config("[{switch: switch d1 line 0, down: true}]", "phase"))
+    assert raised.value.where.startswith("network.degrade")
+
+
+def test_what_breaks_is_a_scenario_and_has_a_name() -> None:
+    assert default_role("network.degrade") is Role.SCENARIO
+    broken = [{"switch": "leaf 0", "down": True}, {"npu": 7, "speed": "90 %"}]
+    assert label(broken) == "switch: leaf 0, down: True; npu: 7, speed: 90 %"
+
+
+@pytest.mark.parametrize("text", ["50", "50 %%", "-5 %", "fifty %", "1e2 %", 0.5, None, "% 5"])
+def test_a_share_is_percent(text: object) -> None:
+    assert parse_share("12.5 %") == 0.125
+    with pytest.raises(DimsweepError, match="is no share"):
+        parse_share(text)

@@ -1,0 +1,146 @@
+"""Several jobs in a configuration: each a workload of its own, on a part of one network."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.build.simulate import JobTime, job_times, simulate
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.jobs import Jobs
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload import Workload
+
+LEVELS = (
+    "network.levels=[{switch: leaf, share: 8, bandwidth: 50 GB/s, latency: 500 ns},"
+    " {switch: spine, below: leaf, bandwidth: 50 GB/s, latency: 500 ns}]"
+)
+SCATTERED = "network.placement=['0-31:2', '1-31:2']"
+REDUCE = {"workload": "all_reduce", "size": 4}
+GPT = {
+    "workload": {
+        "preset": "gpt3_13b",
+        "model": {"layers": 2, "hidden": 512, "heads": 8},
+        "parallel": {"tensor": 4, "pipeline": 2},
+        "plan": {"batch": 4},
+    },
+    "size": 4,
+}
+
+
+def workload(**jobs: Any) -> dict[str, Any]:
+    return {"kind": "jobs", "name": "two jobs", "jobs": jobs}
+
+
+def config(*told: str, fidelity: str = "message", **jobs: Any) -> Config:
+    words = [
+        *("topology.shape=Switch(4)_Switch(8)", "topology.tiers=[]", "topology.latency=500 ns"),
+        *("npu=h100", "collective.chunks=2", f"fidelity={fidelity}", *told),
+    ]
+    plain = compose(words).config.plain()
+    return Config.of(plain | {"workload": workload(**jobs or {"a": REDUCE, "b": REDUCE})})
+
+
+def times(own: Config) -> dict[str, JobTime]:
+    return job_times(own, simulate(own))
+
+
+def test_a_job_is_its_preset_with_its_own_keys() -> None:
+    own = config(a=REDUCE, b=GPT)
+    assert isinstance(own.workload, Jobs)
+    gpt, preset = own.workload.jobs["b"].workload, compose(["workload=gpt3_13b"]).config.workload
+    changed = {"layers": 2, "hidden": 512, "heads": 8}
+    plain: Any = preset.plain()
+    plain["model"] |= changed
+    plain["plan"]["batch"] = 4
+    plain["parallel"] = {"tensor": 4, "data": "rest", "pipeline": 2}
+    assert gpt.plain() == plain
+    assert Config.of(json.loads(json.dumps(own.plain()))) == own
+
+
+def test_packed_jobs_do_not_feel_each_other_and_scattered_ones_do() -> None:
+    packed, scattered = times(config(LEVELS)), times(config(LEVELS, SCATTERED))
+    assert [job.slowdown for job in packed.values()] == [1, 1]
+    assert [job.ranks for job in packed.values()] == [16, 16]
+    assert min(job.slowdown for job in scattered.values()) > 1.2
+    assert all(job.time > packed[name].time for name, job in scattered.items())
+
+
+@pytest.mark.parametrize("fidelity", ["message", "flow"])
+def test_alone_is_as_on_a_network_of_its_own(fidelity: str) -> None:
+    """A packed job among others takes as long as the same workload on its own 16 NPUs."""
+    own = config(LEVELS, fidelity=fidelity)
+    alone = config(
+        *(LEVELS, "topology.shape=Switch(4)_Switch(4)"), fidelity=fidelity, a=REDUCE
+    ).changed({"workload": own.text["workload"]["jobs"]["a"]["workload"]})
+    assert times(own)["a"].alone == simulate(alone).time
+
+
+def test_each_job_has_a_plan_of_its_own() -> None:
+    found = times(config(LEVELS, a=REDUCE, b=GPT))
+    assert found["a"].time != found["b"].time
+    assert {job.slowdown for job in found.values()} == {1}
+
+
+def test_jobs_run_on_dimensions_and_on_npus_of_several_kinds() -> None:
+    """The second job has the slower NPUs; the first does not mind."""
+    first, last = (
+        times(config(f"other_npus=[{{npu: a100, at: {at}}}]", a=GPT, b=GPT))
+        for at in ("0-15", "16-31")
+    )
+    assert first["a"] == last["b"]
+    assert first["a"].time > last["a"].time
+
+
+def test_each_job_must_fit_its_own_npus() -> None:
+    """The model needs 0.5 GB and more; a collective alone needs none that is counted."""
+    small = "other_npus=[{{npu: {{memory: 100 MB, memory_bandwidth: 1 TB/s}}, at: {at}}}]"
+    build_program(config(small.format(at="16-31"), a=GPT, b=REDUCE))
+    with pytest.raises(DimsweepError, match="must hold") as raised:
+        build_program(config(small.format(at="0-15"), a=GPT, b=REDUCE))
+    assert raised.value.where == "other_npus"
+    build_program(config(small.format(at="0-15"), a=REDUCE, b=GPT))
+
+
+@pytest.mark.parametrize(
+    ("job", "where", "says"),
+    [
+        ({**REDUCE, "size": 5}, "workload.jobs", "the jobs have 9 members"),
+        ({**REDUCE, "size": 0}, "workload.jobs.b.size", "must be 1 or more"),
+        ({"workload": "all_reduc", "size": 4}, "workload.jobs.b.workload", "no option"),
+        ({"workload": "chakra", "size": 4}, "workload.jobs.b.workload", "from files"),
+        (
+            {"workload": workload(a=REDUCE), "size": 4},
+            "workload.jobs.b.workload",
+            "a job of several jobs",
+        ),
+        (
+            {"workload": {"preset": "gpt3_13b", "plan": {"precision": "fp16"}}, "size": 4},
+            "workload.jobs.b.workload",
+            "in fp16",
+        ),
+        (
+            {"workload": {"preset": "gpt3_13b", "parallel": {"tensor": 3}}, "size": 4},
+            "workload.jobs.b.workload.parallel.tensor",
+            "does not fit",
+        ),
+        ({"workload": {"kind": "layers"}, "size": 4}, "workload.jobs.b.workload.name", "value"),
+    ],
+)
+def test_what_is_wrong_is_named(job: dict[str, Any], where: str, says: str) -> None:
+    with pytest.raises(DimsweepError, match=says) as raised:
+        build_program(config(a=REDUCE, b=job))
+    assert raised.value.where.split(" ")[0] == where
+
+
+def test_phases_share_no_links() -> None:
+    with pytest.raises(DimsweepError, match="no links that jobs could share"):
+        simulate(config(fidelity="phase"))
+
+
+def test_one_workload_is_no_job() -> None:
+    own = compose(["fidelity=message", "workload=all_reduce", "topology.shape=Switch(4)"]).config
+    assert isinstance(own.workload, Workload)
+    assert job_times(own, None) == {}  # type: ignore[arg-type]
