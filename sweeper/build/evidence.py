@@ -1,46 +1,61 @@
-"""How far simulated times are from measured ones: what the measured runs that are like a
-configuration say of it, or why none of them says anything.
+"""How far simulated times are from measured ones: intervals of the error from measured runs that
+were left out, or why none of them says anything.
 
 The runs are those that ``dimsweep verify clusters`` simulates; ``--evidence`` writes evidence.csv.
+:mod:`bands` has the statistics.
 """
 
 import csv
+import io
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from engine import Dimension, Fidelity, units
-from engine.model import Transformer
-from sweeper.config.schema import Config
-from sweeper.config.workload.model import Model
+from dimsweep.engine import Fidelity, units
+from dimsweep.engine.model import Transformer
+from dimsweep.sweeper.build.bands import SHARES, Band, Bands, Known, Place
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
 
 TABLE = Path(__file__).with_name("evidence.csv")
-LOW, HIGH = 0.1, 0.9  # the points of the signed errors between which the interval lies
-LEAST = 5  # runs, below which such points are only guessed
 _SAME, _NEAR = 1.05, 1.5  # factors up to which a rate is the measured one, or near it
+_SCALE = (
+    4  # times as many GPUs as were measured, up to which intervals widen; beyond, there is none
+)
 # What a stack makes of a GPU, with one value for each that is known: a measured run has that of its
 # stack and that of the GPU's own file.
 SOFTWARE = ("memory_efficiency", "attention_time", "launch", "host")
 _KINDS = {"dense": "a dense model", "experts": "a model with experts"}
+# GPUs whose kernels and links are alike; any other is an architecture of its own.
+_ARCHITECTURES = {
+    "Ampere": ("A100", "A100 40GB", "A800"),
+    "Hopper": ("H100", "H200", "H800", "GH200"),
+    "Blackwell": ("B200", "B300", "GB200", "GB300"),
+}
 
 
 @dataclass(frozen=True)
 class Facts:
     """What of a configuration decides how its time compares to a measured one.
 
-    Rates are relative, in operations, bytes or bytes/s, times in picoseconds.  ``inside`` and
-    ``between`` are an NPU's bandwidths in its node (a domain of ``domain`` NPUs) and between nodes,
-    0 where there is one node.
+    Rates are relative, in operations, bytes or bytes/s, times in picoseconds.  ``stack`` is what
+    exchanges as it does (fsdp, deepspeed, megatron); ``plan`` the logarithms to the base 2 of
+    tensor, pipeline and expert degrees, micro-batch, width and layers, and how much is computed
+    again.  ``library`` is that of collectives.  ``inside`` and ``between`` are an NPU's bandwidths
+    in its node (a domain of ``domain`` NPUs) and between nodes, 0 where there is one node;
+    ``blocks`` the networks' building blocks.
     """
 
     gpu: str
     kind: str
+    stack: str
     precision: str
     gpus: int
+    plan: tuple[float, ...]
+    library: str
     kernels: str
     efficiency: float
     relative_time: float
@@ -49,123 +64,204 @@ class Facts:
     attention_time: tuple[float, ...]
     launch: tuple[float, ...]
     host: tuple[float, ...]
+    blocks: str
     domain: int
     inside: float
     between: float
 
+    @property
+    def architecture(self) -> str:
+        """The GPU's; GPUs of one have much of their errors in common."""
+        known = (name for name, gpus in _ARCHITECTURES.items() if self.gpu in gpus)
+        return next(known, self.gpu)
+
+    def place(self, source: str = "", *, free: bool = False) -> Place:
+        """What decides which errors are shared."""
+        return Place(
+            self.architecture,
+            self.gpu,
+            self.kind,
+            self.stack,
+            self.precision,
+            math.log2(self.gpus),
+            self.plan,
+            source,
+            free,
+        )
+
 
 @dataclass(frozen=True)
 class Run:
-    """A measured run: its facts, the document that published it, whether constants were fitted to
-    that, and our time relative to the measured one, less 1."""
+    """A measured run: its facts, the document that published it, whether constants were ``fitted``
+    to that, and our time relative to the measured one, less 1.
+
+    Of a document that constants were fitted to it is the error without that, as far as other ones
+    tell (:func:`sweeper.verify.clusters.compared.without_own_source`); ``alone``: none does.
+    """
 
     facts: Facts
     source: str
     fitted: bool
     error: float
+    alone: bool = False
+
+    @property
+    def origin(self) -> str:
+        """Who published it: documents of one project, such as a repository, are one source."""
+        return self.source.partition(":")[0]
+
+    @property
+    def place(self) -> Place:
+        return self.facts.place(self.origin, free=self.alone)
+
+    @property
+    def logarithm(self) -> float:
+        """That of our time relative to the measured one."""
+        return math.log1p(self.error)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What measured runs say: the ``runs`` that are like a configuration, and the interval of our
-    times relative to theirs, less 1, of those that the model was not fitted to; or ``reason``, why
-    there is none."""
+    """What is known of the error of a time: its ``band``, and the measured ``runs`` that are most
+    like it (same GPU, kind and precision), of ``sources`` in all; or ``reason``, why nothing is
+    known.  ``own`` counts the measurements of one's own cluster, where it was calibrated."""
 
+    band: Band | None = None
     runs: tuple[Run, ...] = ()
+    sources: int = 0
     reason: str = ""
-
-    @property
-    def left_out(self) -> tuple[Run, ...]:
-        """The runs that the model was not fitted to, and so can be wrong about."""
-        return tuple(run for run in self.runs if not run.fitted)
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """What a tenth of the errors of the runs left out is below, and what a tenth is above; None
-        where there is a reason for having no interval."""
-        if self.reason:
-            return None
-        low, high = np.quantile([run.error for run in self.left_out], [LOW, HIGH])
-        return float(low), float(high)
+    own: int = 0
 
     @property
     def interval(self) -> str:
-        """Of our times, relative to measured ones: ``-12 to +4%``; empty where there is none."""
-        return (
-            "" if self.ends is None else f"{self.ends[0] * 100:+.0f} to {self.ends[1] * 100:+.0f}%"
-        )
+        """Nine in ten of our times, relative to measured ones: ``-12 to +4%``; empty where nothing
+        is known."""
+        return self.within(SHARES[-1])
+
+    @property
+    def width(self) -> float:
+        """From one end to the other of the wider interval; without end where nothing is known."""
+        if self.band is None:
+            return math.inf
+        low, high = self.band.of(SHARES[-1])
+        return high - low
+
+    def within(self, share: float) -> str:
+        """That of such a share."""
+        if self.band is None:
+            return ""
+        low, high = self.band.of(share)
+        return f"{low * 100:+.0f} to {high * 100:+.0f}%"
 
     @property
     def basis(self) -> str:
-        """The runs that the interval rests on, and those that the model was fitted to."""
-        alike, fitted = self.left_out, len(self.runs) - len(self.left_out)
-        gpus = [run.facts.gpus for run in alike]
+        """What the intervals rest on."""
+        if self.own:
+            return f"the posterior of {self.own} measurement{'s'[: self.own > 1]} of this cluster"
+        rest = f"{self.sources} sources, each left out in turn"
+        if not self.runs:
+            return f"{rest}; no run of this GPU, kind of model and precision is among them"
+        gpus = [run.facts.gpus for run in self.runs]
         scale = f"{min(gpus):,} to {max(gpus):,}" if min(gpus) < max(gpus) else f"{max(gpus):,}"
-        sources = len({run.source for run in alike})
-        text = f"{len(alike)} measured runs of {sources} source{'s'[: sources > 1]} on {scale} "
-        text += f"{alike[0].facts.gpu}, to none of which the model was fitted"
-        return text + (f"; it was fitted to {fitted} more" if fitted else "")
+        nearest = len({run.origin for run in self.runs})
+        return (
+            f"{rest}; nearest: {len(self.runs)} runs of {nearest} source{'s'[: nearest > 1]} on "
+            f"{scale} {self.runs[0].facts.gpu}"
+        )
 
     @property
     def short(self) -> str:
-        """The interval, or that there is none, in few words."""
-        return self.interval or ("no interval" if self.runs else "no measured run covers this")
+        """The wider interval, or that there is none, in few words."""
+        return self.interval or "no measured run covers this"
 
     def __str__(self) -> str:
-        if self.interval:
-            return f"four in five such times were {self.interval} off measured ones ({self.basis})"
-        return f"{self.reason}: {self.short}" if self.runs else f"{self.short}: {self.reason}"
+        if self.band is None:
+            return f"{self.short}: {self.reason}"
+        return (
+            f"half of such times are {self.within(SHARES[0])} off measured ones, "
+            f"{SHARES[-1]:.0%} of them {self.interval} ({self.basis})"
+        )
 
     def plain(self) -> dict[str, Any]:
-        """All of it as JSON takes it: ``interval`` is a pair, or null for the ``reason``."""
+        """All of it as JSON takes it: ``intervals`` has a pair for each share, or is null for the
+        ``reason``."""
         return {
-            "interval": self.ends and list(self.ends),
-            "share": HIGH - LOW,
-            "runs": len(self.left_out),
-            "fitted": len(self.runs) - len(self.left_out),
+            "intervals": self.band and {str(s): list(self.band.of(s)) for s in SHARES},
+            "runs": len(self.runs),
+            "fitted": sum(run.fitted for run in self.runs),
             "sources": sorted({run.source for run in self.runs}),
+            "own": self.own,
             "reason": self.reason or None,
         }
 
 
 def evidence(config: Config) -> Evidence:
-    """The evidence for the time of a configuration: of the runs of the same GPU, kind of model and
-    precision, on clusters at least as large, those whose GPU, software and links are like its."""
+    """What measured runs say of the error of a configuration's time: those of its own cluster, if
+    that was calibrated, else those of others."""
+    if config.calibration:
+        return _calibrated(config)
+    own, reason = _measurable(config)
+    if own is None:
+        return Evidence(reason=reason)
+    runs = known_runs()
+    if reason := uncovered(own, [run.facts for run in runs]):
+        return Evidence(reason=reason)
+    alike = tuple(run for run in runs if _group(own, run.facts))
+    return Evidence(known().band(own.place()), alike, len({run.origin for run in runs}))
+
+
+def _calibrated(config: Config) -> Evidence:
+    from dimsweep.sweeper.build import calibrated  # which simulates
+
+    if key := calibrated.overridden(config):
+        return Evidence(reason=f"{key} is not as the calibration left it")
+    if config.other_npus:
+        return Evidence(reason=_changed(config))
+    if config.fidelity is not Fidelity.PHASE:
+        return Evidence(reason=f"calibrated by phases, not with fidelity={config.fidelity}")
+    return Evidence(calibrated.band(config), own=calibrated.measured(config))
+
+
+def surely(difference: float, one: Config, other: Config) -> float | None:
+    """How sure it is that the slower of two configurations is slower, whose simulated times differ
+    by a factor of exp(``difference``); None where nothing is known of one of them."""
+    places = list[Place]()
+    for config in (one, other):
+        own, _ = _measurable(config)
+        own_cluster = bool(config.calibration)  # which shares what is not the preset's
+        if own is None or not (
+            own_cluster or not uncovered(own, [run.facts for run in known_runs()])
+        ):
+            return None
+        places.append(own.place("yours" if not places or own.gpu == places[0].gpu else "others"))
+    return known().bands.surely(difference, *places)
+
+
+def judged(own: Facts, runs: Sequence[Facts]) -> bool:
+    """Whether runs of other sources can judge a measured one: its machine is as it was, and what
+    its stack made of it is known from elsewhere, so these are no reason against it."""
+    return any(_kind(own, run) for run in runs) and not _scale(own, runs)
+
+
+def _measurable(config: Config) -> tuple[Facts | None, str]:
+    """The facts of a configuration, or None and why it is of no kind that was measured."""
     if reason := _unlike(config):
-        return Evidence(reason=reason)
-    runs, machines = known_runs(), _machines(config)
-    gpu = next((run.facts.gpu for run in runs if run.facts.gpu in machines), None)
+        return None, reason
+    machines = _machines(config)
+    gpu = next((run.facts.gpu for run in known_runs() if run.facts.gpu in machines), None)
     if gpu is None:
-        return Evidence(reason=f"nothing was measured on {' or '.join(sorted(machines))}")
+        return None, f"nothing was measured on {' or '.join(sorted(machines))}"
     if reason := _changed(config):
-        return Evidence(reason=reason)
-    own = facts(config, gpu)
+        return None, reason
+    return facts(config, gpu), ""
+
+
+def uncovered(own: Facts, runs: Sequence[Facts]) -> str:
+    """Why runs say nothing of one with its ``own`` facts; empty if they do."""
     for keep, why in _RULES:
-        kept = [run for run in runs if keep(own, run.facts)]
-        if not kept:
-            return Evidence(reason=why(own, [run.facts for run in runs]))
-        runs = kept
-    if reason := _software(own, [run.facts for run in runs]):
-        return Evidence(reason=reason)
-    return Evidence(tuple(runs), _no_interval(own, runs))
-
-
-def _no_interval(own: Facts, runs: Sequence[Run]) -> str:
-    """Why runs alike give no interval; empty if they do.  Errors of runs that the model was fitted
-    to say how well it was fitted, not how well it predicts."""
-    left_out = [run for run in runs if not run.fitted]
-    fitted = len(runs) - len(left_out)
-    text = f"{len(runs)} measured run{'s'[: len(runs) > 1]} like this one"
-    if not left_out:
-        whole = "all of which" if fitted > 1 else "which"
-        return f"{text}, {whole} the model was fitted to"
-    if len(left_out) < LEAST:
-        told = f", {fitted} of which the model was fitted to" if fitted else ""
-        return f"{text}{told}, and an interval takes {LEAST}{' others' if fitted else ''}"
-    why = _software(own, [run.facts for run in left_out])
-    return (
-        f"{text}, and those that the model was not fitted to do not cover it ({why})" if why else ""
-    )
+        if not any(keep(own, run) for run in runs):
+            return why(own, runs)
+    return _scale(own, runs) or _software(own, runs)
 
 
 def facts(config: Config, gpu: str) -> Facts:
@@ -179,17 +275,32 @@ def facts(config: Config, gpu: str) -> Facts:
     return Facts(
         gpu=gpu,
         kind="experts" if workload.model.experts else "dense",
+        stack=str(workload.plan.stack),
         precision="bf16" if precision == "fp16" else precision,  # as wide and as fast
         gpus=topology.n_npus,
+        plan=_plan(workload),
+        library=config.collective.library or "",
         kernels=npu.kernels or "",
         efficiency=npu.efficiency,
         relative_time=npu.relative_time.get(precision, 1.0),
         memory_bandwidth=float(npu.memory_bandwidth or 0.0),
         **{name: (float(getattr(npu, name)),) for name in SOFTWARE},
+        blocks=" ".join(dict.fromkeys(dim.block.name for dim in dims)),
         domain=dims[0].size,
         inside=float(dims[0].bandwidth),
         between=float(dims[1].bandwidth) if len(dims) > 1 else 0.0,
     )
+
+
+def _plan(workload: Model) -> tuple[float, ...]:
+    plan, shape = workload.plan, workload.model
+    degrees = [workload.parallel.get(axis, 1) for axis in ("tensor", "pipeline", "expert")]
+    sizes = [
+        *(math.prod(d) if isinstance(d, list | tuple) else d for d in degrees),
+        *(plan.micro_batch, shape.hidden, shape.layers),
+    ]
+    again = {"none": 0.0, "selective": 1.0, "full": 2.0}.get(str(plan.recompute), 1.0)
+    return (*(math.log2(n) if isinstance(n, int) else 0.0 for n in sizes), again)
 
 
 def _machines(config: Config) -> set[str]:
@@ -218,17 +329,14 @@ def _unlike(config: Config) -> str:
 def _changed(config: Config) -> str:
     """What is not as it was on any machine that was measured; empty if nothing is."""
     npu = config.npu
+    if config.other_npus:
+        return "NPUs of several kinds were not measured together"
     if config.fidelity is not Fidelity.PHASE:
         return f"runs are compared by phases, not with fidelity={config.fidelity}"
     if npu.systolic is not None or npu.measured is not None or npu.matmul_efficiency is not None:
         return "the times of its products are not those of the GPU's measured kernels"
-    if config.collective.library is None:
-        return "measured collectives were NCCL's (collective=nccl)"
     if config.collective.measured is not None:
         return "its collectives have times of their own (collective.measured)"
-    dims: Sequence[Dimension] = [d for d in config.topology.build().dims if d.size > 1]
-    if len(dims) > 2 or any(dim.block.name != "Switch" for dim in dims):
-        return "the network's dimensions are not NVLink and adapters"
     return ""
 
 
@@ -244,40 +352,67 @@ def _group(own: Facts, run: Facts) -> bool:
 
 
 def _chip(own: Facts, run: Facts) -> bool:
-    names = ("efficiency", "relative_time", "memory_bandwidth")
+    names = ("efficiency", "memory_bandwidth")
     rates = [_ratio(getattr(own, name), getattr(run, name)) for name in names]
-    return own.kernels == run.kernels and max(rates) <= _SAME
+    same = (own.gpu, own.kernels, own.library) == (run.gpu, run.kernels, run.library)
+    return same and max(rates) <= _SAME
+
+
+def _kind(own: Facts, run: Facts) -> bool:
+    return (own.architecture, own.kind) == (run.architecture, run.kind)
+
+
+def _narrow(own: Facts, run: Facts) -> bool:
+    same = (own.architecture, own.precision) == (run.architecture, run.precision)
+    return same and _ratio(own.relative_time, run.relative_time) <= _SAME
 
 
 def _links(own: Facts, run: Facts) -> bool:
+    if own.architecture != run.architecture or own.blocks != run.blocks:
+        return False
     if not own.between:  # one node, or a part of one
         return _ratio(own.inside, run.inside) <= _NEAR and own.domain <= _NEAR * run.domain
     pairs = [(own.inside, run.inside), (own.between, run.between), (own.domain, run.domain)]
     return all(_ratio(ours, theirs) <= _NEAR for ours, theirs in pairs)
 
 
-def _scale(own: Facts, run: Facts) -> bool:
-    return own.gpus <= run.gpus
-
-
-def _no_group(own: Facts, runs: Sequence[Facts]) -> str:
-    return f"{_KINDS[own.kind]} in {own.precision} was not measured on {own.gpu}"
+def _scale(own: Facts, runs: Sequence[Facts]) -> str:
+    most = max(run.gpus for run in runs if run.architecture == own.architecture)
+    if own.gpus <= _SCALE * most:
+        return ""
+    return f"{own.gpus:,} GPUs, and no run was on more than {most:,} of {own.architecture}"
 
 
 def _no_chip(own: Facts, runs: Sequence[Facts]) -> str:
-    measured = runs[0]
-    for name in ("kernels", "efficiency", "relative_time", "memory_bandwidth"):
+    runs = [run for run in runs if run.gpu == own.gpu]
+    if not runs:
+        return f"nothing was measured on {own.gpu}"
+    for name in ("kernels", "library", "efficiency", "memory_bandwidth"):
         ours = getattr(own, name)
         theirs = sorted({getattr(run, name) for run in runs})
+        if name == "library" and ours not in theirs:
+            return f"measured collectives were those of {theirs[0] or 'no library'}"
         if name == "kernels" and ours not in theirs:
-            return f"npu.kernels is {ours or 'null'}, and {measured.gpu} ran those of {theirs[0]}"
-        if name != "kernels" and min(_ratio(ours, each) for each in theirs) > _SAME:
+            return f"npu.kernels is {ours or 'null'}, and {own.gpu} ran those of {theirs[0]}"
+        numbers = name not in ("kernels", "library")
+        if numbers and min(_ratio(ours, each) for each in theirs) > _SAME:
             known = " or ".join(_shown(name, each) for each in theirs)
-            return f"npu.{name} is {_shown(name, ours)}, and {measured.gpu} had {known}"
-    return f"no {measured.gpu} had its efficiency and its memory at once"
+            return f"npu.{name} is {_shown(name, ours)}, and {own.gpu} had {known}"
+    return f"no {own.gpu} had its efficiency and its memory at once"
+
+
+def _no_kind(own: Facts, runs: Sequence[Facts]) -> str:
+    return f"{_KINDS[own.kind]} was not measured on {own.architecture}"
+
+
+def _no_precision(own: Facts, runs: Sequence[Facts]) -> str:
+    return f"{own.precision} of this speed was not measured on {own.architecture}"
 
 
 def _no_links(own: Facts, runs: Sequence[Facts]) -> str:
+    runs = [run for run in runs if run.architecture == own.architecture]
+    if own.blocks not in {run.blocks for run in runs}:
+        return f"the network's dimensions are {own.blocks}, and those measured {runs[0].blocks}"
     for name, where in (("inside", "inside a node"), ("between", "between nodes")):
         theirs = sorted({getattr(run, name) for run in runs if getattr(run, name)})
         ours = getattr(own, name)
@@ -288,22 +423,19 @@ def _no_links(own: Facts, runs: Sequence[Facts]) -> str:
     return f"nodes of {own.domain} GPUs, and {' or '.join(map(str, theirs))} were measured"
 
 
-def _no_scale(own: Facts, runs: Sequence[Facts]) -> str:
-    most = max(run.gpus for run in runs)
-    return f"{own.gpus:,} GPUs, and no such run was on more than {most:,} {own.gpu}"
-
-
 _Why = Callable[[Facts, Sequence[Facts]], str]
+# Any run may meet each by itself: a B300 has the links of a B200, and the precisions of a GB200.
 _RULES: tuple[tuple[Callable[[Facts, Facts], bool], _Why], ...] = (
-    (_group, _no_group),
     (_chip, _no_chip),
+    (_kind, _no_kind),
+    (_narrow, _no_precision),
     (_links, _no_links),
-    (_scale, _no_scale),
 )
 
 
 def _software(own: Facts, runs: Sequence[Facts]) -> str:
     """What a stack makes of the GPU and lies beyond those that were measured."""
+    runs = [run for run in runs if run.architecture == own.architecture]
     for name in SOFTWARE:
         known = sorted({value for run in runs for value in getattr(run, name)})
         (ours,) = getattr(own, name)
@@ -320,35 +452,51 @@ def _shown(name: str, value: float) -> str:
 
 
 @cache
-def known_runs() -> list[Run]:
-    """All runs of the table, in its order."""
-    with TABLE.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return [
+def _read_table() -> tuple[Bands, list[Run]]:
+    head, _, rows = TABLE.read_text(encoding="utf-8").partition("\n")
+    runs = [
         Run(
             Facts(**{each.name: _read(each.name, row[each.name]) for each in fields(Facts)}),
             row["source"],
-            row["fitted"] == "yes",
+            row["fitted"] != "no",
             float(row["error"]),
+            row["fitted"] == "alone",
         )
-        for row in rows
+        for row in csv.DictReader(io.StringIO(rows))
     ]
+    return Bands.read(head.removeprefix("# ")), runs
+
+
+def known_runs() -> list[Run]:
+    """All runs of the table, in its order."""
+    return _read_table()[1]
+
+
+@cache
+def known() -> Known:
+    """The model of errors, with those of the table."""
+    bands, runs = _read_table()
+    return bands.known([run.place for run in runs], [run.logarithm for run in runs])
+
+
+_LISTS = (*SOFTWARE, "plan")
 
 
 def _read(name: str, text: str) -> Any:
-    if name in SOFTWARE:
+    if name in _LISTS:
         return tuple(map(float, text.split()))
     return Facts.__annotations__[name](text)
 
 
-def table(runs: Iterable[Run]) -> str:
-    """The runs as the text of such a table."""
+def table(bands: Bands, runs: Iterable[Run]) -> str:
+    """The model of errors and the runs as the text of such a table."""
     names = [each.name for each in fields(Facts)]
     lines = [[*names, "source", "fitted", "error"]]
     for run in runs:
         values = [_written(getattr(run.facts, name)) for name in names]
-        lines.append([*values, run.source, "yes" if run.fitted else "no", f"{run.error:.4f}"])
-    return "".join(",".join(line) + "\n" for line in lines)
+        fitted = "alone" if run.alone else "yes" if run.fitted else "no"
+        lines.append([*values, run.source, fitted, f"{run.error:.4f}"])
+    return f"# {bands.text()}\n" + "".join(",".join(line) + "\n" for line in lines)
 
 
 def _written(value: Any) -> str:

@@ -3,10 +3,10 @@
 Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the file.
 """
 
-from engine import Cluster, Program, Workload
-from engine.cluster import MEMORIES
-from sweeper.config.parts.part import key
-from sweeper.config.schema import Config
+from dimsweep.engine import Cluster, Program, Workload
+from dimsweep.engine.cluster import MEMORIES
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.schema import Config
 
 
 def build_program(config: Config) -> Program:
@@ -32,12 +32,19 @@ def build_cluster(config: Config) -> Cluster:
     with key("collective"):
         collectives = config.collective.build(n_dims)
     with key("network"):
-        network = config.network.build(n_dims)
+        network = config.network.build(topology)
+    n_npus = topology.n_npus if network.graph is None else network.graph.n_npus
+    others = []
+    for i, other in enumerate(config.other_npus):
+        with key(f"other_npus[{i}]"):
+            others.append(other.build(n_npus, config.workload.arithmetic, config.workload.narrow))
     if memory is None and network.wafer is not None:
         memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
-    prices = config.cost.build(topology, network.fabrics)
-    power = config.cost.build_power(topology, network.fabrics)
-    return Cluster(topology, npu, collectives, network, prices, memory, power)
+    prices = config.cost.build(topology, network.fabrics, network.graph)
+    power = config.cost.build_power(topology, network.fabrics, network.graph)
+    cluster = Cluster(topology, npu, collectives, network, prices, memory, power, tuple(others))
+    assert cluster.npus  # which raises for numbers that no NPU has: here it is known whose they are
+    return cluster
 
 
 def build_workload(config: Config, cluster: Cluster) -> Workload:

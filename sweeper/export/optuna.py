@@ -2,15 +2,17 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from engine import DimsweepError
-from sweeper.ledger.rows import COMPLETE
-from sweeper.report import Report, words
-from sweeper.report.summary import CellSummary
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.rows import COMPLETE
+from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report.searched import BROKEN
+from dimsweep.sweeper.report.summary import CellSummary
 
 if TYPE_CHECKING:
     import optuna
@@ -36,11 +38,14 @@ def write_optuna(report: Report, storage: str) -> list[str]:
         for cell in report.found
     ]
     try:
-        opened = (
-            RDBStorage(storage) if "://" in storage else JournalStorage(JournalFileBackend(storage))
-        )
-        for cell, name in zip(report.found, names, strict=True):
-            optuna_study(cell, opened, name)
+        with _reading(storage):
+            opened = (
+                RDBStorage(storage)
+                if "://" in storage
+                else JournalStorage(JournalFileBackend(storage))
+            )
+            for cell, name in zip(report.found, names, strict=True):
+                optuna_study(cell, opened, name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise DimsweepError(
             f"the storage has a study {name!r} already", where=storage, hint="give another storage"
@@ -48,6 +53,23 @@ def write_optuna(report: Report, storage: str) -> list[str]:
     except ImportError as error:  # Optuna's own, of what SQLAlchemy needs for such a URL
         raise DimsweepError(str(error), where=storage, hint=_STORAGES) from error
     return names
+
+
+@contextmanager
+def _reading(storage: str) -> Iterator[None]:
+    """Raise :class:`DimsweepError` for what Optuna and SQLAlchemy raise, which may be anything, of
+    a URL or of a file that is no storage."""
+    import optuna
+
+    try:
+        yield
+    except (ImportError, OSError, DimsweepError, optuna.exceptions.DuplicatedStudyError):
+        raise  # which say enough
+    except Exception as error:
+        told = str(error).partition("\n")[0] or type(error).__name__
+        raise DimsweepError(
+            f"it is no storage of Optuna's that can be read: {told}", where=storage, hint=_STORAGES
+        ) from error
 
 
 def optuna_study(
@@ -63,7 +85,10 @@ def optuna_study(
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    rows = pd.concat([cell.complete, cell.failed]).sort_values("trial")
+    columns = [objective.column for objective in cell.objectives]
+    columns += ["trial", "state", *cell.design, *_ATTRIBUTES]
+    rows = pd.concat(list(cell.trials.every(columns))).sort_values("trial")
+    rows = rows[rows["state"].isin([COMPLETE, *BROKEN])]
     distributions = {key: _distribution(rows[key]) for key in cell.design}
     study = optuna.create_study(
         storage=storage,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.ledger.files import DamagedError
-from sweeper.ledger.place import Place, read, write
-from sweeper.ledger.record import checksum
+from dimsweep.sweeper.ledger.files import DamagedError
+from dimsweep.sweeper.ledger.place import Place, read, write
+from dimsweep.sweeper.ledger.record import checksum
 
 
 class Told:

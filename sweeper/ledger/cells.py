@@ -2,7 +2,8 @@
 
     cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
 
-A cell has an entry with its record before it has rows, and another one when its search is over.
+A cell has an entry with its record before it has rows, and another one when its search is over; one
+that a bound has closed has the bound.
 Grids that are planned as a whole have none of this: their cells are in ``study.json``.
 """
 
@@ -15,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sweeper.ledger import files
-from sweeper.ledger.files import Log
-from sweeper.ledger.place import Place
-from sweeper.ledger.sink import Sink
+from dimsweep.sweeper.ledger import files
+from dimsweep.sweeper.ledger.files import Log
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.sink import Sink
 
 PREFIX = "cells-"
-CELL, PRUNED, DONE = "cell", "pruned", "done"
+CELL, PRUNED, DONE, CLOSED = "cell", "pruned", "done", "closed"
 ENTRIES_PER_FILE = 10_000
 _SCHEMA = pa.schema(
     [
@@ -74,6 +75,10 @@ class CellBook:
         found = Entries.read(folder, study)
         self.damaged = found.damaged
         self._pruned = set(found.last(PRUNED)["cell"].to_pylist())
+        closed = found.last(CLOSED)
+        self._closed = dict(
+            zip(closed["cell"].to_pylist(), map(float, closed["text"].to_pylist()), strict=True)
+        )
         done = found.last(DONE)
         self._done, self._told = done["cell"].to_numpy(), done["told"].to_numpy()
         self._marks = done["text"].combine_chunks()
@@ -91,6 +96,10 @@ class CellBook:
     def is_pruned(self, cell: int) -> bool:
         """Whether an earlier run found that the cell cannot be."""
         return cell in self._pruned
+
+    def closed(self, cell: int) -> float | None:
+        """The bound of a cell by which an earlier run closed it."""
+        return self._closed.get(cell)
 
     def finished(self, cell: int) -> int | None:
         """The trials of a search that an earlier run ended."""

@@ -1,62 +1,68 @@
 """Rows as this version writes them, of files that another one wrote, or somebody by hand."""
 
-import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sweeper.ledger.files import DamagedError
-from sweeper.ledger.record import StudyRecord
-from sweeper.ledger.rows import BESIDE, COMPLETE, row_schema
+from dimsweep.sweeper.ledger.files import DamagedError
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE
+from dimsweep.sweeper.ledger.schema import BANDWIDTH, NAMING, row_schema
+from dimsweep.sweeper.objective import OBJECTIVES
 
-_NAMING = ("key", "cell", "trial", "origin", "state")  # without which a row says nothing
-_DIMENSION = re.compile(r"bandwidth_(\d{1,3})_GBps")
+_NAMING = [column.name for column in NAMING]
+_MEANT = {"time_s": "time"}
 _KEY = r"^[0-9a-f]{32}$"
 
 
-def conforming(rows: pa.Table, study: StudyRecord) -> pa.Table:
-    """``rows`` with the columns that rows of the study have, each of its type; those that the file
-    lacks have no values, and those that it has beyond them stay.
+def schema_as_known(given: pa.Schema, study: StudyRecord) -> pa.Schema:
+    """The columns of rows whose file has the columns ``given``: those that rows of the study have,
+    each with its type, and then what the file has beyond them.
 
-    Raises :class:`DamagedError` that names the column for a type that is another one, and for rows
-    that do not say whose they are.
+    Raises :class:`DamagedError` for a column that is there twice, and for rows that do not say
+    whose they are.
     """
-    given = [match for name in rows.column_names if (match := _DIMENSION.fullmatch(name))]
-    n_dims = max([len(cell.dims) for cell in study.cells] + [int(m[1]) + 1 for m in given] + [0])
+    check_names(given.names)
+    n_dims = max([len(c.dims) for c in study.cells] + [BANDWIDTH.n_dims(given.names)])
     expected = row_schema(n_dims, study.grid, study.parameters)
-    _check_names(rows)
-    columns = {}
-    for field in expected:
-        if field.name in rows.column_names:
-            columns[field.name] = _cast(rows[field.name], field)
-        elif field.name in _NAMING:
-            raise DamagedError(f"it has no column {field.name!r}")
-    others = {name: rows[name] for name in rows.column_names if name not in columns}
-    _check(columns, study)
-    lacking = [field for field in expected if field.name not in columns]
-    if not lacking and not others and rows.schema.equals(expected):
+    needed = (*_NAMING, *study.grid, *study.parameters)  # what says whose a row is, and of what
+    if lacking := [name for name in needed if name not in given.names]:
+        raise DamagedError(f"it has no column {lacking[0]!r}")
+    return pa.schema([*expected, *(field for field in given if field.name not in expected.names)])
+
+
+def conforming(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """``rows`` with the columns of ``schema``, each of its type, and with no values those that they
+    lack.  Raises :class:`DamagedError` that names the column for a type that is another one."""
+    if rows.schema.equals(schema):
         return rows
-    columns |= {field.name: pa.nulls(len(rows), field.type) for field in lacking}
-    return pa.table({field.name: columns[field.name] for field in expected} | others)
+    check_names(rows.column_names)
+    there = set(rows.column_names)
+    columns = [
+        _cast(rows[field.name], field) if field.name in there else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
     """``rows``, of which only ``columns`` were read; raises :class:`DamagedError` if one is not as
     ``schema`` says, or a row does not say whose it is."""
-    _check_names(rows)
+    check_names(rows.column_names)
     for name in columns:
         if name not in rows.column_names:
             raise DamagedError(f"it has no column {name!r}")
         if rows[name].type != schema.field(name).type:
             what = f"its column {name!r} holds {rows[name].type}, not {schema.field(name).type}"
             raise DamagedError(what)
-    _check({name: rows[name] for name in columns}, None)
+    check(rows, None)
     return rows
 
 
-def _check_names(rows: pa.Table) -> None:
-    if twice := {name for name in rows.column_names if rows.column_names.count(name) > 1}:
+def check_names(names: Sequence[str]) -> None:
+    """Raise :class:`DamagedError` for a column that is there twice."""
+    if twice := {name for name in names if names.count(name) > 1}:
         raise DamagedError(f"it has two columns {min(twice)!r}")
 
 
@@ -70,9 +76,9 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise DamagedError(what) from error
 
 
-def _check(columns: dict[str, pa.ChunkedArray], study: StudyRecord | None) -> None:
-    """Raise :class:`DamagedError` for rows of no cell, without a key or a number, or without a
-    time although they are complete."""
+def check(columns: pa.Table, study: StudyRecord | None) -> None:
+    """Raise :class:`DamagedError` for rows of no cell, without a key or a number, or, if the time
+    is among their ``columns``, without one although they are complete."""
     for name in _NAMING:
         if columns[name].null_count and name != "origin":
             raise DamagedError(f"its column {name!r} has no value in some rows")
@@ -89,7 +95,22 @@ def _check(columns: dict[str, pa.ChunkedArray], study: StudyRecord | None) -> No
         strange = strange.filter(pc.invert(pc.is_in(strange, pa.array(known))))
         if len(strange):
             raise DamagedError(f"it has rows of cell {strange[0]}, which the study has not")
-    if "time_s" in columns:
-        complete = pc.equal(columns["state"], COMPLETE)
-        if pc.any(pc.and_(complete, pc.is_null(columns["time_s"])), min_count=0).as_py():
-            raise DamagedError("some of its rows are complete and have no time")
+    complete = pc.equal(columns["state"], COMPLETE)
+    for name in checked(study):
+        if name not in _NAMING and name in columns.column_names:
+            _check_numbers(_MEANT.get(name, name), columns[name].filter(complete))
+
+
+def checked(study: StudyRecord | None) -> list[str]:
+    """The columns that tell rows from what is none; those of a plug-in's objective are not among
+    them, which rows are read without."""
+    known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
+    return list(dict.fromkeys([*_NAMING, "time_s", *(each.column for each in known)]))
+
+
+def _check_numbers(what: str, column: pa.ChunkedArray) -> None:
+    """Raise :class:`DamagedError` if a value of complete rows is missing, or none that can be."""
+    if column.null_count:
+        raise DamagedError(f"some of its rows are complete and have no {what}")
+    if not pc.all(pc.and_(pc.is_finite(column), pc.greater_equal(column, 0)), min_count=0).as_py():
+        raise DamagedError(f"some of its rows are complete and have a {what} that cannot be")

@@ -1,6 +1,6 @@
 """What tells two studies apart: their configurations, their provenance, their rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sweeper.ledger.load import load
-from sweeper.ledger.place import Place
-from sweeper.ledger.record import StudyRecord, flat, read_study
-from sweeper.ledger.rows import BESIDE, COMPLETE
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.record import StudyRecord, flat
+from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE
+from dimsweep.sweeper.ledger.stored import Stored
 
+_AT_ONCE = 50_000  # rows
 _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's result
 
 
@@ -38,35 +39,51 @@ class Difference:
 
 def diff(first: Place, second: Place) -> Difference:
     """How the study in ``second`` differs from that in ``first``."""
-    studies, tables = [read_study(f) for f in (first, second)], [load(f) for f in (first, second)]
-    texts = [_described(study) for study in studies]
+    both = Stored(first), Stored(second)
+    texts = [_described(stored.study) for stored in both]
     config = {
         key: (texts[0].get(key), texts[1].get(key))
         for key in {**texts[0], **texts[1]}
         if texts[0].get(key) != texts[1].get(key)
     }
-    places = [{key: i for i, key in enumerate(table["key"].to_pylist())} for table in tables]
-    common = [key for key in places[0] if key in places[1]]
-    pairs = [
-        table.take(pa.array([place[key] for key in common], pa.int64()))
-        for table, place in zip(tables, places, strict=True)
-    ]
-    labels = {*_NAMES, *studies[0].grid, *studies[1].grid}
-    unlike, columns = np.zeros(len(common), dtype=bool), dict[str, tuple[int, float | None]]()
-    for name in tables[0].column_names:
-        if name in tables[1].column_names and name not in labels:
-            own, largest = _compared(pairs[0][name], pairs[1][name])
+    only, pairs = _paired(*both)
+    labels = {*_NAMES, *both[0].study.grid, *both[1].study.grid}
+    unlike, columns = np.zeros(len(pairs[0]), dtype=bool), dict[str, tuple[int, float | None]]()
+    for name in both[0].schema.names:
+        if name in both[1].schema.names and name not in labels:
+            values = [
+                _column(stored, name).take(own) for stored, own in zip(both, pairs, strict=True)
+            ]
+            own, largest = _compared(*values)
             if own.any():
                 columns[name] = int(own.sum()), largest
             unlike |= own
     return Difference(
         config=config,
-        only=(len(places[0]) - len(common), len(places[1]) - len(common)),
-        common=len(common),
+        only=only,
+        common=len(unlike),
         same=int((~unlike).sum()),
         columns=columns,
-        best=_best(studies, tables),
+        best=_best(both),
     )
+
+
+def _paired(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
+    """How many keys only one of them has, and the places of the rows of those that both have, in
+    the order of the first; of several rows of one key the last."""
+    places = []
+    for stored in (first, second):
+        keys = _column(stored, "key")
+        table = pa.table({"key": keys, "place": np.arange(len(keys))})
+        places.append(table.group_by("key").aggregate([("place", "max")]))
+    common = places[0].join(places[1], "key", join_type="inner", right_suffix="_there")
+    common = common.sort_by("place_max")
+    only = len(places[0]) - len(common), len(places[1]) - len(common)
+    return only, (common["place_max"], common["place_max_there"])
+
+
+def _column(stored: Stored, name: str) -> pa.ChunkedArray:
+    return stored.table([name])[name]
 
 
 def _described(study: StudyRecord) -> dict[str, Any]:
@@ -82,27 +99,32 @@ def _compared(first: pa.ChunkedArray, second: pa.ChunkedArray) -> tuple[np.ndarr
         unlike = ~((a == b) | (np.isnan(a) & np.isnan(b)))
         scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-300)
         return unlike, float(np.nanmax(np.abs(a - b) / scale, initial=0.0, where=unlike))
-    pairs = zip(first.to_pylist(), second.to_pylist(), strict=True)
-    return np.array([a != b for a, b in pairs], dtype=bool), None
+    unlike = np.zeros(len(first), dtype=bool)
+    for start in range(0, len(first), _AT_ONCE):  # objects take ten times what they take in columns
+        pair = [column.slice(start, _AT_ONCE).to_pylist() for column in (first, second)]
+        unlike[start : start + _AT_ONCE] = [a != b for a, b in zip(*pair, strict=True)]
+    return unlike, None
 
 
 def _best(
-    studies: list[StudyRecord], tables: list[pa.Table]
+    both: Sequence[Stored],
 ) -> list[tuple[Mapping[str, str], float | None, float | None]]:
     """The best values of the cells that both have."""
-    cells = [{tuple(c.coordinates.items()): c.cell for c in study.cells} for study in studies]
-    objectives = [study.objectives[0] for study in studies]
+    cells = [{tuple(c.coordinates.items()): c.cell for c in each.study.cells} for each in both]
+    objectives = [each.study.objectives[0] for each in both]
     if objectives[0].name != objectives[1].name:
         return []
+    column = objectives[0].column
+    tables = [stored.table(["cell", "state", "origin", column]) for stored in both]
     found: list[tuple[Mapping[str, str], float | None, float | None]] = []
     for coordinates in [each for each in cells[0] if each in cells[1]]:
         values = []
         for own, table in zip(cells, tables, strict=True):
-            mine = (table["cell"].to_numpy() == own[coordinates]) & (
-                np.array(table["state"].to_pylist(), dtype=object) == COMPLETE
+            mine = pc.and_(
+                pc.equal(table["cell"], own[coordinates]), pc.equal(table["state"], COMPLETE)
             )
-            mine &= ~pc.is_in(table["origin"], pa.array(BESIDE)).to_numpy()
-            column = table[objectives[0].column].to_numpy()[mine] * objectives[0].sign
-            values.append(float(column.min()) * objectives[0].sign if len(column) else None)
+            mine = pc.and_(mine, pc.invert(pc.is_in(table["origin"], pa.array(BESIDE))))
+            signed = table[column].filter(mine).to_numpy() * objectives[0].sign
+            values.append(float(signed.min()) * objectives[0].sign if len(signed) else None)
         found.append((dict(coordinates), values[0], values[1]))
     return found

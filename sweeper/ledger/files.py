@@ -12,15 +12,15 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.ledger.place import NEW, STUDY, Place, entries, read
-from sweeper.ledger.sink import Sink
+from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, entries, read
+from dimsweep.sweeper.ledger.sink import Sink
 
 _STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
 _LOG = re.compile(r"(?:log|cells)-(\d{5,})-[0-9a-f]{8}\.arrows")
@@ -162,6 +162,19 @@ def read_log(file: Place, study: str) -> LogContent:
     return LogContent(batches, torn=len(rest))
 
 
+def owner(file: Place) -> str | None:
+    """The identity of the study that a log or a part says it is of; ``None`` where it says none."""
+    try:
+        source = pa.BufferReader(read(file))
+        if _PART.fullmatch(file.name):
+            schema = pq.read_schema(source)
+        else:
+            schema = pa.ipc.open_stream(source).schema
+        return (schema.metadata or {})[_STUDY].decode()
+    except (OSError, EOFError, ValueError, KeyError, pa.ArrowException):
+        return None
+
+
 def _checked(batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int) -> int:
     """The checksum of a batch; raises :class:`DamagedError` if another was written."""
     try:
@@ -186,8 +199,28 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
     return f"part-{number:05d}-{zlib.crc32(data):08x}.parquet", data
 
 
-def read_part(file: Place, study: str, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a part, or some columns of them.
+def schema_of(file: Place) -> pa.Schema:
+    """The columns of a part that :func:`read_part` has found whole."""
+    with file.open("rb") as source:
+        return pq.read_schema(source).remove_metadata()
+
+
+def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
+    """Those of some columns that a part has, which :func:`read_part` has found whole before: only
+    the pages that they are on are read, each checked by its own checksum.
+
+    Raises :class:`DamagedError` if they cannot be read any more.
+    """
+    try:
+        with file.open("rb") as source:
+            part = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
+            return part.read(list(columns), use_threads=False).replace_schema_metadata(None)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(str(error)) from error
+
+
+def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a part, or those of some columns that it has.
 
     Raises :class:`DamagedError` if it is not as it was written, or of another study than ``study``.
     """
@@ -203,6 +236,7 @@ def read_part(file: Place, study: str, columns: list[str] | None = None) -> pa.T
         if metadata.get(_STUDY, b"").decode() != study:
             raise DamagedError("it is of another study")
         # One thread: more of them wait for one another's memory from the system.
-        return part.read(columns, use_threads=False).replace_schema_metadata(None)
+        wanted = None if columns is None else list(columns)
+        return part.read(wanted, use_threads=False).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error

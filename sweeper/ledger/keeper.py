@@ -2,9 +2,9 @@
 
 import threading
 
-from sweeper.ledger import lease
-from sweeper.ledger.place import Place, reaching
-from sweeper.ledger.sink import ObjectSink
+from dimsweep.sweeper.ledger import lease
+from dimsweep.sweeper.ledger.place import Place, reaching
+from dimsweep.sweeper.ledger.sink import ObjectSink
 
 
 class Keeper:

@@ -6,24 +6,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.ledger.keys import Halves, from_texts, in_cells
+from dimsweep.sweeper.ledger.keys import Halves, from_texts, in_cells
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_RECENT = 65_536  # keys
+_GROWTH = 4  # what there is room for more is this part of what there is
+
 
 class Known:
     """The objective values, and perhaps slopes, of rows, by key.
 
-    A key has a place from when it is claimed, and values from when its row has landed.  It takes 16
-    bytes here, and its place 8 to 16 more.
+    A key has a place from when it is claimed, and values from when its row has landed.  It takes
+    some 30 bytes here, and 8 for each value.
     """
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
         self._places = _Index()
-        self._values, self._slopes = _Column(n_values, np.nan), _Column(n_slopes, np.nan)
-        self._landed = _Column(1, 0, np.bool_)
+        self._values, self._slopes = Column(n_values, np.nan), Column(n_slopes, np.nan)
+        self._landed = Column(1, 0, np.bool_)
         self._n = 0
 
     def __len__(self) -> int:
@@ -44,14 +47,17 @@ class Known:
 
     def add(self, halves: Halves, values: Floats, slopes: Floats) -> Places:
         """Remember rows, or what is new of rows that are known: their keys in their cells, values
-        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known.  Where
-        they are."""
+        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known.  Of rows
+        of one key what was simulated counts before what failed.  Where they are."""
         places, _ = self._claim(halves)
         fresh = np.sort(places[~self.landed(places)])
         self._n += int((np.diff(fresh, prepend=-1) > 0).sum())
-        self._landed.rows[places] = True
-        self._values.rows[places] = values
-        self._slopes.rows[places] = slopes
+        complete = ~np.isnan(values).any(axis=1)
+        first = complete | ~self.landed(places)
+        for own in (first & ~complete, complete):  # in this order, where one key comes twice
+            self._landed.rows[places[own]] = True
+            self._values.rows[places[own]] = values[own]
+            self._slopes.rows[places[own]] = slopes[own]
         return places
 
     def landed(self, places: Places) -> Mask:
@@ -82,12 +88,17 @@ def _identity(keys: Sequence[str], cell: int) -> Halves:
 
 
 class _Index:
-    """Numbers keys in the order in which they come: a table of places with open addressing, at most
-    half full.  Keys are hashes, so their own bits say where to look first."""
+    """Numbers keys in the order in which they come.
+
+    The last of them are in a dictionary, which answers a few keys in a microsecond but takes 160
+    bytes of each; the others in sorted runs, of 12 bytes each.  A run is merged with the one before
+    it unless that is more than twice as long, so there are few.
+    """
 
     def __init__(self) -> None:
-        self._keys = _Column(2, 0, np.uint64)
-        self._table = np.full(2048, -1, dtype=np.int32)
+        self._keys = Column(2, 0, np.uint64)
+        self._recent: dict[bytes, int] = {}  # numbered on from those in runs
+        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []  # mixed keys, places
 
     def keys(self, places: Places) -> Halves:
         """The keys at places."""
@@ -95,59 +106,70 @@ class _Index:
 
     def find(self, halves: Halves) -> Places:
         """The places of keys; -1 where there is none."""
-        places = np.full(len(halves), -1)
-        slot, wanted = self._first_slot(halves), np.arange(len(halves))
-        while len(wanted):
-            taken = self._table[slot] >= 0
-            wanted, slot = wanted[taken], slot[taken]
-            kept, own = self._keys.rows[self._table[slot]], halves[wanted]
-            same = (kept[:, 0] == own[:, 0]) & (kept[:, 1] == own[:, 1])
-            places[wanted[same]] = self._table[slot[same]]
-            wanted, slot = wanted[~same], self._after(slot[~same])
+        places, start = self._in_runs(halves), self._keys.size - len(self._recent)
+        rest = np.flatnonzero(places < 0)
+        found = [self._recent.get(key, -1 - start) for key in _hashable(halves[rest])]
+        places[rest] = start + np.array(found, dtype=np.int64)
         return places
 
     def claim(self, halves: Halves) -> tuple[Places, Mask]:
         """The places of keys, and which of them are new; of equal ones, the first."""
-        places, new = self.find(halves), np.zeros(len(halves), dtype=bool)
-        absent = np.flatnonzero(places < 0)
-        first, which = _distinct(halves[absent])
-        new[absent[first]] = True
-        start = self._keys.size
-        number = start + np.cumsum(new) - 1
-        places[absent] = number[absent[first]][which]
-        self._keys.extend(int(new.sum()))
-        self._keys.rows[start:] = halves[new]
-        if 2 * self._keys.size > len(self._table):
-            self._table = np.full(1 << (3 * self._keys.size).bit_length(), -1, dtype=np.int32)
-            start = 0
-        self._enter(np.arange(start, self._keys.size, dtype=np.int32))
+        places, recent = self._in_runs(halves), self._recent
+        rest, n, size = np.flatnonzero(places < 0), len(recent), self._keys.size
+        keys = _hashable(halves[rest])
+        found = np.array([recent.setdefault(key, len(recent)) for key in keys], dtype=np.int64)
+        fresh = np.diff(np.maximum.accumulate(found), prepend=-1) > 0
+        fresh &= found >= n
+        new = np.zeros(len(halves), dtype=bool)
+        places[rest], new[rest] = size - n + found, fresh
+        self._keys.extend(len(recent) - n)
+        self._keys.rows[size:] = halves[new]
+        if len(recent) > _RECENT:
+            self._add_run(size - n)
+            recent.clear()
         return places, new
 
-    def _enter(self, places: NDArray[np.int32]) -> None:
-        """Put places, of keys that are all different, into the table."""
-        slot = self._first_slot(self._keys.rows[places])
-        while len(places):
-            free = self._table[slot] < 0
-            self._table[slot[free]] = places[free]  # one of those that want the same slot
-            rest = self._table[slot] != places
-            places, slot = places[rest], self._after(slot[rest])
+    def _in_runs(self, halves: Halves) -> Places:
+        """The places of keys that are in runs; -1 of others."""
+        places = np.full(len(halves), -1)
+        mixed = _mixed(halves)
+        for known, numbers in self._runs:
+            wanted = np.flatnonzero(places < 0)
+            at = np.searchsorted(known, mixed[wanted])
+            while len(wanted):
+                there = np.flatnonzero(at < len(known))
+                there = there[known[at[there]] == mixed[wanted[there]]]
+                wanted, at = wanted[there], at[there]
+                found = numbers[at]
+                same = (self._keys.rows[found] == halves[wanted]).all(axis=1)
+                places[wanted[same]] = found[same]
+                wanted, at = wanted[~same], at[~same] + 1  # another key, mixed to the same bits
+        return places
 
-    def _first_slot(self, halves: Halves) -> Places:
-        return (halves[:, 1] & np.uint64(len(self._table) - 1)).astype(np.int64)
-
-    def _after(self, slot: Places) -> Places:
-        return (slot + 1) & (len(self._table) - 1)
-
-
-def _distinct(halves: Halves) -> tuple[Places, Places]:
-    """Where each distinct key is first, and which of these each of the keys (N, 2) is."""
-    first, which = np.unique(halves[:, 0], return_index=True, return_inverse=True)[1:]
-    if len(first) < len(halves):  # rare: trials that are the same, or agree in half of their key
-        first, which = np.unique(halves, axis=0, return_index=True, return_inverse=True)[1:]
-    return first, which.reshape(-1)
+    def _add_run(self, start: int) -> None:
+        """Sort the keys from a place on, and the last runs that are no longer than twice them."""
+        numbers = np.arange(start, self._keys.size, dtype=np.int32)
+        mixed = _mixed(self._keys.rows[start:])
+        order = np.argsort(mixed)
+        mixed, numbers = mixed[order], numbers[order]
+        while self._runs and len(self._runs[-1][0]) <= 2 * len(mixed):
+            before, places = self._runs.pop()
+            at = np.searchsorted(before, mixed)
+            mixed, numbers = np.insert(before, at, mixed), np.insert(places, at, numbers)
+        self._runs.append((mixed, numbers))
 
 
-class _Column:
+def _mixed(halves: Halves) -> NDArray[np.uint64]:
+    """64 bits of each of the keys (N, 2), which hardly ever are those of another one."""
+    return np.asarray(halves[:, 0] ^ (halves[:, 1] * np.uint64(0x9E3779B97F4A7C15)))
+
+
+def _hashable(halves: Halves) -> list[bytes]:
+    """Each of the keys (N, 2) as bytes, which a dictionary hashes in nanoseconds."""
+    return np.ascontiguousarray(halves).view("V16").ravel().tolist()
+
+
+class Column:
     """Rows of numbers that grow; new ones are ``blank``."""
 
     def __init__(self, width: int, blank: float, kind: Any = np.float64) -> None:
@@ -156,13 +178,15 @@ class _Column:
 
     @property
     def rows(self) -> NDArray[Any]:
+        """All of them; nobody keeps a view while they grow."""
         return self._kept[: self.size]
 
     def extend(self, n: int) -> None:
+        """Have room for more."""
         if self.size + n > len(self._kept):
-            size, width = max(2 * self.size, self.size + n), self._kept.shape[1]
-            room = np.empty((size, width), self._kept.dtype)
-            room[: self.size] = self.rows
-            self._kept = room
+            # In place, where the system can: of millions of rows no second copy is in memory.
+            size = max(self.size + self.size // _GROWTH, self.size + n)
+            # Nobody keeps a view of it; Python 3.14 counts references so that NumPy cannot tell.
+            self._kept.resize((size, self._kept.shape[1]), refcheck=False)
         self._kept[self.size : self.size + n] = self._blank
         self.size += n

@@ -14,8 +14,8 @@ import socket
 import time
 from contextlib import suppress
 
-from engine import DimsweepError
-from sweeper.ledger.place import Place, create, entries, reaching, read, write
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.place import Place, create, entries, reaching, read, write
 
 BEAT = 3.0  # seconds
 PATIENCE = 5  # beats without a sign of life
@@ -73,6 +73,8 @@ class Lease:
         except OSError:
             if not self._file.exists():
                 raise
+        if not _leases(self._folder):
+            raise OSError(f"{self._file} was written, and is not there")
         return self._is_mine()  # also where a lost answer was asked for once more
 
     def _is_mine(self) -> bool:

@@ -22,18 +22,19 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from engine import DimsweepError
-from sweeper.ledger import files
-from sweeper.ledger.bookmark import keep, kept, read_bookmark
-from sweeper.ledger.cells import CELL, PRUNED, CellBook
-from sweeper.ledger.conform import check_types
-from sweeper.ledger.files import DamagedError, Log
-from sweeper.ledger.known import Known, Places
-from sweeper.ledger.lock import hold
-from sweeper.ledger.merge import each_key_once, identity, in_order
-from sweeper.ledger.place import STUDY, Place, make, reaching, write
-from sweeper.ledger.record import (
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger import files
+from dimsweep.sweeper.ledger.bookmark import keep, kept, read_bookmark
+from dimsweep.sweeper.ledger.cells import CELL, CLOSED, PRUNED, CellBook
+from dimsweep.sweeper.ledger.conform import check_types, conforming
+from dimsweep.sweeper.ledger.files import DamagedError, Log
+from dimsweep.sweeper.ledger.known import Column, Known, Places
+from dimsweep.sweeper.ledger.lock import hold
+from dimsweep.sweeper.ledger.merge import each_key_once, identity, in_order
+from dimsweep.sweeper.ledger.place import STUDY, Place, make, reaching, read, write
+from dimsweep.sweeper.ledger.record import (
     CellRecord,
     DamagedStudyError,
     PrunedCell,
@@ -41,24 +42,27 @@ from sweeper.ledger.record import (
     check_same,
     read_record,
 )
-from sweeper.ledger.rows import (
+from dimsweep.sweeper.ledger.rows import (
     BESIDE,
     COMPLETE,
     FAILED,
     LOST,
     Cell,
+    is_asked,
     labels,
     numbers,
     renamed,
     slope_columns,
     slopes,
 )
-from sweeper.ledger.shelf import Shelf
-from sweeper.space.trials import Trials
+from dimsweep.sweeper.ledger.shelf import Shelf
+from dimsweep.sweeper.space.trials import Trials
+
+Compact = NDArray[np.int32]
 
 ROWS_PER_PART = 10_000
 BATCHES_PER_PART = 1_000  # each of which takes some memory, however small it is
-_NONE = np.empty(0, dtype=np.int64)
+_NONE = np.empty(0, dtype=np.int32)
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
 
 
@@ -83,7 +87,9 @@ class Ledger:
         self._objective = [objective.column for objective in study.objectives]
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         self.known = Known(len(self._objective), len(self._slopes))
-        self._found = _NONE, _NONE, _NONE  # cells, numbers of trials and places of the first rows
+        # Cells, numbers of trials and places of the rows that were there, by cell and number; of
+        # equal ones in the order of the files.
+        self._found = _NONE, _NONE, _NONE
         with self._writing():
             make(folder)
             self._lock = hold(folder)
@@ -130,6 +136,16 @@ class Ledger:
         with self._writing():
             self._book.add(cell, PRUNED, record.model_dump_json())
 
+    def close_cell(self, cell: int, bound: float) -> None:
+        """A cell of a large grid is not searched, since nothing in it is better than ``bound``."""
+        assert self._book is not None
+        with self._writing():
+            self._book.add(cell, CLOSED, repr(bound))
+
+    def closed(self, cell: int) -> float | None:
+        """The bound by which an earlier run closed a cell; None if it did not."""
+        return None if self._book is None else self._book.closed(cell)
+
     def leave(self, cell: int, told: int, how: str) -> None:
         """The search of a cell is over; ``how`` says what it had been told, and what it was."""
         if self._book is not None:
@@ -140,7 +156,7 @@ class Ledger:
         """Whether an earlier run found that the cell cannot be."""
         return self._book is not None and self._book.is_pruned(cell)
 
-    def finished(self, cell: int, how: Callable[[Places], str]) -> Places | None:
+    def finished(self, cell: int, how: Callable[[Compact], str]) -> Compact | None:
         """Where the rows of a search are that an earlier run ended, if ``how`` says the same of
         them as it did then."""
         told = self._book.finished(cell) if self._book is not None else None
@@ -175,10 +191,13 @@ class Ledger:
         """All rows so far, or some columns of them, each key of a cell once."""
         wanted = columns or self.schema.names
         needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
+        schema = pa.schema([self.schema.field(name) for name in needed])
         with self._writing():
             try:
                 parts = files.parts(self.folder)
-                tables = [files.read_part(part, self._study, needed) for part in parts]
+                tables = [
+                    conforming(files.read_part(part, self._study, needed), schema) for part in parts
+                ]
             except DamagedError as error:
                 raise DimsweepError(
                     f"a part of the ledger is not what was written: {error}",
@@ -207,13 +226,15 @@ class Ledger:
             named = labels(cell, trials.take(copied), [own[i] for i in copied])
             self.append(renamed(rows, self.schema, named))
 
-    def trials(self, cell: int, n: int) -> Places:
+    def trials(self, cell: int, n: int) -> Compact:
         """Where the rows of a cell's first ``n`` trials were when the ledger was opened, in the
         order of their numbers; of several rows of one number the last."""
         cells, numbers, places = self._found
         start, stop = np.searchsorted(cells, [cell, cell + 1])
         numbers, places = numbers[start:stop], places[start:stop]
-        return places[(np.diff(numbers, append=-1) != 0) & (numbers < n)]
+        wanted = numbers < n
+        wanted[:-1] &= numbers[1:] != numbers[:-1]
+        return places[wanted]
 
     def kept(self, cell: int) -> Mapping[str, Any] | None:
         """The bookmark of a cell's search, if there is one of this study."""
@@ -228,9 +249,12 @@ class Ledger:
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
         kept = {"config": self._config, "provenance": self._provenance}
-        same = study.model_copy(update=kept)
+        file, text = self.folder / STUDY, study.model_copy(update=kept).to_json()
         with self._writing():
-            write(self.folder / STUDY, same.to_json())
+            write(file, text)
+            # Without it no row can be read, and a store may say that it has what it has not.
+            if not isinstance(file, Path) and (not file.exists() or read(file) != text):
+                raise OSError(f"{file} was written, and is not there as it was written")
 
     def close(self) -> None:
         """Seal what the log holds."""
@@ -294,6 +318,7 @@ class Ledger:
         try:
             old = read_record(self.folder) if file.exists() else None
         except DamagedStudyError as error:
+            self._check_owner(study)
             self._set_aside(file, error.what)
         else:
             if old is not None:
@@ -301,10 +326,24 @@ class Ledger:
                 self._config = old.config
                 new = [each for each in study.provenance if each not in old.provenance]
                 self._provenance = (*old.provenance, *new)
-            elif files.parts(self.folder) or files.logs(self.folder):
-                raise DimsweepError("rows without a study.json", where=str(self.folder))
+            elif self._check_owner(study):
+                self.notes.append(f"{file} was not there beside the rows, and is written again")
         self.describe(study)
         return self._config
+
+    def _check_owner(self, study: StudyRecord) -> bool:
+        """Whether there are rows; raises :class:`DimsweepError` if all that say whose they are are
+        of another study, which nothing but its ``study.json`` could tell apart from this one."""
+        found = [*files.parts(self.folder), *files.logs(self.folder)]
+        owners = {owner for file in found if (owner := files.owner(file)) is not None}
+        if owners and study.identity not in owners:
+            raise DimsweepError(
+                f"the rows here are of another study, and there is no whole {STUDY} that says of "
+                "which",
+                where=str(self.folder),
+                hint="give the options that it was swept with, or the new study a name of its own",
+            )
+        return bool(found)
 
     def _recover(self, again: set[str]) -> None:
         """Seal what dead writers' logs hold, set aside what is damaged, and remember the rest but
@@ -319,19 +358,30 @@ class Ledger:
                 self.notes.append(f"{log} ends within a row; its trial is evaluated again")
             log.unlink()
         columns = ["key", "cell", "state", "trial", "origin", *self._objective, *self._slopes]
-        tables = []
+        found = [Column(1, 0, np.int32) for _ in range(3)]
         for part in files.parts(self.folder):
             try:
                 rows = files.read_part(part, self._study, columns)
-                tables.append(check_types(rows, self.schema, columns))
-                self._shelf.add_part(part, self._study)
+                check_types(rows, self.schema, columns)
             except DamagedError as error:
                 self._set_aside(part, str(error))
-        if tables:
-            known = each_key_once(pa.concat_tables(tables))
-            known = known.filter(pc.invert(pc.is_in(known["state"], pa.array(sorted(again)))))
-            places = [self._remember(rows) for rows in known.combine_chunks().to_batches()]
-            self._found = _by_trial(known, np.concatenate([_NONE, *places]))
+                continue
+            self._shelf.add_part(part, self._study)
+            rows = rows.filter(pc.invert(pc.is_in(rows["state"], pa.array(sorted(again)))))
+            for batch in rows.combine_chunks().to_batches():
+                own = _own(batch, self._remember(batch))
+                for column, values in zip(found, own, strict=True):
+                    column.extend(len(values))
+                    column.rows[column.size - len(values) :, 0] = values
+        cells, numbers, places = (column.rows[:, 0] for column in found)
+        same, before = cells[1:] == cells[:-1], cells[1:] < cells[:-1]
+        before |= same & (numbers[1:] < numbers[:-1])
+        if before.any():
+            order = np.lexsort((numbers, cells))
+            cells = cells[order]
+            numbers = numbers[order]
+            places = places[order]
+        self._found = cells, numbers, places
 
     def _set_aside(
         self,
@@ -399,11 +449,9 @@ class Ledger:
             )
 
 
-def _by_trial(rows: pa.Table, places: Places) -> tuple[Places, Places, Places]:
-    """The cells, numbers and places of the rows of the cells' own searches, in this order; of equal
-    ones in that of the rows."""
-    others = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()
-    own = np.flatnonzero(~others)
-    cells, numbers = (rows[name].to_numpy()[own].astype(np.int64) for name in ("cell", "trial"))
-    order = np.lexsort((numbers, cells))
-    return cells[order], numbers[order], places[own][order]
+def _own(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
+    """The cells, numbers and places of the rows of the cells' own searches."""
+    origins = pa.chunked_array([rows.column("origin")])
+    others = pc.is_in(origins, pa.array(BESIDE)).to_numpy() | is_asked(origins)
+    cells, numbers = (rows.column(name).to_numpy() for name in ("cell", "trial"))
+    return cells[~others], numbers[~others], places[~others].astype(np.int32)

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
-from engine import DimsweepError
-from sweeper.ledger.keeper import Keeper
-from sweeper.ledger.place import Place
-from sweeper.ledger.sink import DiskSink, Sink
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.keeper import Keeper
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.sink import DiskSink, Sink
 
 # What file systems answer that have no flock, such as Lustre without the mount option of that name;
 # 524 is Linux' own ENOTSUPP, which has no name in errno.

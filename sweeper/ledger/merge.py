@@ -1,19 +1,21 @@
 """Which rows of several files count, and their order."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sweeper.ledger import keys
-from sweeper.ledger.rows import BASELINE, BESIDE, FAILED, LOST, WHAT_IF
+from dimsweep.sweeper.ledger import keys
+from dimsweep.sweeper.ledger.rows import BASELINE, BESIDE, FAILED, LOST, WHAT_IF, is_asked
 
 
 def in_order(table: pa.Table) -> pa.Table:
     """The rows by cell and trial; only those are moved that are not in their place."""
+    if not len(table):
+        return table
     order = np.lexsort((table["trial"].to_numpy(), table["cell"].to_numpy()))
     moved = order != np.arange(len(order))
     ends = [0, *(np.flatnonzero(np.diff(moved)) + 1).tolist(), len(order)]
@@ -35,18 +37,32 @@ def each_once(table: pa.Table) -> pa.Table:
     then, proposed another one: the later counts.
     """
     table = each_key_once(table)
+    return _first(table, numbers(table)[:, None], _latest)
+
+
+def numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
+    """What tells the trials apart, if their keys do, from the columns ``key``, ``cell``, ``trial``
+    and ``origin``; ``first`` is the place of the table's first row among all rows."""
     kind = pc.index_in(table["origin"], pa.array(BESIDE)).fill_null(len(BESIDE)).to_numpy()
     cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
     # Each baseline that a study has had is a trial of its own: which one it has now, its key says.
     baselines = np.flatnonzero(kind == BESIDE.index(BASELINE))
-    trial[baselines] = baselines
+    trial[baselines] = first + baselines
     # The bits of a cell, of a kind and of a trial.
     number = cell << np.uint64(35) | kind.astype(np.uint64) << np.uint64(32) | trial
     # A what-if is a change of a design: it stays true when the search has found another design.
-    own = np.flatnonzero(kind == BESIDE.index(WHAT_IF))
+    # Nor does the search know of what somebody asked for.
+    own = np.flatnonzero((kind == BESIDE.index(WHAT_IF)) | is_asked(table["origin"]))
     if len(own):
         number[own] = identity(table.take(pa.array(own)))[:, 0] | np.uint64(1 << 63)
-    return _first(table, number[:, None], _latest)
+    return number
+
+
+def repeated(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """The values that are there more than once, in order."""
+    values = np.concatenate([np.empty(0, np.uint64), *pieces])
+    values.sort()
+    return np.unique(values[1:][values[1:] == values[:-1]])
 
 
 def each_key_once(table: pa.Table) -> pa.Table:

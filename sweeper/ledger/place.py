@@ -1,18 +1,25 @@
 """Where studies lie: in folders of this machine, or on any file system that fsspec knows."""
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 from upath import UPath
 
-from engine import DimsweepError
+from dimsweep.engine import DimsweepError
 
 Place = Path | UPath  # the latter elsewhere than in this machine's folders
 STUDY = "study.json"  # the name of a study's record in its folder
 NEW = "new-"  # so begin the names of files that are being written
+
+
+def results_in(name: str | Place) -> Place:
+    """The folder that is meant by its path, or by the name of a study in results/."""
+    beside = Path("results") / name if isinstance(name, str) and name else None
+    return beside if beside is not None and (beside / STUDY).is_file() else place(name)
 
 
 def place(name: str | Place) -> Place:
@@ -88,16 +95,34 @@ def read(file: Place) -> pa.Buffer:
 
 def write(file: Place, data: bytes | pa.Buffer) -> None:
     """Write a file whole or not at all, instead of one that may be there; an object store does
-    so by itself."""
+    so by itself.  When this returns, a folder of this machine has it even if the machine dies."""
     if not isinstance(file, Path):
         file.fs.pipe_file(file.path, bytes(data))
         return
     new = file.with_name(f"{NEW}{os.getpid()}-{file.name}")
-    with new.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(new, file)
+    try:
+        with new.open("wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(new, file)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()  # a full disk has better uses
+        raise
+    _keep_names(file.parent)
+
+
+def _keep_names(folder: Path) -> None:
+    """Have the folder's entries outlive the machine, where its file system can be asked to."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def create(file: Place, data: bytes) -> None:

@@ -6,15 +6,18 @@ Nothing depends on it; where it cannot be written the sweep goes on without.
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from sweeper.ledger.place import Place, reaching, read, write
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from dimsweep.sweeper.ledger.place import Place, reaching, read, write
 
 PULSE = "pulse.json"
 _DEAD = 30.0  # seconds without a beat
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class Pulse:
     """How a sweep was doing ``at`` a time (seconds since 1970): how many trials are ``done`` and
     ``failed``, trials/s, its ``workers``, what share of the time these were ``busy``, and on how

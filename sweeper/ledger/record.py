@@ -5,19 +5,21 @@ import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
 
-from engine import DimsweepError
-from engine.bound import Frontier
-from engine.rules import Pair
-from sweeper.config.roles import default_role
-from sweeper.config.study import Role
-from sweeper.ledger.cells import CELL, PRUNED, Entries
-from sweeper.ledger.place import STUDY, Place, reaching, read
-from sweeper.objective import OBJECTIVES, Objective
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import Frontier
+from dimsweep.engine.rules import Pair
+from dimsweep.sweeper.config.roles import default_role
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
+from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
+from dimsweep.sweeper.objective import OBJECTIVES, Objective
+from dimsweep.sweeper.plugins.loading import load
 
 
 def _frontier(value: Any) -> Frontier:
@@ -93,6 +95,62 @@ class PortfolioRecord(_Record):
     bound: float | None = None
 
 
+class End(_Record):
+    """How far something may be multiplied before the answer loses: up to ``factor`` it does not,
+    and there another cell wins, whose coordinates are ``by``.  None wins at the end of what was
+    looked at; unless that ``is_open``: too many cells may win there to simulate all of them."""
+
+    factor: float
+    by: Mapping[str, str] | None = None
+    is_open: bool = False
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the answer holds as far as was looked."""
+        return self.by is None and not self.is_open
+
+
+class Change(_Record):
+    """What would change the answer of a search among networks and plans: between which factors of
+    what has this ``name`` no other cell is better, and between which none is by more than 1%."""
+
+    name: str
+    down: End
+    up: End
+    near_down: End
+    near_up: End
+
+
+class Step(_Record):
+    """A step of the front of time and cost: of all designs that cost at most ``cost``, none takes
+    less than ``bound``, and the best one that was found takes ``time``."""
+
+    cost: float
+    time: float
+    bound: float
+
+
+class Proof(_Record):
+    """How a search among networks and plans ended.  Of ``cells``, level 0 (memory and computation)
+    ``excluded[0]``, loads in closed form ``excluded[1]``, the bounds of programs ``excluded[2]``;
+    ``bounded`` had their program bounded, and of these ``simulated`` were simulated.  ``refused``
+    counts what is no cell, by reason.  ``best`` is the best design's value, and ``bound`` what none
+    of all cells beats.  ``steps`` has, as it went, how many cells were bounded by a program, the
+    best value and the bound then.  ``changes``: what would change the answer.  ``front``, of time
+    and cost, has its steps, the dearest first; the best value is then that of the first one."""
+
+    cells: int
+    excluded: tuple[int, int, int]
+    bounded: int
+    simulated: int
+    refused: Mapping[str, int] = {}
+    best: float | None = None
+    bound: float | None = None
+    steps: tuple[tuple[int, float, float], ...] = ()
+    changes: tuple[Change, ...] = ()
+    front: tuple[Step, ...] = ()
+
+
 class Provenance(_Record):
     """What simulated rows: the version of dimsweep, its commit in git (with a plus if files were
     changed since), Python, the packages, the machine, and on which day (UTC) it began."""
@@ -109,6 +167,7 @@ class StudyRecord(_Record):
     """A whole study.  ``note`` is what a reader must know that no figure says.  ``model`` and
     ``rows`` are the versions of the engine's model and of the columns; ``config`` is the resolved
     configuration without what changes no row; ``provenance`` has an entry for each that wrote rows.
+    ``foreign`` is what is known of objectives of plug-ins, which may be gone when rows are read.
     ``roles`` are those of axes and of searched keys, and ``weights`` how much each value of an axis
     counts among scenarios, where that is said. ``baseline`` is what the design that there is today
     changes, which has a cell in ``baselines`` for each combination of the scenarios;
@@ -116,13 +175,14 @@ class StudyRecord(_Record):
     cells, which are planned one after the other; what is known of them is in files of their own.
     ``n_trials`` is how many trials were planned at most, and ``finished`` whether all searches came
     to their end: a sweep that was stopped, or still runs, has not. Records of older versions do not
-    say either."""
+    say either. ``proof`` is that of a search among networks and plans, once it has ended."""
 
     name: str
     note: str | None = None
     model: int | None = None
     rows: int | None = None
     objective: tuple[str, ...]
+    foreign: Mapping[str, Mapping[str, Any]] = {}
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     roles: Mapping[str, str] = {}
@@ -138,13 +198,33 @@ class StudyRecord(_Record):
     baselines: tuple[CellRecord, ...] = ()
     no_baselines: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
+    proof: Proof | None = None
     provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """The objectives, the one that ranks trials first."""
-        return tuple(OBJECTIVES[name] for name in self.objective)
+        if any(name not in OBJECTIVES for name in self.objective):
+            with suppress(*((DimsweepError,) if self.foreign else ())):
+                load(self.config.get("plugins", ()))
+        kept = {name: Objective.of_plain(plain) for name, plain in self.foreign.items()}
+        known = kept | OBJECTIVES
+        if gone := [name for name in self.objective if name not in known]:
+            hint = f"plugins: {', '.join(self.config.get('plugins', ())) or 'none'}"
+            what = "no plug-in of the study registers it"
+            raise DimsweepError(what, where=f"objective {gone[0]}", hint=hint)
+        return tuple(known[name] for name in self.objective)
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether the study searches among networks and plans, of which most are never looked at:
+        the cells that it has are the most promising ones."""
+        return (self.config.get("space") or {}).get("network") is not None
+
+    def config_of(self, cell: CellRecord) -> dict[str, Any]:
+        """The resolved configuration of a cell: the study's, with the parts that are the cell's."""
+        return {**self.config, **(cell.config or {})}
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -231,6 +311,8 @@ def read_record(folder: Place) -> StudyRecord:
         written = node.pop("checksum", None)
         if written not in (None, checksum(node)):
             raise ValueError("its checksum is wrong")
+        if written is None and _is_misnamed(node):
+            raise ValueError("its checksum has another name")
         return StudyRecord.model_validate(node)
     except FileNotFoundError:
         raise DimsweepError(
@@ -256,6 +338,16 @@ def read_record(folder: Place) -> StudyRecord:
             where=str(file),
             hint=_MENDS,
         ) from error
+
+
+def _is_misnamed(node: dict[str, Any]) -> bool:
+    """Whether a record that seems to be from before there were checksums has one, whose name is
+    damaged."""
+    return any(
+        name not in StudyRecord.model_fields
+        and value == checksum({key: each for key, each in node.items() if key != name})
+        for name, value in node.items()
+    )
 
 
 def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine import DimsweepError
-from sweeper.ledger import files, keys
-from sweeper.ledger.cells import CELL, Entries
-from sweeper.ledger.files import DamagedError
-from sweeper.ledger.known import Known
-from sweeper.ledger.place import STUDY, Place, entries
-from sweeper.ledger.record import StudyRecord, read_record
-from sweeper.ledger.rows import COMPLETE
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger import files, keys
+from dimsweep.sweeper.ledger.cells import CELL, Entries
+from dimsweep.sweeper.ledger.files import DamagedError
+from dimsweep.sweeper.ledger.known import Known
+from dimsweep.sweeper.ledger.place import STUDY, Place, entries
+from dimsweep.sweeper.ledger.record import StudyRecord, read_record
+from dimsweep.sweeper.ledger.rows import COMPLETE
 
 
 class Shelf:

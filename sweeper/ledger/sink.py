@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from sweeper.ledger.place import Place, write
+from dimsweep.sweeper.ledger.place import Place, write
 
 _LARGEST_WRITE = 1 << 26  # bytes; a batch reaches the system in one piece
 

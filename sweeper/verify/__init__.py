@@ -1,8 +1,9 @@
 """``dimsweep verify NAME``: what others published or recorded, beside ours.
 
-A verification is a file here with a click command called ``command``, and a line below.  One that
-compares the points of a published study has a function ``find`` beside it, which returns
-:class:`sweeper.verify.points.Findings`, and makes its command of it with
+A published study is data: files in studies/ (:mod:`sweeper.verify.files`).  A verification that
+computes what no study does is a file here with a click command called ``command``, and a line
+below.  One that compares the points of a published study has a function ``find`` beside it, which
+returns :class:`sweeper.verify.points.Findings`, and makes its command of it with
 :func:`sweeper.verify.points.verification`.
 """
 
@@ -21,39 +22,9 @@ class Verification(NamedTuple):
 
 
 VERIFICATIONS = {
-    "wafer": Verification(
-        "Reproduce ASTRA-sim 2.0's comparison of wafers with conventional clusters, with Themis.",
-        "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case studies 1 and 2",
-        is_study=True,
-    ),
-    "themis": Verification(
-        "Reproduce Themis's evaluation: all-reduces, chunk counts, training on six systems.",
-        "Rashidi et al., ISCA 2022, figures 8, 10, 11 and 12",
-        is_study=True,
-    ),
-    "what_is_left": Verification(
-        "Ask how much of LIBRA's gain is left with Themis, in-switch reduction, or both.",
-        "Won et al., LIBRA, ISPASS 2024 (its optima); the question is new",
-        is_study=True,
-    ),
-    "fred": Verification(
-        "Reproduce FRED's wafer: bandwidths, hot spots, routes, four models on five fabrics.",
-        "Rashidi et al., ISCA 2025 (arXiv:2406.19580), section 8",
-        is_study=True,
-    ),
-    "roce": Verification(
-        "Ask whether congestion control matters to the collectives of training, packet by packet.",
-        "Khan et al., HotI 2022 (arXiv:2207.10898)",
-        is_study=True,
-    ),
-    "roce_training": Verification(
-        "Ask whether congestion control matters to iterations of DLRM, GPT-3 13B and ResNet-50.",
-        "Khan et al., HotI 2022 (arXiv:2207.10898)",
-        is_study=True,
-    ),
-    "tcp": Verification(
-        "Ask which topology suffers first when the global switch's buffer shrinks: DLRM over TCP.",
-        "Rashidi et al., HotI 2020 (ASTRA-sim with ns-3's TCP/IP)",
+    "fred_fabric": Verification(
+        "Compute FRED's fabric: messages, an I/O hot spot, bisections, routes of partitions.",
+        "Rashidi et al., ISCA 2025 (arXiv:2406.19580), sections 3, 5 and 8",
         is_study=True,
     ),
     "megatron": Verification(
@@ -76,19 +47,8 @@ VERIFICATIONS = {
         "Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.",
         "runs of ASTRA-sim's ns-3 back end (tests/golden/roce)",
     ),
-    "hierarchical_memory": Verification(
-        "Compare ZeRO-Infinity with hierarchical memory for a mixture of experts on 256 GPUs.",
-        "Won et al., ASTRA-sim 2.0 (ISPASS 2023), case study 3",
-        is_study=True,
-    ),
-    "comet": Verification(
-        "Compare clusters for Transformer-1T by degree, memory expansion, network and node.",
-        "Kadiyala et al., COMET (arXiv:2211.16648)",
-        is_study=True,
-    ),
-    "compute_capability": Verification(
-        "Show how much communication is exposed as NPUs get faster, on a torus of 2 x 4 x 4.",
-        "Rashidi et al., ASTRA-sim (ISPASS 2020)",
-        is_study=True,
+    "networks": Verification(
+        "Compare counts of parts, and path lengths, of published networks with generated ones.",
+        "Yan et al., From ATOP to ZCube, SIGCOMM 2025, tables 3 and 7 (tests/golden/networks)",
     ),
 }

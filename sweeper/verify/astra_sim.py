@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from lzma import LZMAError
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,20 @@ import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 
-from engine import DimsweepError
-from engine.formats.astra_sim import Inputs, Options, read_inputs, read_ranks, read_workload
-from engine.formats.chakra import Node
-from engine.replicas.astra_sim import Cycles, simulate_astra
-from sweeper.terminal import plural, say, waiting
-from sweeper.verify import VERIFICATIONS
-from sweeper.verify.points import Point, Shape, Value, absolute, json_option, print_json
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats.astra_sim import (
+    Inputs,
+    Options,
+    read_inputs,
+    read_ranks,
+    read_workload,
+)
+from dimsweep.engine.formats.chakra import Node
+from dimsweep.engine.replicas.astra_sim import Cycles, simulate_astra
+from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.verify.golden import recorded
+from dimsweep.sweeper.verify.points import Point, Shape, Value, absolute, json_option, print_json
 
 
 class _Ranks(BaseModel):
@@ -123,25 +131,32 @@ def read_case(case: Case) -> tuple[Inputs, list[Sequence[Node]]]:
         _options(case),
     )
     n = inputs.network.n_npus
-    with unpacked(case) as traces:
-        if traces is not None:
-            workload = read_workload(traces / "w", n)
-        elif (case.folder / "workload.all_ranks.et").exists():
-            workload = read_ranks([case.folder / "workload.all_ranks.et"] * n)
-        else:
-            workload = read_workload(case.folder / "workload" / "et", n)
+    if archive := _archive(case):
+        known = archive.stat().st_mtime_ns if archive.exists() else 0
+        workload = _from_archive(archive, known, n)
+    elif (case.folder / "workload.all_ranks.et").exists():
+        workload = read_ranks([case.folder / "workload.all_ranks.et"] * n)
+    else:
+        workload = read_workload(case.folder / "workload" / "et", n)
     return inputs, workload
 
 
+@lru_cache(maxsize=1)
+def _from_archive(archive: Path, _state: int, n: int) -> list[Sequence[Node]]:
+    with _unpacked(archive) as traces:
+        return read_workload(traces / "w", n)
+
+
 @click.command("astra_sim")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--fold", type=bool, default=True, help="Simulate alike ranks once (the default).")
 @json_option
 def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
     """Compare recorded runs of ASTRA-sim 2.0, rank by rank, to the cycle.
 
-    A recorded run is a folder with a result.json, at or below one of FOLDERS. What differs is
-    printed; the exit code is 1 if anything does.
+    A recorded run is a folder with a result.json, at or below one of FOLDERS; in a checkout of
+    dimsweep those that it has unless given. What differs is printed; the exit code is 1 if anything
+    does.
 
     \b
     Example:
@@ -151,7 +166,7 @@ def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
     left_out, points = 0, list[Point]()
     console = Console(stderr=as_json)
     with waiting("simulating recorded runs", console):
-        for case in find_cases(folders):
+        for case in find_cases(folders or [recorded("astra", "FOLDERS")]):
             name = f"{case.section}/{case.folder.name}"
             if case.left_out:
                 left_out += 1
@@ -227,20 +242,30 @@ def _if_there(file: Path) -> Path | None:
     return file if file.exists() else None
 
 
+def _archive(case: Case) -> Path | None:
+    """The tar file that has a case's traces, if one has: several cases may have the same."""
+    named = case.result.get("workload_tar")
+    return (case.folder / str(named).split()[0]).resolve() if named else None
+
+
 @contextmanager
 def unpacked(case: Case) -> Iterator[Path | None]:
     """The folder with the traces of a case that keeps them in a tar file."""
-    named = case.result.get("workload_tar")
-    if not named:
+    if archive := _archive(case):
+        with _unpacked(archive) as folder:
+            yield folder
+    else:
         yield None
-        return
+
+
+@contextmanager
+def _unpacked(archive: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            unpack(case.folder / str(named).split()[0], Path(folder))
+            unpack(archive, Path(folder))
         except (OSError, EOFError, LZMAError, tarfile.TarError) as error:
-            raise DimsweepError(
-                f"the traces cannot be unpacked: {error}", where=str(case.folder)
-            ) from error
+            what = f"the traces cannot be unpacked: {error}"
+            raise DimsweepError(what, where=str(archive)) from error
         yield Path(folder)
 
 

@@ -5,8 +5,10 @@ import json
 import click
 from rich.console import Console
 
-from sweeper.terminal import say, table
-from sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.terminal import say, table
+from dimsweep.sweeper.verify import VERIFICATIONS, Verification
+from dimsweep.sweeper.verify.files import published
+from dimsweep.sweeper.verify.table import read_lines
 
 
 @click.command("list")
@@ -16,12 +18,22 @@ def command(as_json: bool) -> int:
 
     Each verification is shown with what it compares, and where that was published.
     """
+    known = _studies() | VERIFICATIONS
     if as_json:
-        listed = [{"name": name, **each._asdict()} for name, each in VERIFICATIONS.items()]
+        listed = [{"name": name, **each._asdict()} for name, each in known.items()]
         print(json.dumps(listed, indent=1))
         return 0
     console = Console()
-    rows = [(name, each.what, each.source) for name, each in VERIFICATIONS.items()]
+    rows = [(name, each.what, each.source) for name, each in known.items()]
     console.print(table(("name", "what it does", "published in"), rows, left=3))
     say("dimsweep verify NAME runs one; its --help tells more", console)
     return 0
+
+
+def _studies() -> dict[str, Verification]:
+    """The published studies that are data, with the sources of their tables."""
+    found = dict[str, Verification]()
+    for name, files in published().items():
+        lines = sorted(read_lines(files.points), key=lambda line: line.basis != "published")
+        found[name] = Verification(files.what, lines[0].source, is_study=True)
+    return found

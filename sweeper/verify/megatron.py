@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import click
 from rich.console import Console
 
-from engine import Result, run_one
-from engine.workload import Footprint
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
-from sweeper.config.schema import Config
-from sweeper.config.workload.model import Model
-from sweeper.terminal import say, table, waiting
-from sweeper.verify.points import Value, json_option, print_json, relative
+from dimsweep.engine.workload import Footprint
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.terminal import say, table, waiting
+from dimsweep.sweeper.verify.points import Value, json_option, print_json, relative
 
 _COLUMNS = ("model", "recompute", "published", "ours", "error", "state", "activations", "formula")
 _MEAN_AIM, _WORST_AIM = 0.05, 0.10
@@ -109,10 +108,10 @@ def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
     """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
     paper's formula."""
     config = compose(case.settings(recompute)).config
-    program = build_program(config)
-    memory = program.workload.footprint
+    result = simulate(config)
+    memory = result.program.workload.footprint
     assert memory is not None
-    return Result(run_one(program)).time, memory, _formula(config, recompute)
+    return result.time, memory, _formula(config, recompute)
 
 
 def _formula(config: Config, recompute: str) -> float:

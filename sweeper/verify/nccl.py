@@ -11,7 +11,7 @@ from statistics import fmean
 import click
 from rich.console import Console
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -22,14 +22,15 @@ from engine import (
     Result,
     Topology,
     Workload,
+    accessing,
     lower,
     run_one,
 )
-from engine.cluster import Nccl
-from sweeper.terminal import plural, say, table, waiting
-from sweeper.verify.points import Value, json_option, print_json, relative
+from dimsweep.engine.cluster import Nccl
+from dimsweep.sweeper.terminal import plural, say, table, waiting
+from dimsweep.sweeper.verify.golden import recorded
+from dimsweep.sweeper.verify.points import Value, json_option, print_json, relative, say_left_out
 
-_GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "nccl.csv"
 _LARGE = 16 * 2**20  # bytes
 AIMS = {True: 0.10, False: 0.25}  # mean error from _LARGE up, and below
 _COLUMNS = ("source", "gpu", "gpus", "nodes", "op", "bytes", "time_us", "note")
@@ -52,7 +53,13 @@ _ADAPTERS = re.compile(r"\b(\d+) ?x ?(\d+) ?Gb/s")  # of a node
 _A_NODE = 8  # GPUs that share them
 _FITTED = ("a100", "h100", "b200", "l40s")  # of the source below, on one node
 _SOURCE = "ai-dynamo/aiconfigurator"
-_OUTLIERS = ("outlier", "cold trial")  # what a note says of a row that is no target
+# What a note says of a row that is no target, and how that is told.
+_NO_TARGETS = {
+    "outlier|misconfigured|below expect": "the source says that its cluster is misconfigured",
+    "cold trial": "the source says that it is a cold trial",
+    # Its job file has NCCL_ALGO=COLLNETCHAIN: switches of the network add up.
+    "sharp-mpijob|sharp, ": "the network reduces (SHARP), which is not simulated",
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,8 @@ class Row:
             return f"{self.kind} is not simulated"
         if self.ranks < 2 or self.ranks % self.nodes:
             return f"{self.ranks} GPUs on {self.nodes} nodes are no equal nodes"
-        return next((f"the source's note: {self.note}" for o in _OUTLIERS if o in self.note), "")
+        said = f"{self.place} {self.note}".lower()
+        return next((why for words, why in _NO_TARGETS.items() if re.search(words, said)), "")
 
     @property
     def rail(self) -> float:
@@ -118,15 +126,15 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _read(file: Path) -> Iterable[Row]:
-    try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            reader = csv.DictReader(lines, restval="")
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise DimsweepError(f"it has no column {', '.join(missing)}", where=str(file))
-            return [_row(found, f"{file}, line {reader.line_num}") for found in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+    with (
+        accessing(file, "it cannot be read", UnicodeDecodeError, csv.Error),
+        file.open(newline="", encoding="utf-8") as lines,
+    ):
+        reader = csv.DictReader(lines, restval="")
+        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise DimsweepError(f"it has no column {', '.join(missing)}", where=str(file))
+        return [_row(found, f"{file}, line {reader.line_num}") for found in reader]
 
 
 def _row(found: dict[str, str], where: str) -> Row:
@@ -137,7 +145,7 @@ def _row(found: dict[str, str], where: str) -> Row:
         if "nvl72" in place:  # its switches join a rack of 72
             nodes = -(-ranks // 72)
         n_bytes, seconds = int(float(found["bytes"])), float(found["time_us"]) / 1e6
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DimsweepError(f"a number cannot be read: {error}", where=where) from error
     if n_bytes < 1 or not seconds > 0 or nodes < 1:
         raise DimsweepError(
@@ -175,12 +183,11 @@ def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    default=_GOLDEN,
-    help="A CSV file, or a folder with *nccl*.csv; tests/golden/nccl.csv unless given.",
+    help="A CSV file, or a folder with *nccl*.csv; the recorded ones unless given.",
 )
 @click.option("--rows", is_flag=True, help="Print every row.")
 @json_option
-def command(data: Path, rows: bool, as_json: bool) -> int:
+def command(data: Path | None, rows: bool, as_json: bool) -> int:
     """Compare measured NCCL collectives on A100, H100, B200 and L40S.
 
     The aims are a mean error of 10 % from 16 MiB up and of 25 % below, for each kind of GPU; the
@@ -192,7 +199,7 @@ def command(data: Path, rows: bool, as_json: bool) -> int:
       dimsweep verify nccl --data nccl.csv
     """
     console = Console(stderr=as_json)
-    found = read_rows(data)
+    found = read_rows(data or recorded("nccl.csv", "--data"))
     compared = [row for row in found if not row.left_out]
     with waiting(f"simulating {plural(len(compared), 'collective')}", console):
         errors = {row: simulate_row(row) / row.seconds - 1 for row in compared}
@@ -201,9 +208,7 @@ def command(data: Path, rows: bool, as_json: bool) -> int:
     if rows:
         _print_rows(errors, console)
     _print_table(errors, console)
-    reasons = [row.left_out for row in found if row.left_out]
-    for reason in dict.fromkeys(reasons):
-        say(f"left out: {plural(reasons.count(reason), 'row')}: {reason}", console)
+    say_left_out((row.left_out for row in found if row.left_out), "row", console)
     return _summary(errors, console)
 
 

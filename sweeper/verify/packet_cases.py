@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 import networkx as nx
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from engine import DimsweepError
-from engine.kernels.packet import PacketRun
-from engine.replicas.ns3_rdma import Build, Scenario, Topology, simulate_scenario
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.kernels.packet import PacketRun
+from dimsweep.engine.replicas.ns3_rdma import Build, Scenario, Topology, simulate_scenario
 
 _PINT = 10  # its CC_MODE
 _CASES = "cases_*.jsonl"

@@ -8,11 +8,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from engine.kernels.packet import PacketRun
-from sweeper.terminal import plural, say, waiting
-from sweeper.verify import VERIFICATIONS
-from sweeper.verify.packet_cases import Case, read_cases
-from sweeper.verify.points import (
+from dimsweep.engine.kernels.packet import PacketRun
+from dimsweep.sweeper.terminal import say, waiting
+from dimsweep.sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.verify.golden import recorded
+from dimsweep.sweeper.verify.packet_cases import Case, read_cases
+from dimsweep.sweeper.verify.points import (
     Point,
     Shape,
     Value,
@@ -20,6 +21,7 @@ from sweeper.verify.points import (
     json_option,
     print_json,
     relative,
+    say_left_out,
 )
 
 _CLOSE = 0.03  # of the mean completion time, where a run is not equal
@@ -61,22 +63,21 @@ class Compared:
             self.points.append(Value(case.name, expected, mean, allowed, source, "ns", fault))
 
 
-def compare(folder: Path, *, as_json: bool = False) -> int:
+def compare(folder: Path, *, as_json: bool) -> int:
     """Simulate the recorded runs, print what differs and a table; the exit code is 1 if some do."""
     console = Console(stderr=as_json)
     compared: dict[tuple[str, str], Compared] = {}
-    left_out: dict[str, int] = {}
+    left_out = list[str]()
     with waiting("simulating recorded runs", console):
         for case in read_cases(folder):
             if case.left_out:
-                left_out[case.left_out] = left_out.get(case.left_out, 0) + 1
+                left_out.append(case.left_out)
                 continue
             if not compared:
                 case.simulate()  # once before, so that no time is the compiler's
             key = str(case.line["variant"]), str(case.line["build"])
             compared.setdefault(key, Compared()).add(case, case.simulate())
-    for why, n in left_out.items():
-        say(f"left out: {plural(n, 'run')}: {why}", console)
+    say_left_out(left_out, "run", console)
     if as_json:
         print_json([point for of in compared.values() for point in of.points])
     return _report(compared, console)
@@ -113,12 +114,15 @@ def _fault(out: dict[str, Any], run: PacketRun) -> str:
 
 
 @click.command("packets")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument(
+    "folder", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
 @json_option
-def command(folder: Path, as_json: bool) -> int:
+def command(folder: Path | None, as_json: bool) -> int:
     """Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.
 
-    FOLDER holds topologies.json, scenarios.json, base_config.json and cases_*.jsonl. A run whose
+    FOLDER holds topologies.json, scenarios.json, base_config.json and cases_*.jsonl; the
+    recorded ones unless given. A run whose
     marks are drawn otherwise must have a mean completion time within 3% and pauses where the
     recorded one has some; the exit code is 1 if any has not.
 
@@ -126,4 +130,4 @@ def command(folder: Path, as_json: bool) -> int:
     Example:
       dimsweep verify packets tests/golden/roce
     """
-    return compare(folder, as_json=as_json)
+    return compare(folder or recorded("roce", "FOLDER"), as_json=as_json)

@@ -2,18 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import click
 from rich.console import Console
 
-from sweeper.draw.canvas import kind_of, reduced
-from sweeper.terminal import plural, say, table, waiting
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.canvas import kind_of, reduced
+from dimsweep.sweeper.terminal import plural, say, table, waiting, wide_console
 
-_WIDE = 160
 _COLUMNS = ("point", "published", "ours", "difference", "tolerance", "verdict")
 
 
@@ -24,6 +25,25 @@ class Tolerance(NamedTuple):
     kind: Literal["relative", "absolute", "between"]
     low: float
     high: float
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """As a table has it: ``1%`` of the published value, ``0.06`` in its unit, or ``4.3 to 5``.
+
+        Raises :class:`ValueError` for anything else.
+        """
+        first, to, last = text.removeprefix("±").partition(" to ")
+        share = not to and first.endswith("%")
+        low, high = float(first.removesuffix("%")), float(last) if to else 0.0
+        if to:
+            found = cls("between", low, high)
+        elif share:
+            found = cls("relative", -low / 100, low / 100)
+        else:
+            found = cls("absolute", -low, low)
+        if not -math.inf < found.low <= found.high < math.inf:
+            raise ValueError(text)
+        return found
 
     def difference(self, published: float, ours: float) -> float:
         """Ours over the published value, less 1; or ours less the published value."""
@@ -105,21 +125,9 @@ class Value:
             "not judged" if self.tolerance is None else "within" if self.holds else "OUTSIDE",
         )
 
-    def record(self) -> dict[str, object]:
-        """For other programs; there is no ``verdict`` on what is not judged."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "published": self.published,
-            "basis": self.basis,
-            "unit": self.unit,
-            "source": self.source,
-            "ours": self.ours,
-            "difference": self.difference,
-            "tolerance": None if self.tolerance is None else self.tolerance._asdict(),
-            "verdict": None if self.tolerance is None else self.holds,
-            "note": self.note,
-        }
+    @property
+    def is_judged(self) -> bool:
+        return self.tolerance is not None
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,10 @@ class Shape:
     note: str = ""
     basis: Basis = "published"
     kind: Literal["shape"] = "shape"
+    is_judged: ClassVar = True
+    unit: ClassVar = ""
+    tolerance: ClassVar = None
+    difference: ClassVar = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -141,24 +153,19 @@ class Shape:
         verdict = "holds" if self.holds else "FAILS"
         return (self.name, _named(self.published, self.basis), self.ours, "", "", verdict)
 
-    def record(self) -> dict[str, object]:
-        """For other programs."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "published": self.published,
-            "basis": self.basis,
-            "unit": "",
-            "source": self.source,
-            "ours": self.ours,
-            "difference": None,
-            "tolerance": None,
-            "verdict": self.holds,
-            "note": self.note,
-        }
-
 
 Point = Value | Shape
+_RECORD = ("name", "kind", "published", "basis", "unit", "source", "ours", "difference")
+
+
+def record(point: Point) -> dict[str, object]:
+    """A point for other programs; there is no ``verdict`` on what is not judged."""
+    return {
+        **{name: getattr(point, name) for name in _RECORD},
+        "tolerance": None if point.tolerance is None else point.tolerance._asdict(),
+        "verdict": point.holds if point.is_judged else None,
+        "note": point.note,
+    }
 
 
 def _named(reference: str, basis: Basis) -> str:
@@ -179,37 +186,55 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the po
 
 def print_json(points: Sequence[Point]) -> None:
     """The points for other programs, on the standard output; all else goes to the other one."""
-    print(json.dumps([point.record() for point in points], indent=1))
+    print(json.dumps([record(point) for point in points], indent=1))
 
 
-def verification(name: str, find: Callable[[], Findings], *, drawn: bool = False) -> click.Command:
-    """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``.
+def say_left_out(reasons: Iterable[str], what: str, console: Console) -> None:
+    """How many of ``what`` are not compared, by the reason."""
+    for why, n in Counter(reasons).items():
+        say(f"left out: {plural(n, what)}: {why}", console)
 
-    ``drawn``: it has a picture.  The exit code is 1 unless every value is within its tolerance and
-    every claim holds.
-    """
 
+picture_option = click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw the study into this .png, .svg or .pdf.",
+)
+
+
+def verification(name: str, find: Callable[[], Findings]) -> click.Command:
+    """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``."""
+
+    @click.command(name, help=find.__doc__)
     @json_option
-    def run(as_json: bool, picture: Path | None = None) -> int:
-        kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
-        console = console_for(as_json)
-        with waiting(f"simulating {name}", console):
-            found = find()
-        if as_json:
-            print_json(found.points)
-        else:
-            print_points(found.points, console)
-        if picture is not None and found.draw is not None:
-            write_picture(picture, found.draw(kind), kind)
-            say(f"{picture} shows them", console)
-        return int(not all(point.holds for point in found.points))
+    def command(as_json: bool) -> int:
+        return show(name, find, as_json=as_json)
 
-    if drawn:
-        where = click.Path(path_type=Path)
-        run = click.option(
-            "--picture", type=where, help="Draw the study into this .png, .svg or .pdf."
-        )(run)
-    return click.command(name, help=find.__doc__)(run)
+    return command
+
+
+def show(
+    name: str, find: Callable[[], Findings], *, as_json: bool, picture: Path | None = None
+) -> int:
+    """Print what a verification finds, and draw its ``picture``; returns the exit code, which is 1
+    unless every value is within its tolerance and every claim holds.
+
+    Raises :class:`DimsweepError` if a picture is asked for and there is none.
+    """
+    kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
+    console = console_for(as_json)
+    with waiting(f"simulating {name}", console):
+        found = find()
+    if as_json:
+        print_json(found.points)
+    else:
+        print_points(found.points, console)
+    if picture is not None:
+        if found.draw is None:
+            raise DimsweepError(f"{name} has no picture", where="--picture")
+        write_picture(picture, found.draw(kind), kind)
+        say(f"{picture} shows them", console)
+    return int(not all(point.holds for point in found.points))
 
 
 def write_picture(file: Path, drawn: bytes, kind: str) -> None:
@@ -218,9 +243,8 @@ def write_picture(file: Path, drawn: bytes, kind: str) -> None:
 
 
 def console_for(as_json: bool) -> Console:
-    """Where a verification prints; a file or a pipe is as wide as its table."""
-    console = Console(stderr=as_json)
-    return console if console.is_terminal else Console(stderr=as_json, width=_WIDE)
+    """Where a verification prints its table, the standard output being another's or not."""
+    return wide_console(160, stderr=as_json)
 
 
 def print_points(points: Sequence[Point], console: Console) -> None:
@@ -241,7 +265,7 @@ def print_points(points: Sequence[Point], console: Console) -> None:
         for text in texts:
             say(f"{word}: {text}", console)
     for kind, (verdict, own) in kinds.items():
-        judged = [point for point in own if point.record()["verdict"] is not None]
+        judged = [point for point in own if point.is_judged]
         if judged:
             good = sum(point.holds for point in judged)
             say(f"{good} of {plural(len(judged), kind)} {verdict}", console)

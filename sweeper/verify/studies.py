@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
-from sweeper.draw.canvas import reduced
-from sweeper.terminal import plural, say, waiting
-from sweeper.verify import VERIFICATIONS
-from sweeper.verify.points import Point, console_for, json_option, print_points
-from sweeper.verify.side_by_side import side_by_side
+from dimsweep.sweeper.draw.canvas import reduced
+from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.verify.files import published
+from dimsweep.sweeper.verify.points import Point, console_for, json_option, print_points, record
+from dimsweep.sweeper.verify.published import find_points
+from dimsweep.sweeper.verify.side_by_side import side_by_side
 
 
 @click.command("studies")
@@ -25,10 +27,12 @@ def command(as_json: bool, pictures: Path | None) -> int:
     tolerance and every claim holds.
     """
     console, found = console_for(as_json), dict[str, Sequence[Point]]()
-    names = [name for name, each in VERIFICATIONS.items() if each.is_study]
+    what = {name: files.what for name, files in published().items()}
+    what |= {name: each.what for name, each in VERIFICATIONS.items() if each.is_study}
+    names = list(what)
     finding = side_by_side(partial(_found, drawn=pictures is not None), names)
     for name in names:
-        say(f"\n{name}: {VERIFICATIONS[name].what}", console, "bold")
+        say(f"\n{name}: {what[name]}", console, "bold")
         with waiting(f"simulating {name}", console):
             found[name], picture = next(finding)
         if not as_json:
@@ -36,7 +40,7 @@ def command(as_json: bool, pictures: Path | None) -> int:
         if pictures is not None and picture is not None:
             (pictures / f"{name}.png").write_bytes(picture)
     if as_json:
-        records = [{"study": name, **point.record()} for name in names for point in found[name]]
+        records = [{"study": name, **record(point)} for name in names for point in found[name]]
         print(json.dumps(records, indent=1))
     points = [point for name in names for point in found[name]]
     bad = [point for point in points if not point.holds]
@@ -47,5 +51,8 @@ def command(as_json: bool, pictures: Path | None) -> int:
 
 def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
     """A study's points, and its picture if one is wanted and it has one."""
-    found = import_module(f"sweeper.verify.{name}").find()
+    if name in (data := published()):
+        found = find_points(data[name], "executor=inline")  # processes are side by side already
+    else:
+        found = import_module(f"dimsweep.sweeper.verify.{name}").find()
     return list(found.points), reduced(found.draw("png")) if drawn and found.draw else None

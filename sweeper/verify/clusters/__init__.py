@@ -8,29 +8,41 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
-from engine import DimsweepError, suggestion
-from sweeper.build.evidence import SOFTWARE, Run, facts, table
-from sweeper.draw.canvas import kind_of
-from sweeper.output import write_file
-from sweeper.terminal import plural, say, waiting
-from sweeper.verify.clusters import picture as pictures
-from sweeper.verify.clusters.compared import Compared, origin
-from sweeper.verify.clusters.measurements import LeftOut, Measurement, find_tables, read_table
-from sweeper.verify.clusters.models import family, with_seconds
-from sweeper.verify.clusters.plans import configure
-from sweeper.verify.clusters.predict import Prediction, predict
-from sweeper.verify.clusters.report import point_of, print_groups, print_rows, print_summary
-from sweeper.verify.clusters.split import is_fitted
-from sweeper.verify.clusters.systems import system_of
-from sweeper.verify.points import json_option, print_json, write_picture
-from sweeper.verify.side_by_side import side_by_side
-
-_HERE = Path(__file__).resolve().parents[3] / "tests" / "golden" / "clusters"
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.sweeper.build.bands import Bands
+from dimsweep.sweeper.build.evidence import known, table
+from dimsweep.sweeper.draw.canvas import kind_of
+from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.terminal import plural, say, waiting
+from dimsweep.sweeper.verify.clusters import picture as pictures
+from dimsweep.sweeper.verify.clusters.calibrated import Predicted, calibrated, print_calibrated
+from dimsweep.sweeper.verify.clusters.compared import Compared
+from dimsweep.sweeper.verify.clusters.coverage import Coverage, print_coverage, runs_of
+from dimsweep.sweeper.verify.clusters.device import outside
+from dimsweep.sweeper.verify.clusters.measurements import (
+    LeftOut,
+    Measurement,
+    find_tables,
+    read_table,
+)
+from dimsweep.sweeper.verify.clusters.models import family, with_seconds
+from dimsweep.sweeper.verify.clusters.page import write_page
+from dimsweep.sweeper.verify.clusters.predict import Prediction, predict
+from dimsweep.sweeper.verify.clusters.report import (
+    point_of,
+    print_groups,
+    print_rows,
+    print_summary,
+)
+from dimsweep.sweeper.verify.clusters.split import is_fitted
+from dimsweep.sweeper.verify.clusters.systems import system_of
+from dimsweep.sweeper.verify.golden import recorded
+from dimsweep.sweeper.verify.points import json_option, print_json, write_picture
+from dimsweep.sweeper.verify.side_by_side import side_by_side
 
 _WIDE = 200
 
@@ -40,8 +52,7 @@ _WIDE = 200
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    default=_HERE,
-    help="A folder of tables; those of tests/golden/clusters unless given.",
+    help="A folder of tables; the recorded ones unless given.",
 )
 @click.option(
     "--picture", type=click.Path(path_type=Path), help="Draw this .png, .svg or .pdf, too."
@@ -51,9 +62,25 @@ _WIDE = 200
     type=click.Path(path_type=Path),
     help="Write this CSV, on which the intervals of simulated times rest, too.",
 )
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path),
+    help="Write the tables of errors into this page, between its comments, too.",
+)
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Predict each source from three of its rows, too; takes as long again.",
+)
 @json_option
 def command(
-    tables: Sequence[str], data: Path, picture: Path | None, evidence: Path | None, as_json: bool
+    tables: Sequence[str],
+    data: Path | None,
+    picture: Path | None,
+    evidence: Path | None,
+    page: Path | None,
+    calibrate: bool,
+    as_json: bool,
 ) -> int:
     """Compare training iterations measured on real clusters, times and memory.
 
@@ -69,16 +96,12 @@ def command(
     console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
+    data = data or recorded("clusters", "--data")
     files = _chosen(find_tables(data), tables)
     with waiting("simulating measured iterations", console):
         answers = compare(files)
     for file in files:
-        compared = [row for row in answers[file] if isinstance(row, Compared)]
-        if compared:
-            print_rows(file.stem, compared, console)
-        reasons = Counter(why for why in answers[file] if isinstance(why, str))
-        for why, n in reasons.items():
-            say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
+        _print_table(file.stem, answers[file], console)
     rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
     if as_json:
         print_json([point_of(row) for row in rows])
@@ -91,10 +114,41 @@ def command(
     if times and picture is not None:
         write_picture(picture, pictures.draw(times, kind), kind)
         say(f"\n{picture} shows them", console)
-    if evidence is not None:
-        write_file(evidence, "the evidence", table(map(run_of, times)).encode())
-        say(f"\n{evidence} has {plural(len(times), 'run')}", console)
+    coverage = _intervals(times, evidence, console)
+    found = _calibrate(times, console) if calibrate else {}
+    if page is not None:
+        write_page(page, answers, coverage, found)
     return 0 if print_summary(times, memory, console) else 1
+
+
+def _print_table(name: str, answers: Sequence[Compared | str], console: Console) -> None:
+    """The rows of a table, and why others are left out."""
+    if compared := [row for row in answers if isinstance(row, Compared)]:
+        print_rows(name, compared, console)
+    reasons = Counter(why for why in answers if isinstance(why, str))
+    for why, n in reasons.items():
+        say(f"left out: {plural(n, 'row')} of {name}: {why}", console)
+
+
+def _calibrate(times: Sequence[Compared], console: Console) -> dict[str, list[Predicted]]:
+    with waiting("calibrating each source by three of its rows", console):
+        found = calibrated(times)
+    print_calibrated(found, console)
+    return found
+
+
+def _intervals(times: Sequence[Compared], evidence: Path | None, console: Console) -> Coverage:
+    """Whether the intervals of times hold; those of the rows themselves, where they are written."""
+    times = [row for row in times if not row.of_peaks]
+    runs, bands = runs_of(times), known().bands
+    if evidence is not None:
+        bands = Bands.fit([run.place for run in runs], [run.logarithm for run in runs])
+        write_file(evidence, "the evidence", table(bands, runs).encode())
+        say(f"\n{evidence} has {plural(len(times), 'run')}", console)
+    found = Coverage(bands, tuple(runs))
+    if runs:
+        print_coverage(found, console)
+    return found
 
 
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
@@ -106,18 +160,15 @@ def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
         if isinstance(ours, str) or isinstance(row, LeftOut):
             answers[file].append(str(ours))
             continue
-        gpu, kind = system_of(row).kind, family(row)
-        answers[file].append(Compared(line, row, ours, gpu, kind, is_fitted(row.origin)))
+        system, kind, fitted = system_of(row), family(row), is_fitted(row.origin)
+        compared = Compared(line, row, ours, system.kind, kind, fitted, not system.is_measured)
+        if row.seconds is not None or row.used is None:
+            answers[file].append(compared)
+        if row.used is not None:
+            reserved = row.used - outside(row, system.domain)
+            of_memory = replace(row, seconds=None, memory=reserved)
+            answers[file].append(replace(compared, measured=of_memory))
     return answers
-
-
-def run_of(row: Compared) -> Run:
-    """A measured time as evidence for times like it."""
-    own = facts(configure(row.measured, 1), row.gpu)
-    stock = system_of(row.measured).config.npu
-    known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
-    software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
-    return Run(replace(own, **software), origin(row), row.fitted, row.error)
 
 
 def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:

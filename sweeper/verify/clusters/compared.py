@@ -7,9 +7,9 @@ from statistics import fmean, median
 
 from scipy.stats import spearmanr
 
-from sweeper.verify.clusters.measurements import Measurement
-from sweeper.verify.clusters.models import model_keys
-from sweeper.verify.clusters.predict import Prediction
+from dimsweep.sweeper.verify.clusters.measurements import Measurement
+from dimsweep.sweeper.verify.clusters.models import model_keys
+from dimsweep.sweeper.verify.clusters.predict import Prediction
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Compared:
     gpu: str
     family: str
     fitted: bool
+    of_peaks: bool = False  # of a chip that has its data sheet's peak alone
 
     @property
     def is_time(self) -> bool:

@@ -12,11 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from engine import DimsweepError
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.verify.clusters import scripts
 
 GIB = 2.0**30
 _COLUMNS = {"complete", "source", "model", "gpu", "gpus", "metric", "value", "unit"}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# Results of MLPerf and plans of Sailor are a file a run: the submitter's, or the cluster's, are one
+# document.
+_ONE_A_RUN = re.compile(r"mlcommons/[^:]*:[^/]*/results|eth-easl/sailor:.*/clariden")
+# Some print what is used of a device: Sailor asks nvidia-smi after each instruction of a pipeline
+# (get_total_used_mem of deepspeed/pipe_engine.py), BLOOM's notes have its thousands of MiB (80 of
+# an A100's 81,251 MiB).
+_OF_DEVICES = ("eth-easl/sailor",)
+_NOTED = re.compile(r"mem/GPU (\d+)GB")
+_NOTED_UNIT = 1000 * 2.0**20
+_INCONSISTENT = {
+    "GPT-NEO/N4/plan_config_N4_D4": "its gradients alone take as long as its iteration, and it has "
+    "the memory of another model's run",
+}
+_BLOCKS = re.compile(r"layers per stage \(embedding, blocks, head counted\) ([\d/]+)")
 
 
 class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
@@ -57,8 +72,29 @@ class Measurement:
 
     @property
     def origin(self) -> str:
-        """The document that published it, without its version."""
-        return self.source.split("@")[0].split(" (")[0]
+        """The document that published it, without its version; a folder of them where each run has
+        its own."""
+        whole = _ONE_A_RUN.match(self.source)
+        return whole[0] if whole else self.source.split("@")[0].split(" (")[0]
+
+    @property
+    def stage_layers(self) -> tuple[int, ...]:
+        """The layers of each stage, where the note says how many blocks each has, the embedding and
+        the logits counted; empty where it does not."""
+        said = _BLOCKS.search(self.note)
+        blocks = [int(n) for n in said[1].split("/")] if said else []
+        if len(blocks) < 2:
+            return ()
+        blocks[0] -= 1
+        blocks[-1] -= 1
+        return tuple(blocks)
+
+    @property
+    def used(self) -> float | None:
+        """Bytes that are used of the device, where that is printed, beside the time or alone."""
+        said = _NOTED.search(self.note)
+        of_device = self.memory if self.source.startswith(_OF_DEVICES) else None
+        return int(said[1]) * _NOTED_UNIT if said else of_device
 
     @property
     def plan(self) -> str:
@@ -100,7 +136,7 @@ def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
         for row in reader:
             filled = {key: (value or "").strip() for key, value in row.items() if key}
             try:
-                yield reader.line_num, _measurement(file.stem, filled)
+                yield reader.line_num, _measurement(file.stem, scripts.filled(filled))
             except LeftOut as why:
                 yield reader.line_num, why
 
@@ -120,6 +156,8 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
+    if row["complete"].startswith("left out: "):
+        raise LeftOut(row["complete"].removeprefix("left out: "))
     if not row["complete"].startswith("yes"):
         missing = row["complete"].removeprefix("no:").strip()
         raise LeftOut(f"the source does not print {missing or 'the whole plan'}")
@@ -151,6 +189,9 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
         note=row.get("note", ""),
         **_value(row),
     )
+    for where, why in _INCONSISTENT.items():
+        if where in made.source:
+            raise LeftOut(why)
     ranks = made.tensor * made.pipeline * made.data * made.context
     if ranks != made.gpus:
         raise LeftOut(f"its plan has {ranks} ranks, but {made.gpus} GPUs")
@@ -181,8 +222,8 @@ def _value(row: Mapping[str, str]) -> dict[str, Any]:
         raise LeftOut(f"its value is {row['value']!r}")
     number = float(value[0])
     tokens = _whole(row, "global_batch") * _whole(row, "seq")
-    if unit == "GiB":
-        return {"memory": number * GIB}
+    if unit in ("GiB", "B") and row["metric"].lower().startswith("memory"):
+        return {"memory": number * (GIB if unit == "GiB" else 1)}
     if unit == "tokens/s":
         return {"seconds": tokens / number}
     if unit == "tokens/s/GPU":

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from sweeper.verify.clusters.measurements import LeftOut, Measurement
+from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
 
 _GPT = {"bias": True, "tied": True, "positions": True, "dropout": True, "gated": False}
 _LLAMA = {"bias": False, "tied": False, "positions": False, "dropout": False, "gated": True}
@@ -29,7 +29,11 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Qwen3 MoE",
         _LLAMA | _HEADS_OF_128 | {"experts": 128, "top_k": 8, "ffn": 1536},
     ),
-    ("gpt.?oss.*120b", "GPT-OSS", _LLAMA | {"head_size": 64, "experts": 128, "top_k": 4}),
+    (
+        "gpt.?oss.*120b",
+        "GPT-OSS",
+        _LLAMA | {"bias": True, "head_size": 64, "experts": 128, "top_k": 4},
+    ),
     ("deepseek.?v2", "DeepSeek", _DEEPSEEK_2),
     # A model cut to four layers keeps one dense layer of its three.
     ("deepseek.?v3.*cut", "DeepSeek", _DEEPSEEK_3 | {"dense_layers": 1}),
@@ -40,11 +44,18 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("qwen|mistral|deepseek|olmo|yi-|granite|phi|internlm|baichuan", "Llama", _LLAMA),
     ("gemma", "Llama", _LLAMA | {"tied": True}),
     ("nemotron.?(4.)?(8|15|22|340)b", "Nemotron", {**_PLAIN, "vocabulary": 256000}),
-    ("gpt", "GPT", _GPT),
+    ("gpt|^opt", "GPT", _GPT),
     (r"\d+b", "GPT", _GPT),
 )
-# Before 2023 scores were computed and stored.
-_STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022")
+# Habits of a stack's own models, whatever their family's: in Sailor's copy of Megatron-DeepSpeed
+# attention drops nothing out, linear layers skip their biases, and logits have a matrix of their
+# own (megatron/model/{opt_model,gpt_neo_model}.py).
+_OF_STACKS: dict[str, dict[str, Any]] = {
+    "maxtext": _LLAMA | _HEADS_OF_128,
+    "eth-easl/sailor": {"tied": False, "dropout": False, "bias": False},
+}
+# Before 2023 scores were computed and stored; so they are without flash attention.
+_STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022", "eth-easl/sailor")
 
 
 def family(measured: Measurement) -> str:
@@ -62,7 +73,17 @@ def model_keys(measured: Measurement) -> dict[str, Any]:
     own = {name: shape[name] for name in ("hidden", "layers", "heads", "kv_heads", "ffn")}
     own |= {"sequence": shape["sequence"], "vocabulary": shape["vocab"] or 51200}
     flash = not any(mark in measured.source for mark in _STORED_SCORES)
-    return {"family": "transformer", "flash": flash, **own, **keys}
+    habits = (own for source, own in _OF_STACKS.items() if source in measured.source.lower())
+    further = {"mtp_layers": 1} if _predicts_further(measured) else {}
+    return {"family": "transformer", "flash": flash, **own, **keys, **further, **next(habits, {})}
+
+
+def _predicts_further(measured: Measurement) -> bool:
+    """Whether it is trained to predict the token after the next one: DeepSeek-V3 in
+    Megatron-Bridge is, unless its name says that it is not (mtp_num_layers of its recipes)."""
+    name = measured.model.lower()
+    bridge = "Megatron-Bridge" in measured.source
+    return bridge and bool(re.search("deepseek.?v3", name)) and "w/o mtp" not in name
 
 
 def with_seconds(measured: Measurement) -> Measurement:

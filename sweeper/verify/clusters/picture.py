@@ -1,11 +1,13 @@
 """Predicted against measured seconds, both logarithmic, with the band of 10 %."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
-from sweeper.verify.clusters.compared import Compared, Errors, by
+from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
+from dimsweep.sweeper.verify.clusters.compared import Compared, Errors, by
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
@@ -26,7 +28,12 @@ def draw(rows: Sequence[Compared], kind: str) -> bytes:
         ax.plot(ends, ends, color=GREY, lw=1)
         for i, (gpu, own) in enumerate(by(lambda row: row.gpu, rows).items()):
             theirs, ours = zip(*(row.values for row in own), strict=True)
-            style = {"marker": _MARKS[i % 9], "color": _COLOURS[i % 9], "s": 28, "alpha": 0.8}
+            style: dict[str, Any] = {
+                "marker": _MARKS[i % 9],
+                "color": _COLOURS[i % 9],
+                "s": 28,
+                "alpha": 0.8,
+            }
             ax.scatter(theirs, ours, lw=0, label=f"{gpu} ({len(own)})", **style)
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
         ax.set(xlabel="measured seconds of an iteration", ylabel="simulated seconds")

@@ -1,13 +1,14 @@
 """A row's configuration: its machine, its model, and its plan as the stack that ran it would."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from sweeper.config.schema import Config
-from sweeper.verify.clusters.measurements import LeftOut, Measurement
-from sweeper.verify.clusters.models import model_keys
-from sweeper.verify.clusters.recipes import in_graphs, recipe
-from sweeper.verify.clusters.systems import system_of
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
+from dimsweep.sweeper.verify.clusters.models import model_keys
+from dimsweep.sweeper.verify.clusters.recipes import in_graphs, recipe
+from dimsweep.sweeper.verify.clusters.systems import system_of
 
 # PyTorch without fused kernels: norms, activations and losses make more passes over memory, and the
 # host issues five to ten kernels for one of ours (docs/accuracy.md).
@@ -25,13 +26,26 @@ _BEFORE_REPAIR = {"npu.efficiency": 0.88, "npu.memory_efficiency": 0.485}
 _HOST = {"npu.host": "100 us"}
 # Layers with experts have several more kernels for one of ours: routing, sorting, adding up.
 _HOST_OF_EXPERTS = {"npu.host": "150 us"}
-_TORCHTITAN = {"sequence_parallel": True, "overlap_tensor": "none", "gradients": "fp32"}
-_MEGATRON = {"sequence_parallel": True, "overlap_tensor": "pieces", "gradients": "fp32"}
+_TORCHTITAN = {
+    "stack": "fsdp",
+    "sequence_parallel": True,
+    "overlap_tensor": "none",
+    "gradients": "fp32",
+}
+_MEGATRON = {
+    "stack": "megatron",
+    "overlap_parameters": True,
+    "sequence_parallel": True,
+    "overlap_tensor": "pieces",
+    "gradients": "fp32",
+}
+_NEMO = {**_MEGATRON, "stack": "nemo"}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     # Megatron-DeepSpeed: gradients are exchanged after the last backward pass, messages block.
     (
         "bigscience",
         {
+            "stack": "deepspeed",
             "sequence_parallel": False,
             "overlap_gradients": False,
             "blocking_messages": True,
@@ -44,9 +58,27 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         },
         _EAGER,
     ),
+    # Megatron-DeepSpeed with DeepSpeed 0.16, of whose pipeline engine it has a copy, without ZeRO;
+    # timed with a barrier before gradients are summed up (third_party/Megatron-DeepSpeed,
+    # deepspeed/pipe_engine.py).  Nothing blocks its kernels, so that they run behind the host.
+    (
+        "eth-easl/sailor",
+        {
+            "stack": "deepspeed",
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "blocking_messages": True,
+            "overlap_tensor": "none",
+            "gradients": "fp32",
+            "fused_sums": False,
+        },
+        {"npu.memory_efficiency": 0.5, **_HOST},
+    ),
     (
         "images/scaling",
         {
+            "stack": "megatron",
+            "bucket": "1 TB",  # one buffer of all gradients
             "sequence_parallel": False,
             "overlap_gradients": False,
             "overlap_tensor": "none",
@@ -54,10 +86,30 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         },
         {},
     ),
-    ("launcher", {"sequence_parallel": True, "gradients": "fp32"}, _EAGER),
+    # NeMo 1.11 of 2022: gradient_accumulation_fusion came later, weights were gathered after the
+    # update, and Apex's pipelines wait for each message (p2p_communication.py synchronises).
+    (
+        "launcher",
+        {
+            "stack": "nemo",
+            "sequence_parallel": True,
+            "gradients": "fp32",
+            "fused_sums": False,
+            "blocking_messages": True,
+        },
+        _EAGER,
+    ),
+    # MLPerf: NeMo 1 with Apex's distributed Adam, whose sums are fp32 unless grad_sync_dtype says
+    # so (conf/optim/distributed_fused_adam.yaml, from 4.0 on), and fp8 weights (FP8_PARAMS) then.
+    ("training_results_v3", {**_NEMO, "gradients": "fp32"}, _HOST),
+    ("training_results_v4", {**_NEMO, "gradients": "bf16", "gathers": "fp8"}, _HOST),
+    # From 5.0 on NeMo 2, which is Megatron-Core's.
+    ("training_results_v", {**_MEGATRON, "gradients": "bf16", "gathers": "fp8"}, _HOST),
+    ("nvidia/nemo:docs", {**_NEMO, "gradients": "bf16"}, _HOST),
     (
         "simumax",  # its rows say "overlap paths off"
         {
+            "stack": "megatron",
             "sequence_parallel": True,
             "overlap_gradients": False,
             "overlap_tensor": "none",
@@ -65,7 +117,20 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         },
         _HOST,
     ),
-    ("llm-foundry", {"gradients": "bf16"}, _EAGER),
+    ("llm-foundry", {"stack": "fsdp", "gradients": "bf16"}, _EAGER),
+    # MaxText: XLA overlaps FSDP's collectives (--xla_tpu_enable_async_collective_fusion), and those
+    # of tensor parallelism in pieces unless told not to (DISABLE_COLLECTIVE_MATMUL of
+    # benchmarks/xla_flags_library.py).
+    (
+        "maxtext",
+        {
+            "stack": "fsdp",
+            "sequence_parallel": True,
+            "overlap_tensor": "pieces",
+            "gradients": "bf16",
+        },
+        {},
+    ),
     ("torchtitan.* eager", _TORCHTITAN, _EAGER),
     ("torchtitan", _TORCHTITAN, {}),
     ("", _MEGATRON, _HOST),
@@ -78,6 +143,18 @@ _ATTENTION: tuple[tuple[str, str, float], ...] = (
     ("llm-foundry", "h100", 3.4),
     ("torchtitan", "h100|h200", 1.8),
 )
+# Where a table names none.  Sailor's configuration for DeepSpeed sets neither fp16 nor bf16, and
+# its image, NVIDIA's pytorch:24.10, lets products of fp32 use TF32
+# (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE).
+_PRECISIONS = {"eth-easl/sailor": "tf32"}
+# Layers of DeepSeek-V3's shares: set_deepseek_v3_pipeline_model_parallel_layout of
+# recipes/deepseek/deepseek_v3.py of Megatron-Bridge, and pp_layout of scripts/performance/configs.
+_LAYOUTS = {
+    4: [16, 16, 16, 13],
+    8: [*[8] * 7, 5],
+    16: [*[4] * 15, 1],
+    32: [1, *[2] * 30, 0],
+}
 _ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, innermost first
 
 
@@ -108,6 +185,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
         "precision": _precision(measured),
         "recompute": _recompute(measured),
         "recompute_modules": _modules(measured),
+        "stage_layers": list(measured.stage_layers) or _laid_out(measured) or _filled(measured),
         "whole_experts": measured.expert > 1 and measured.tensor > 1,
         **_sharding(measured),
         **_stack(measured),
@@ -126,6 +204,25 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
             **_software(measured),
         }
     )
+
+
+def _laid_out(measured: Measurement) -> Sequence[int]:
+    """Megatron-Bridge lays DeepSeek-V3's layers out so that the last share, which has the logits,
+    and predicts a further token, has the fewest."""
+    name = measured.model.lower()
+    is_its = "Megatron-Bridge" in measured.source and re.search("deepseek.?v3", name)
+    return _LAYOUTS.get(measured.pipeline * measured.interleave, ()) if is_its else ()
+
+
+def _filled(measured: Measurement) -> list[int]:
+    """DeepSpeed fills one stage after the other with as many layers as the fullest must have
+    (``partition_balanced`` of runtime/utils.py); others spread what is left over."""
+    layers, stages = measured.shape["layers"], measured.pipeline
+    most = -(-layers // stages)
+    if _entry(measured)[1].get("stack") != "deepspeed":
+        return []
+    filled = [min(most, layers - most * s) for s in range(stages)]
+    return filled if layers % stages and min(filled) > 0 else []
 
 
 def _micro_batch(measured: Measurement) -> int:
@@ -153,11 +250,19 @@ def _parallel(measured: Measurement) -> dict[str, int]:
 
 
 def _precision(measured: Measurement) -> str:
+    """Raises :class:`LeftOut` where a table names none, and its source is not known to have one."""
     text = measured.precision.lower()
+    if not re.search(r"\d", text):
+        for source, known in _PRECISIONS.items():
+            if source in measured.source:
+                return known
+        raise LeftOut(f"its precision is {measured.precision or 'not given'}")
     if "fp4" in text:
         return "nvfp4"
     if re.search("mxfp8|fp8-mx", text.split("(")[0]):
         return "mxfp8"
+    if "rowwise" in text:  # its scales and casts cost what it gains (torchtitan, 2025-06)
+        return "bf16"
     return "fp8" if re.search("fp8|float8", text) else "bf16"
 
 
@@ -190,13 +295,20 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
         zero = 3
     else:
         zero = 1 if re.search("distributed|zero-1|fsdp 0|fsdp /", text) else 0
-    return {"zero": zero} | ({"bucket": "1 TB"} if zero >= 2 else {})
+    # Megatron-Bridge prints how many ranks divide the weights.
+    ranks = re.fullmatch(r"fsdp2? (\d+)", text)
+    n, replicas = int(ranks[1]) if ranks else 0, measured.data * measured.context
+    if n > 1 and n != replicas:
+        if n > replicas or replicas % n:
+            raise LeftOut(f"its weights are divided among {n} of {replicas} replicas")
+        return {"zero": 3, "shard_ranks": n}
+    return {"zero": zero}
 
 
 def _stack(measured: Measurement) -> dict[str, Any]:
     keys = _entry(measured)[1]
     if "Megatron-Bridge" in measured.source:
-        keys = keys | recipe(measured)
+        keys = keys | recipe(measured)[0]
     if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
         keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
     if re.search("deepep", measured.note.lower()):
@@ -207,6 +319,8 @@ def _stack(measured: Measurement) -> dict[str, Any]:
         keys = keys | {"overlap_tensor": "pieces"}
     if "rowwise" in measured.precision.lower():
         keys = keys | {"wide_gathers": True}  # torchtitan gathers in float8 with one scale only
+    if keys.get("overlap_parameters") and _sharding(measured)["zero"] not in (1, 2):
+        keys = keys | {"overlap_parameters": False}  # none is gathered once an iteration
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
 
 
@@ -215,14 +329,13 @@ def _software(measured: Measurement) -> dict[str, Any]:
     keys = dict(_entry(measured)[2])
     if "npu.host" in keys and "experts" in model_keys(measured):
         keys |= _HOST_OF_EXPERTS
-    if "Megatron-Bridge" in measured.source and in_graphs(measured):
-        del keys["npu.host"]
+    if "Megatron-Bridge" in measured.source:
+        if in_graphs(measured):
+            del keys["npu.host"]
+        keys |= recipe(measured)[1]
     if "bigscience" in measured.source:
         keys |= _BLOCKING if measured.gpus >= _BLOCKING_GPUS else {}
         keys |= _BEFORE_REPAIR if re.search("; 02-2[0-4];", measured.note) else {}
-    if re.search("gpt.?oss", measured.model.lower()):
-        # No fused kernel adds its experts' biases and clamps their activations.
-        keys["npu.memory_efficiency"] = _EAGER["npu.memory_efficiency"]
     for stack, gpu, factor in _ATTENTION:
         if stack in measured.source.lower() and re.search(gpu, measured.gpu.lower()):
             keys["npu.attention_time"] = factor

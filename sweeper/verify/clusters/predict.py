@@ -1,11 +1,13 @@
 """What dimsweep says of a row: seconds of an iteration, and bytes of the fullest GPU."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine import DimsweepError, Result, run_one
-from sweeper.build.program import build_program
-from sweeper.verify.clusters.measurements import LeftOut, Measurement
-from sweeper.verify.clusters.plans import configure, n_micro_batches
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
+from dimsweep.sweeper.verify.clusters.plans import configure, n_micro_batches
 
 
 @dataclass(frozen=True)
@@ -16,8 +18,15 @@ class Prediction:
     memory: float
 
 
-def predict(measured: Measurement) -> Prediction:
-    """Simulate a row.
+Changed = Callable[[Config], Config]
+
+
+def _as_it_is(config: Config) -> Config:
+    return config
+
+
+def predict(measured: Measurement, changed: Changed = _as_it_is) -> Prediction:
+    """Simulate a row, its configuration ``changed``.
 
     A pipeline repeats itself once it is full, so an iteration of many micro-batches is simulated
     with as many as fill it and with one round more, and each further round lasts as long as that
@@ -30,16 +39,19 @@ def predict(measured: Measurement) -> Prediction:
     more = few + (stages if chunks > 1 else 1)
     try:
         if n <= more:
-            return simulated(measured, n)
-        first, second = simulated(measured, few), simulated(measured, more)
+            return simulated(measured, n, changed)
+        first, second = (simulated(measured, some, changed) for some in (few, more))
     except DimsweepError as error:
         raise LeftOut(str(error)) from error
     each = (second.seconds - first.seconds) / (more - few)
     return Prediction(second.seconds + (n - more) * each, second.memory)
 
 
-def simulated(measured: Measurement, micro_batches: int) -> Prediction:
+def simulated(
+    measured: Measurement, micro_batches: int, changed: Changed = _as_it_is
+) -> Prediction:
     """Simulate a row with so many micro-batches of each replica."""
-    program = build_program(configure(measured, micro_batches))
-    assert program.workload.footprint is not None
-    return Prediction(Result(run_one(program)).time, program.workload.footprint.total)
+    result = simulate(changed(configure(measured, micro_batches)))
+    footprint = result.program.workload.footprint
+    assert footprint is not None
+    return Prediction(result.time, footprint.total)

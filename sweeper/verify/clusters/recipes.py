@@ -1,51 +1,74 @@
 """What Megatron-Bridge's recipes say of plans, and its tables of measurements do not print.
 
-From scripts/performance/configs of NVIDIA-NeMo/Megatron-Bridge (presets V1 and V2 of 2025 and
-2026), by model, GPU and expert-parallel ranks.  They were looked up because these rows were far
-off, so how well the rows are met since then judges less than rows of other sources do.
+``recipes.yaml`` has them, by model, GPU, precision, release and expert-parallel ranks.  They were
+looked up because these rows were far off, so how well the rows are met since then judges less than
+rows of other sources do.
 """
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from sweeper.verify.clusters.measurements import LeftOut, Measurement
+import yaml
 
-_ALL = {"gradients": "bf16"}  # grad_reduce_in_fp32 is off
-_BY_NODE = {"experts_by_node": True}  # the flex dispatcher: DeepEP, HybridEP
-_OVERLAP = {"overlap_experts": True}  # moe_a2a_overlap
-_MADE_AGAIN = {"recompute_modules": ["activation", "norm"]}  # layernorm, moe_act
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
+
+_TABLE = Path(__file__).with_name("recipes.yaml")
+_PATTERNS = ("model", "gpu", "precision", "experts")
+_KEYS = {*_PATTERNS, "from", "until", "source", "plan", "npu"}
+# grad_reduce_in_fp32 is off, and a bucket has 128 Mi parameters (training/comm_overlap.py).
+_ALL = {"gradients": "bf16"}
 _FEW_GPUS = re.compile("llama.*70b")  # LLAMA3_70B_LORA_CONFIG_* alone run on 8 GPUs
-# Model, GPU and release, expert-parallel ranks; the first that matches counts.
-_RECIPES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
-    (
-        "qwen3.?235",
-        r"h100.*\[25\.09",
-        "",
-        {},
-    ),  # before the overlap of experts, with that of tensors
-    ("deepseek.?v3", "h100", "", _BY_NODE | _OVERLAP),
-    ("deepseek.?v3", "b200", "^32$", _BY_NODE | _OVERLAP),
-    ("deepseek|kimi", "", "", _BY_NODE),
-    ("qwen3.?235", "h100", "", _OVERLAP | {"overlap_tensor": "backward"}),
-    ("qwen3.?235", "gb", "", _BY_NODE),
-    ("qwen3.?235", "", "", {}),
-    ("qwen3", "", "", _BY_NODE),
-    ("gpt.?oss", "gb300|b300", "", {}),
-    ("gpt.?oss", "", "", _MADE_AGAIN),
-)
+_KNOWN_ISSUE = "[^gpt-oss-note]"  # "Performance regression ... is a known issue", says its footnote
 
 
-def recipe(measured: Measurement) -> dict[str, Any]:
-    """Keys of workload.plan for a row of Megatron-Bridge's tables."""
+def recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keys of workload.plan, and of npu, for a row of Megatron-Bridge's tables.
+
+    Raises :class:`LeftOut` for what is no ordinary run.
+    """
     if _FEW_GPUS.search(measured.model.lower()) and measured.gpus == 8:
         raise LeftOut("it trains adapters of low rank (LoRA), which are not simulated")
-    release = re.search(r"\[.*", measured.source)
-    where = measured.gpu + (release[0] if release else "")
-    values = (measured.model, where, str(measured.expert))
-    for *patterns, keys in _RECIPES:
-        if all(re.search(p, v.lower()) for p, v in zip(patterns, values, strict=True)):
-            return _ALL | keys
-    return _ALL
+    if _KNOWN_ISSUE in measured.note:
+        raise LeftOut("its source says that a known issue of the release slowed it down")
+    for entry in entries():
+        if _matches(entry, measured):
+            own = {f"npu.{name}": value for name, value in entry.get("npu", {}).items()}
+            return _ALL | entry["plan"], own
+    return dict(_ALL), {}
+
+
+@cache
+def entries() -> tuple[Mapping[str, Any], ...]:
+    """The table's recipes, in their order.  Raises :class:`DimsweepError` for one that has other
+    keys, or no source."""
+    found = tuple(yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
+    for number, entry in enumerate(found):
+        unknown = sorted({*entry} - _KEYS)
+        if unknown or not {"source", "plan"} <= {*entry}:
+            what = f"it has {', '.join(unknown)}" if unknown else "it lacks its source, or its plan"
+            raise DimsweepError(what, where=f"{_TABLE.name}, entry {number + 1}")
+    return found
+
+
+def _matches(entry: Mapping[str, Any], measured: Measurement) -> bool:
+    cells = (measured.model, measured.gpu, measured.precision, str(measured.expert))
+    patterns = zip(_PATTERNS, cells, strict=True)
+    if not all(re.search(str(entry.get(name, "")), cell.lower()) for name, cell in patterns):
+        return False
+    when = release(measured)
+    return (when or entry.get("from", "")) >= entry.get("from", "") and when <= entry.get(
+        "until", "~"
+    )
+
+
+def release(measured: Measurement) -> str:
+    """The NeMo container that a row's source names, such as 26.04; empty if it names none."""
+    found = re.search(r"\[(\d+\.\d+)", measured.source)
+    return found[1] if found else ""
 
 
 def in_graphs(measured: Measurement) -> bool:
@@ -54,4 +77,4 @@ def in_graphs(measured: Measurement) -> bool:
     model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
     if "llama" in model:
         return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
-    return not re.search(r"\[25\.|\[26\.02", measured.source)
+    return release(measured) >= "26.04"

@@ -4,14 +4,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 
-from sweeper.terminal import plural, say, table
-from sweeper.verify.clusters.compared import Compared, Errors, by, origin, without_own_source
-from sweeper.verify.clusters.measurements import GIB
-from sweeper.verify.points import Tolerance, Value, relative
+from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.verify.clusters.compared import (
+    Compared,
+    Errors,
+    by,
+    origin,
+    without_own_source,
+)
+from dimsweep.sweeper.verify.clusters.measurements import GIB
+from dimsweep.sweeper.verify.points import Tolerance, Value, relative
 
 # The aims: of the rows of these GPUs, with one source left out at a time.
 AIMED = ("A100", "A100 40GB", "H100", "B200")
-MEDIAN_AIM, MEAN_AIM, SOURCE_AIM, RANK_AIM, MEMORY_AIM = 0.06, 0.10, 0.15, 0.9, 0.03
+MEDIAN_AIM, MEAN_AIM, SOURCE_AIM, RANK_AIM = 0.06, 0.10, 0.15, 0.9
+# Of memory: the mean error, and how much less than measured a row may be.  PyTorch's cache holds
+# more than what is allocated, which is why what it has reserved has wider aims.
+MEMORY_AIMS = {"allocated": (0.03, 0.0), "reserved": (0.08, 0.02)}
 _RANKED_ROWS = 8  # a source with fewer has no ranking worth the name
 _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("GPU", lambda row: row.gpu),
@@ -44,8 +53,13 @@ def point_of(row: Compared) -> Value:
     note = "constants were fitted to this source" if row.fitted else ""
     if row.is_time:
         return Value(name, *row.values, relative(MEAN_AIM), of.source, "s", note)
-    never_less = Tolerance("relative", 0.0, MEMORY_AIM)
-    return Value(name, *row.values, never_less, of.source, "B", note)
+    mean, less = MEMORY_AIMS[_of_memory(row)]
+    return Value(name, *row.values, Tolerance("relative", less, mean), of.source, "B", note)
+
+
+def _of_memory(row: Compared) -> str:
+    """What a row prints: the memory that was allocated, or reserved."""
+    return "allocated" if row.measured.used is None else "reserved"
 
 
 def _value(value: float, row: Compared) -> str:
@@ -87,8 +101,14 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
     """The last lines: rows, errors, and ranking; returns whether all is within the aims."""
     good = True
     say("\nsummary", console, "bold")
-    for kind, fitted in (("fitted", True), ("unfitted", False)):
-        own = [row for row in times if row.fitted is fitted]
+    kinds = {"fitted": True, "unfitted": False}
+    for kind, own in {
+        **{
+            kind: [r for r in times if r.fitted is of and not r.of_peaks]
+            for kind, of in kinds.items()
+        },
+        "by data sheets alone": [row for row in times if row.of_peaks],
+    }.items():
         if own:
             say(f"times, {kind}: {_words(Errors.of(own))}", console)
     aimed = without_own_source([row for row in times if row.gpu in AIMED])
@@ -108,13 +128,13 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
             say(f"not judged: {plural(alone, 'row')} {what}", console)
         say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
-    if memory:
-        errors = Errors.of(memory)
-        low = min(row.error for row in memory)
-        good &= errors.mean <= MEMORY_AIM and low >= 0
+    for what, own in by(_of_memory, memory).items():
+        errors, low = Errors.of(own), min(row.error for row in own)
+        mean, less = MEMORY_AIMS[what]
+        good &= errors.mean <= mean and low >= -less
         say(
-            f"memory: {_words(errors)} (aim: mean {MEMORY_AIM:.0%}); lowest {low:+.1%} "
-            "(aim: never less than measured)",
+            f"memory, {what}: {_words(errors)} (aim: mean {mean:.0%}); lowest {low:+.1%} "
+            f"(aim: never less than measured{f' by more than {less:.0%}' if less else ''})",
             console,
         )
     return good

@@ -4,9 +4,9 @@ import tracemalloc
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.build.program import build_cluster, build_workload
-from sweeper.config.compose import compose
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.program import build_cluster, build_workload
+from dimsweep.sweeper.config.compose import compose
 
 GPT3 = ("workload=gpt3_175b", "topology=hgx_h100", "topology.shape=Switch(8)_Switch(64)")
 

@@ -12,9 +12,9 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from optuna_dashboard import wsgi
 
-from engine import DimsweepError
-from sweeper.export.optuna import write_optuna
-from sweeper.report import Report
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.export.optuna import write_optuna
+from dimsweep.sweeper.report import Report
 from tests.support.browser import browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 
@@ -44,6 +44,17 @@ def test_every_trial_of_every_cell_is_there(tmp_path: Path) -> None:
                 assert trial.user_attrs["error"] == "boom"
         fastest = min(found.best_trials, key=lambda trial: trial.values[0])
         assert fastest.values[0] == own["time_s"].min()
+
+
+def test_what_is_maximised_is_so_in_optuna(tmp_path: Path) -> None:
+    rows = make_rows(search(8))
+    file = str(tmp_path / "journal.log")
+    study = make_study(rows, objective=["perf_per_cost", "time"])
+    (name,) = write_optuna(Report.of(rows, study), file)
+    found = optuna.load_study(study_name=name, storage=JournalStorage(JournalFileBackend(file)))
+    assert [each.name for each in found.directions] == ["MAXIMIZE", "MINIMIZE"]
+    best = max(found.best_trials, key=lambda trial: trial.values[0])
+    assert best.values[0] == rows["perf_per_cost"].max()
 
 
 @needs_browser

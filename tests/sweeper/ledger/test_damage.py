@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.ledger.ledger import SET_ASIDE, Ledger
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.ledger import SET_ASIDE, Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values
 
 
@@ -153,6 +153,16 @@ def test_a_damaged_study_json_is_named_and_written_again(sealed: Path) -> None:
     assert "study.json" in resume(sealed).notes[0]
     assert trials(sealed) == list(range(16))
     assert len(list(sealed.glob("part-*"))) == 2, "its parts are the study's own still"
+
+
+def test_a_study_json_whose_checksum_has_another_name_is_damaged(sealed: Path) -> None:
+    """It looked like one of another version, and the folder was to be removed."""
+    file = sealed / "study.json"
+    file.write_text(file.read_text().replace('"checksum"', '"chmcksum"'))
+    with pytest.raises(DimsweepError, match="its checksum has another name"):
+        load(sealed)
+    assert "study.json" in resume(sealed).notes[0]
+    assert trials(sealed) == list(range(16))
 
 
 def test_damage_is_set_aside_twice(sealed: Path) -> None:

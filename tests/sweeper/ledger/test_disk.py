@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.ledger.ledger import Ledger
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.ledger import Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch, trials
 
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.ledger.files import encode_part
-from sweeper.ledger.ledger import Ledger
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.files import encode_part
+from dimsweep.sweeper.ledger.ledger import Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch, trials
 
 Change = Callable[[pa.Table], pa.Table]

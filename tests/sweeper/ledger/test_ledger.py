@@ -1,20 +1,23 @@
 """The ledger survives being cut off anywhere, and keeps studies apart."""
 
+import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-import sweeper.ledger.ledger
-from engine import DimsweepError
-from sweeper import load
-from sweeper.ledger import files
-from sweeper.ledger.ledger import Ledger
-from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values
+import dimsweep.sweeper.ledger.ledger
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger import files
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.merge import each_key_once
+from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, key, trials, values
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
@@ -29,7 +32,7 @@ def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
 
 
 def test_full_logs_become_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeper.ledger.ledger, "ROWS_PER_PART", 10)
+    monkeypatch.setattr(dimsweep.sweeper.ledger.ledger, "ROWS_PER_PART", 10)
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         for i in range(5):
             ledger.append(batch(4 * i, 4))
@@ -57,8 +60,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 sys.path.insert(0, {root!r})
-from sweeper.ledger import files
-from sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger import files
+from dimsweep.sweeper.ledger.ledger import Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch
 ledger = Ledger(Path({folder!r}), STUDY, SCHEMA)
 ledger.append(batch(0, 4))
@@ -106,6 +109,16 @@ def test_a_log_that_became_a_part_is_not_counted_twice(tmp_path: Path) -> None:
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(4, 1))
     assert trials(folder) == list(range(5))
+
+
+@pytest.mark.parametrize("states", list(itertools.permutations(("complete", "failed", "lost"))))
+def test_of_rows_of_one_trial_the_most_that_is_known_counts(states: Sequence[str]) -> None:
+    """What was simulated before what failed, and this before what was lost, wherever they are."""
+    for n in (2, 3):
+        own = states[:n]
+        rows = pa.Table.from_batches([batch(7, 1, state) for state in own])
+        (state,) = each_key_once(rows)["state"].to_pylist()
+        assert state == min(own)  # which is the order of the alphabet
 
 
 def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
@@ -164,7 +177,7 @@ def test_no_load_misses_rows_while_a_sweep_writes(
     folder = tmp_path / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 1))
-        monkeypatch.setattr(sweeper.ledger.ledger, "ROWS_PER_PART", 2)
+        monkeypatch.setattr(dimsweep.sweeper.ledger.ledger, "ROWS_PER_PART", 2)
         ledger.append(batch(1, 1))
         ledger.append(batch(2, 1))
         steps = iter(range(100))
@@ -184,3 +197,17 @@ def test_no_load_misses_rows_while_a_sweep_writes(
         monkeypatch.undo()
     assert rows[:3] == [0, 1, 2]
     assert trials(folder) == [0, 1, 2, 3]
+
+
+def test_trials_that_came_out_of_order_are_found_by_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dimsweep.sweeper.ledger.ledger, "ROWS_PER_PART", 3)
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
+        ledger.append(batch(3, 3))
+        ledger.append(batch(0, 3))
+    with Ledger(tmp_path / "s", STUDY, SCHEMA) as again:
+        own = again.known.places([key(i) for i in range(6)], 0).tolist()
+        assert own == [3, 4, 5, 0, 1, 2]
+        assert again.trials(0, 5).tolist() == own[:5]
+        assert again.trials(1, 5).tolist() == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.ledger.ledger import Ledger
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.ledger import Ledger
 from tests.support.ledgers import SCHEMA, STUDY, batch, trials
 
 

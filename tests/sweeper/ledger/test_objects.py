@@ -4,22 +4,23 @@ The store is a server of the S3 protocol that the package moto brings, on the lo
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import DimsweepError
-from sweeper import load
-from sweeper.charts import recheck, table
-from sweeper.cli.main import main
-from sweeper.ledger import lease
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.place import Place, entries, place
-from tests.support.ledgers import SCHEMA, STUDY, batch, trials, values
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.charts import recheck, table
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger import lease
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.place import Place, entries, place
+from tests.support.ledgers import SCHEMA, STUDY, batch, changed, trials, values
 from tests.support.studies import TINY, planned, run
+from tests.support.waiting import until
 
 BEAT = 0.1  # seconds
 
@@ -52,14 +53,6 @@ def bucket(store: Any, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place(f"s3://{name}")
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    """Wait until it is so, ten seconds at most."""
-    end = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(BEAT / 2)
-
-
 def dead(ledger: Ledger) -> None:
     """As if its process had been killed."""
     ledger._lock._stop.set()
@@ -71,18 +64,19 @@ def names(folder: Place) -> list[str]:
 
 
 def test_rows_are_written_and_read(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.ledger.ledger.ROWS_PER_PART", 10)
+    monkeypatch.setattr("dimsweep.sweeper.ledger.ledger.ROWS_PER_PART", 10)
     folder = bucket / "results" / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         for i in range(4):
             ledger.append(batch(4 * i, 4))
-        wait_for(lambda: len(load(folder)) == 16)
+        until(lambda: len(load(folder)) == 16)
         assert names(folder) == ["lease", "log", "part", "study.json"]
     assert names(folder) == ["part", "part", "study.json"]
     assert trials(folder) == list(range(16))
 
 
-def test_a_second_writer_is_refused(bucket: Place) -> None:
+def test_a_second_writer_is_refused(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "PATIENCE", 2000)  # beats come late where a machine is loaded
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         with pytest.raises(DimsweepError, match="another sweep is writing") as second:
@@ -96,7 +90,7 @@ def test_a_killed_writer_loses_no_row_that_was_saved(bucket: Place) -> None:
     folder = bucket / "s"
     killed = Ledger(folder, STUDY, SCHEMA)
     killed.append(batch(0, 4))
-    wait_for(lambda: len(load(folder)) == 4)
+    until(lambda: len(load(folder)) == 4)
     dead(killed)
     killed.append(batch(4, 4))  # in its memory alone
     assert killed._n_safe == 4
@@ -121,10 +115,10 @@ def test_a_writer_that_was_taken_for_dead_stops(bucket: Place) -> None:
     folder = bucket / "s"
     first = Ledger(folder, STUDY, SCHEMA)
     first.append(batch(0, 4))
-    wait_for(lambda: len(load(folder)) == 4)
+    until(lambda: len(load(folder)) == 4)
     with _taken_from(folder) as second:
         assert len(second.known) == 4
-        wait_for(lambda: first._lock._lost)
+        until(lambda: first._lock._lost)
         with pytest.raises(DimsweepError, match="another sweep has taken the study over; the 4"):
             first.append(batch(100, 1))
         first.close()
@@ -141,15 +135,17 @@ def test_a_store_that_is_gone_for_long_is_told(
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 4))
-        wait_for(lambda: len(load(folder)) == 4)
+        until(lambda: len(load(folder)) == 4)
         with monkeypatch.context() as away:
             away.setattr(ledger._lock._lease, "renew", gone)
-            wait_for(lambda: ledger._lock._failures == 2)
+            away.setattr(lease, "PATIENCE", 10**9)
+            until(lambda: ledger._lock._failures >= 2)
             ledger.append(batch(4, 4))  # it may come back
-            wait_for(lambda: ledger._lock._failures >= lease.PATIENCE)
+            away.setattr(lease, "PATIENCE", 3)
+            until(lambda: ledger._lock._failures >= 3)
             with pytest.raises(DimsweepError, match="no route to host; the 4 rows before this"):
                 ledger.append(batch(8, 4))
-        wait_for(lambda: not ledger._lock._failures)
+        until(lambda: not ledger._lock._failures)
     assert trials(folder) == list(range(12))
 
 
@@ -170,6 +166,43 @@ def test_damage_is_named_and_set_aside(bucket: Place) -> None:
     assert trials(folder) == [0, 1, 2, 3]
 
 
+def test_a_store_that_keeps_nothing_is_told_at_once(
+    bucket: Place, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It acknowledges each PUT; a study that it has no record of could not be read."""
+    folder, call = bucket / "s", type(store)._call_s3
+
+    async def lie(self: Any, method: str, *rest: Any, **more: Any) -> Any:
+        if method == "put_object" and more["Key"].endswith("study.json"):
+            return {}
+        return await call(self, method, *rest, **more)
+
+    with monkeypatch.context() as lying:
+        lying.setattr(type(store), "_call_s3", lie)
+        with pytest.raises(DimsweepError, match=r"study\.json was written, and is not there"):
+            Ledger(folder, STUDY, SCHEMA)
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        assert not ledger.notes
+        ledger.append(batch(0, 4))
+    assert trials(folder) == [0, 1, 2, 3]
+
+
+def test_rows_whose_record_a_store_has_lost_are_gone_on_with(bucket: Place) -> None:
+    folder = bucket / "s"
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        ledger.append(batch(0, 4))
+    (folder / "study.json").unlink()
+    with pytest.raises(DimsweepError, match="the rows here are of another study"):
+        Ledger(folder, changed(config={"a": {"b": 2}}), SCHEMA)
+    assert names(folder) == ["part"], "it is left as it was"
+    with Ledger(folder, STUDY, SCHEMA) as ledger:
+        (note,) = ledger.notes
+        assert "study.json was not there beside the rows, and is written again" in note
+        assert list(values(ledger)) == [0, 1, 2, 3]
+        ledger.append(batch(4, 4))
+    assert trials(folder) == list(range(8))
+
+
 def test_a_study_is_swept_resumed_reported_and_compared(
     bucket: Place,
     tmp_path: Path,
@@ -178,7 +211,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 1.0)
     monkeypatch.setattr(
-        "sweeper.charts.CHARTS", (recheck.CHART, table.CHART)
+        "dimsweep.sweeper.charts.CHARTS", (recheck.CHART, table.CHART)
     )  # they take their time
 
     def sweep(results: object, trials: int) -> Place:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from engine import DimsweepError
-from engine.bound import Frontier
-from engine.rules import Pair
-from sweeper.ledger.record import CellRecord, PortfolioRecord, StudyRecord, read_study
-from sweeper.objective import PERF_PER_COST, TIME
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import Frontier
+from dimsweep.engine.rules import Pair
+from dimsweep.sweeper.ledger.record import CellRecord, PortfolioRecord, StudyRecord, read_study
+from dimsweep.sweeper.objective import PERF_PER_COST, TIME
 
 CELL = CellRecord(
     cell=0,

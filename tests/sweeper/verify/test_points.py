@@ -7,18 +7,21 @@ from pathlib import Path
 import click
 import pytest
 
-from engine import DimsweepError
-from sweeper.cli.main import main
-from sweeper.draw.canvas import encoded, frame
-from sweeper.verify import VERIFICATIONS, studies
-from sweeper.verify.points import (
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.verify import VERIFICATIONS, studies
+from dimsweep.sweeper.verify.files import published
+from dimsweep.sweeper.verify.points import (
     Findings,
     Shape,
     Tolerance,
     Value,
     absolute,
     between,
+    record,
     relative,
+    show,
     verification,
 )
 
@@ -78,7 +81,7 @@ def test_what_was_not_published_is_not_called_so(capsys: pytest.CaptureFixture[s
     assert run(verification("some", lambda: Findings([derived, recorded]))) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "1.76 x (derived)" in told and "D is fastest (recorded)" in told
-    assert (GOOD.record()["basis"], derived.record()["basis"]) == ("published", "derived")
+    assert (record(GOOD)["basis"], record(derived)["basis"]) == ("published", "derived")
 
 
 def test_what_nobody_can_judge_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +89,7 @@ def test_what_nobody_can_judge_is_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert run(verification("some", lambda: Findings([GOOD, beside]))) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "56.3 % 58 % +1.7 not judged" in told and "1 of 1 value within" in told
-    assert (beside.record()["verdict"], beside.record()["tolerance"]) == (None, None)
+    assert (record(beside)["verdict"], record(beside)["tolerance"]) == (None, None)
 
 
 def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
@@ -97,17 +100,19 @@ def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
             figure.subplots().plot([1, 2], [2, 1])
             return encoded(figure, kind)
 
+    def told(file: Path) -> int:
+        return show("some", lambda: Findings([GOOD], draw), as_json=False, picture=file)
+
     file = tmp_path / "x.png"
-    command = verification("some", lambda: Findings([GOOD], draw), drawn=True)
-    assert run(command, "--picture", str(file)) == 0
+    assert told(file) == 0
     assert file.read_bytes().startswith(b"\x89PNG")
     assert file.stat().st_size < len(draw())
     for kind, start in (("svg", b"<?xml"), ("pdf", b"%PDF")):
         file = tmp_path / f"x.{kind}"
-        assert run(command, "--picture", str(file)) == 0
+        assert told(file) == 0
         assert file.read_bytes().startswith(start)
     with pytest.raises(DimsweepError, match="names no kind of picture"):
-        run(command, "--picture", str(tmp_path / "x.gif"))
+        told(tmp_path / "x.gif")
 
 
 def test_the_list_has_every_verification_with_its_source(
@@ -115,7 +120,7 @@ def test_the_list_has_every_verification_with_its_source(
 ) -> None:
     assert main(["verify", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in listed] == list(VERIFICATIONS)
+    assert [each["name"] for each in listed] == [*published(), *VERIFICATIONS]
     assert all(each["what"] and each["source"] for each in listed)
     for words in (["verify"], ["verify", "list"]):
         assert main(words) == 0
@@ -125,13 +130,16 @@ def test_the_list_has_every_verification_with_its_source(
 def test_all_studies_together_print_and_draw_what_each_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """One that is data, of which the second command simulates nothing."""
     name = "compute_capability"
-    monkeypatch.setattr(studies, "VERIFICATIONS", {name: VERIFICATIONS[name]})
-    assert main(["verify", "studies", "--json", "--pictures", str(tmp_path)]) == 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(studies, "VERIFICATIONS", {})
+    monkeypatch.setattr(studies, "published", lambda: {name: published()[name]})
+    assert main(["verify", "studies", "--json", "--pictures", "."]) == 0
     printed = capsys.readouterr()
     assert "of 1 study, 0 not as published" in printed.err
-    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert Path(f"{name}.png").read_bytes().startswith(b"\x89PNG")
     together = json.loads(printed.out)
-    assert main(["verify", name, "--json"]) == 0
+    assert main(["verify", name, "--json", "executor=inline"]) == 0
     alone = json.loads(capsys.readouterr().out)
     assert together == [{"study": name, **point} for point in alone]

@@ -7,8 +7,8 @@ from statistics import fmean
 import pytest
 from click.testing import CliRunner
 
-from engine import DimsweepError
-from sweeper.verify.nccl import AIMS, command, read_rows, simulate_row
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.verify.nccl import AIMS, command, read_rows, simulate_row
 from tests.support.golden import BESIDE, COMMITTED
 
 FILES = [COMMITTED / "nccl.csv", BESIDE / "clusters" / "nccl.csv"]
@@ -30,15 +30,38 @@ def test_measured_collectives_are_predicted(file: Path, gpu: str) -> None:
 def test_machines_that_nothing_was_fitted_to() -> None:
     rows = [row for row in read_rows(COMMITTED / "nccl.csv") if row.gpu == "h100" and row.nodes > 1]
     rows = [row for row in rows if row.is_large and not row.left_out]
-    assert len(rows) == 10 and not any(row.of_fitted_machine for row in rows)
-    assert fmean(abs(simulate_row(row) / row.seconds - 1) for row in rows) <= 0.10
+    assert len(rows) == 7 and not any(row.of_fitted_machine for row in rows)
+    assert fmean(abs(simulate_row(row) / row.seconds - 1) for row in rows) <= 0.08
+
+
+def test_two_racks_of_gb200() -> None:
+    """They were a fifth too fast without the loops in which bytes pass through the switches."""
+    rows = [row for row in read_rows(COMMITTED / "nccl.csv") if row.ranks == 144]
+    assert [simulate_row(row) / row.seconds - 1 for row in rows] == pytest.approx(
+        [-0.08] * 2, abs=0.02
+    )
 
 
 def test_rows_that_are_left_out_say_why() -> None:
     reasons = {row.left_out for row in read_rows(COMMITTED / "nccl.csv")} - {""}
-    assert len(reasons) == 3
+    assert len(reasons) == 4
+    assert any("SHARP" in reason for reason in reasons)
     assert any("misconfigured" in reason for reason in reasons)
     assert any("nothing is known of NCCL on 'not stated" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "a misconfigured cluster by the maintainer's yardstick",
+        "NCCL_ALGO=RING; an outlier to detect, not a target",
+        "Misconfigured: 90 GB/s where 370 are expected",
+    ],
+)
+def test_a_misconfigured_cluster_is_told_in_one_way(tmp_path: Path, note: str) -> None:
+    (tmp_path / "nccl.csv").write_text(HEADER + f'us,H100,16,2,all_reduce,512,6,"{note}"\n')
+    (found,) = read_rows(tmp_path)
+    assert found.left_out == "the source says that its cluster is misconfigured"
 
 
 @pytest.mark.parametrize(

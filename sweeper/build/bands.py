@@ -1,0 +1,339 @@
+"""How far the time of a run that nobody measured may be from what would be measured: intervals of
+the error, from errors of sources that were left out.
+
+The logarithm of ours over theirs is a sum of independent normal effects, as in a hierarchical
+(variance-components) model, Searle, Casella and McCulloch, "Variance Components" (1992), here with
+effects that fade with distance as in kriging: of all runs, of the GPU's architecture, the GPU, the
+stack, and the precision (each for dense models and those with experts), of the scale, the source,
+of the plan within a source, and of the run itself.  Each has one variance, of highest posterior
+density.  What is known of a new run, of a source that nobody has seen, is then a mean and a
+deviation, which is larger the less was measured that is like it.
+
+Errors are no normal numbers.  So the ends of an interval are those between which the errors of left
+out sources lay, each in deviations from what the others said of it: split conformal prediction
+(Vovk, Gammerman and Shafer, 2005) with a source at a time left out, as runs of one source share
+most of their error.  These ends are not symmetric.
+
+Two designs share the effects of all that they have in common, so the error of their difference has
+a deviation of its own, judged on pairs of runs of one source.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.stats import t as student
+
+Floats = npt.NDArray[np.float64]
+
+SHARES = (0.5, 0.9)  # of the errors, inside each interval
+EFFECTS = ("architecture", "gpu", "stack", "precision", "scale", "source", "plan", "run")
+_ALL = 0.05  # deviation of what all errors have in common
+_FREE = 0.5  # of what the mean of a source is off whose rows constants were fitted to
+_PRIOR = (2 * np.log(0.04), 1.5)  # mean and deviation of the logarithm of a variance
+_WIDER = (np.log(2.0), 0.7)  # the same of the factor of models with experts
+_FAR = 2.0  # in how many doublings, of GPUs or of a degree, an effect fades to a third
+_CUT = 0.4  # errors beyond are mistakes in a table, or kernels that the model lacks: one such row
+# must not widen all intervals.  They count as they are where intervals are judged.
+_PAIRS = 60  # of a source, at most, on which differences are judged
+_DOUBT = 3  # sources' worth of errors like Student's t with 4 degrees: few sources are known, and
+# the next one need not be like them
+
+
+@dataclass(frozen=True)
+class Place:
+    """What of a run says which errors it shares.  ``gpus`` and ``plan`` (degrees, micro-batch,
+    size) are logarithms to the base 2; ``free``: constants were fitted to its source, and no other
+    source says how far that made it too good."""
+
+    architecture: str
+    gpu: str
+    kind: str
+    stack: str
+    precision: str
+    gpus: float
+    plan: tuple[float, ...]
+    source: str = ""
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class Band:
+    """The error of a time: ``ends`` of the logarithm of ours over theirs for each of SHARES."""
+
+    ends: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def around(cls, mean: float, deviation: float, ends: Iterable[tuple[float, float]]) -> "Band":
+        """That of a mean and a deviation, whose ``ends`` are in deviations from the mean."""
+        both = [(mean + low * deviation, mean + high * deviation) for low, high in ends]
+        return cls(tuple((float(low), float(high)) for low, high in both))
+
+    def of(self, share: float) -> tuple[float, float]:
+        """Ours relative to theirs, less 1."""
+        low, high = self.ends[SHARES.index(share)]
+        return float(np.expm1(low)), float(np.expm1(high))
+
+    def holds(self, error: float, share: float) -> bool:
+        low, high = self.of(share)
+        return low <= error <= high
+
+
+def _same(name: str, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
+    mine, theirs = ([getattr(place, name) for place in some] for some in (rows, others))
+    return np.asarray(np.equal.outer(np.array(mine), np.array(theirs)), float)
+
+
+def _near(rows: Sequence[Place], others: Sequence[Place], name: str) -> Floats:
+    mine, theirs = (
+        np.atleast_2d([np.atleast_1d(getattr(p, name)) for p in s]) for s in (rows, others)
+    )
+    apart = np.abs(mine[:, None, :] - theirs[None, :, :]).sum(axis=2)
+    return np.asarray(np.exp(-apart / _FAR))
+
+
+def shared(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floats]:
+    """(E, R, O) how much of each effect but that of the run two places share, 0 to 1; and (R, O)
+    the variance that no error decides."""
+    kind = _same("kind", rows, others)
+    source = _same("source", rows, others)
+    found = [
+        kind * _same("architecture", rows, others),
+        kind * _same("gpu", rows, others),
+        kind * _same("stack", rows, others),
+        kind * _same("precision", rows, others) * _same("architecture", rows, others),
+        kind * _near(rows, others, "gpus"),
+        source,
+        source * _near(rows, others, "plan"),
+    ]
+    free = np.outer([p.free for p in rows], [p.free for p in others]) * source * found[1]
+    return np.array(found), _ALL**2 + _FREE**2 * free
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The model of errors: a variance of each of EFFECTS, and the factor by which the deviations of
+    models with experts are larger; for each of SHARES the ends of an interval in deviations from
+    the mean; and Student's t of differences, its degrees and its scale."""
+
+    variances: tuple[float, ...]
+    experts: float = 1.0
+    ends: tuple[tuple[float, float], ...] = ()
+    pairs: tuple[float, float] = (4.0, 1.0)
+
+    @classmethod
+    def fit(cls, places: Sequence[Place], errors: Sequence[float]) -> "Bands":
+        """The model of these errors (the logarithms of ours over theirs)."""
+        effects, fixed = shared(places, places)
+        effects = np.concatenate([effects, np.eye(len(places))[None]])
+        values = np.clip(errors, -_CUT, _CUT)
+        n, wide = len(EFFECTS), np.array([place.kind == "experts" for place in places], float)
+        middle = np.array([*[_PRIOR[0]] * n, _WIDER[0]])
+        width = np.array([*[_PRIOR[1]] * n, _WIDER[1]])
+        both = np.add.outer(wide, wide)
+
+        def cost(logs: Floats) -> tuple[float, Floats]:
+            wider = np.exp(logs[n] * both)
+            whole = wider * (fixed + np.tensordot(np.exp(logs[:n]), effects, 1))
+            factor = cho_factor(whole, lower=True)
+            solved = cho_solve(factor, values)
+            inverse = cho_solve(factor, np.eye(len(values)))
+            least = values @ solved / 2 + np.log(np.diag(factor[0])).sum()
+            slopes = (inverse - np.outer(solved, solved)) / 2
+            own = [
+                np.exp(log) * np.vdot(slopes, wider * e)
+                for log, e in zip(logs, effects, strict=False)
+            ]
+            slope = np.array([*own, np.vdot(slopes, both * whole)])
+            least += (((logs - middle) / width) ** 2).sum() / 2
+            return float(least), slope + (logs - middle) / width**2
+
+        found = minimize(cost, middle, jac=True, method="L-BFGS-B", options={"maxiter": 60})
+        *variances, experts = map(float, np.exp(found.x))
+        left = LeaveSourceOut(cls(tuple(variances), experts), tuple(places), tuple(errors))
+        return cls(tuple(variances), experts, left.ends(), left.pairs())
+
+    def known(self, places: Sequence[Place], errors: Sequence[float]) -> "Known":
+        return Known(self, tuple(places), tuple(errors))
+
+    def apart(self, one: Place, other: Place) -> float:
+        """The deviation of the difference of two runs' errors: that of the same user's runs, if
+        they are on the same GPUs."""
+        common = self.between([one], [other]).item()
+        return float(np.sqrt(self.alone([one])[0] + self.alone([other])[0] - 2 * common))
+
+    def surely(self, difference: float, one: Place, other: Place) -> float:
+        """How sure it is that the slower of two runs would be measured to be slower, if their
+        simulated times differ by a factor of exp(``difference``)."""
+        degrees, scale = self.pairs
+        return float(student.cdf(abs(difference) / self.apart(one, other) / scale, degrees))
+
+    def between(self, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
+        """(R, O) the covariance of errors of different runs."""
+        effects, fixed = shared(rows, others)
+        found = fixed + np.tensordot(np.array(self.variances[:-1]), effects, 1)
+        return np.asarray(np.outer(self._wider(rows), self._wider(others)) * found)
+
+    def whole(self, rows: Sequence[Place]) -> Floats:
+        """(R, R) the covariance of all errors, each one's variance among them."""
+        found = self.between(rows, rows)
+        np.fill_diagonal(found, self.alone(rows))
+        return found
+
+    def alone(self, rows: Sequence[Place]) -> Floats:
+        """(R,) the variance of each error."""
+        free = np.array([place.free for place in rows])
+        return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._wider(rows) ** 2
+
+    def _wider(self, rows: Sequence[Place]) -> Floats:
+        return np.where([place.kind == "experts" for place in rows], self.experts, 1.0)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> "Bands":
+        plain = json.loads(text)
+        ends = tuple((low, high) for low, high in plain["ends"])
+        return cls(tuple(plain["variances"]), plain["experts"], ends, tuple(plain["pairs"]))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What errors that are known say of other ones."""
+
+    bands: Bands
+    places: tuple[Place, ...]
+    errors: tuple[float, ...]
+
+    @cached_property
+    def _factor(self) -> tuple[Floats, bool]:
+        return cho_factor(self.bands.whole(self.places), lower=True)
+
+    def says(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
+        """Mean and deviation of the errors of other runs, each by itself."""
+        cross = self.bands.between(self.places, places)
+        return _said(self._factor, cross, self.bands.alone(places), self.errors)
+
+    def band(self, place: Place) -> Band:
+        """The intervals of the error of one run."""
+        (mean,), (deviation,) = self.says([place])
+        return Band.around(mean, deviation, self.bands.ends)
+
+
+def _said(
+    factor: tuple[Floats, bool], cross: Floats, alone: Floats, errors: Sequence[float] | Floats
+) -> tuple[Floats, Floats]:
+    """Mean and deviation of some errors, of variances ``alone`` (P,), by what ``errors`` (K,) are
+    known: ``factor`` is that of their covariance, and ``cross`` (K, P) theirs with the others."""
+    means = cross.T @ cho_solve(factor, np.clip(errors, -_CUT, _CUT))
+    rest = alone - np.einsum("kp,kp->p", cross, cho_solve(factor, cross))
+    return means, np.sqrt(np.maximum(rest, 1e-12))
+
+
+@dataclass(frozen=True)
+class LeaveSourceOut:
+    """Errors, each as the sources but its own see it."""
+
+    bands: Bands
+    places: tuple[Place, ...]
+    errors: tuple[float, ...]
+
+    @cached_property
+    def groups(self) -> dict[str, list[int]]:
+        """The rows of each source."""
+        found: dict[str, list[int]] = {}
+        for number, place in enumerate(self.places):
+            found.setdefault(place.source, []).append(number)
+        return found
+
+    @cached_property
+    def _covariances(self) -> tuple[Floats, Floats]:
+        """(N, N) of different errors, and (N,) the variances of those of a source that is new."""
+        places = [replace(place, free=False) for place in self.places]
+        return self.bands.whole(self.places), self.bands.alone(places)
+
+    def said(self, source: str, but: str = "") -> tuple[Floats, Floats]:
+        """Mean and deviation of the errors of a source, known those of all others ``but`` one."""
+        whole, alone = self._covariances
+        own = self.groups[source]
+        others = [n for n, place in enumerate(self.places) if place.source not in (source, but)]
+        factor = cho_factor(whole[np.ix_(others, others)], lower=True)
+        return _said(factor, whole[np.ix_(others, own)], alone[own], np.array(self.errors)[others])
+
+    def ends(self, but: str = "") -> tuple[tuple[float, float], ...]:
+        """For each of SHARES the ends in deviations, of all sources ``but`` one, which has no part
+        in them.  A source counts by the root of its rows: they share most of their errors."""
+        if but not in self._ends:
+            self._ends[but] = self._judged(but)
+        return self._ends[but]
+
+    @cached_property
+    def _ends(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        return {}
+
+    def _judged(self, but: str) -> tuple[tuple[float, float], ...]:
+        doubt = student.ppf((np.arange(40) + 0.5) / 40, 4.0)
+        scores, weights = [np.empty(0)], [np.empty(0)]
+        for source, rows in self.groups.items():
+            judged = np.array([not self.places[n].free for n in rows])
+            if source == but or not judged.any():
+                continue
+            means, deviations = self.said(source, but)
+            found = (np.array(self.errors)[rows] - means) / deviations
+            scores.append(found[judged])
+            weights.append(np.full(judged.sum(), len(rows) ** -0.5))
+        each = sum(own.sum() for own in weights) / max(1, len(weights) - 1)
+        scores.append(doubt)
+        weights.append(np.full(len(doubt), _DOUBT * (each or 1.0) / len(doubt)))
+        values, counts = np.concatenate(scores), np.concatenate(weights)
+        order = np.argsort(values)
+        at = (np.cumsum(counts[order]) - counts[order] / 2) / counts.sum()
+        points = [((1 - share) / 2, (1 + share) / 2) for share in SHARES]
+        return tuple(
+            (float(low), float(high))
+            for low, high in (np.interp(pair, at, values[order]) for pair in points)
+        )
+
+    def band(self, number: int) -> Band:
+        """The intervals of a row's error, from other sources alone."""
+        source = self.places[number].source
+        means, deviations = self._said_of[source]
+        at = self.groups[source].index(number)
+        return Band.around(means[at], deviations[at], self.ends(source))
+
+    @cached_property
+    def _said_of(self) -> dict[str, tuple[Floats, Floats]]:
+        return {source: self.said(source) for source in self.groups}
+
+    def couples(self) -> list[tuple[int, int]]:
+        """Pairs of runs of one source, GPU and kind; of a source as many as tell enough."""
+        found = []
+        for own in self.groups.values():
+            pairs = [
+                (a, b)
+                for i, a in enumerate(own)
+                for b in own[i + 1 :]
+                if (self.places[a].gpu, self.places[a].kind)
+                == (self.places[b].gpu, self.places[b].kind)
+            ]
+            found += pairs[:: max(1, -(-len(pairs) // _PAIRS))]
+        return found
+
+    def pairs(self, but: str = "\n") -> tuple[float, float]:
+        """Degrees and scale of Student's t of the differences of errors in pairs."""
+        scores = [
+            (self.errors[a] - self.errors[b]) / self.bands.apart(self.places[a], self.places[b])
+            for a, b in self.couples()
+            if self.places[a].source != but
+        ]
+        if len(scores) < 10:
+            return 4.0, 1.0
+        both = np.array([*scores, *(-score for score in scores)])  # which is first says nothing
+        degrees, _, scale = student.fit(both, 4.0, floc=0.0, scale=1.0)
+        return float(np.clip(degrees, 2.0, 100.0)), float(scale)

@@ -1,0 +1,140 @@
+"""The calibration of a cluster: its parameters, from all that was measured."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.parameters import Floats, Parameter, changes, parameters_of
+from dimsweep.sweeper.build.posterior import LeaveOneOut, Linear, Posterior, fit, solve
+from dimsweep.sweeper.calibrate.observations import Observation
+from dimsweep.sweeper.calibrate.prior import deviation
+from dimsweep.sweeper.config.schema import Config
+
+UNEXPLAINED = 3.0  # deviations beyond which the others do not explain a measurement
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a cluster's measurements say of its parameters, with the simulations near them."""
+
+    config: Config
+    parameters: list[Parameter]
+    observations: Sequence[Observation]
+    posterior: Posterior
+    linear: Linear
+    before: Floats  # (N,) logarithms of what the preset predicts
+
+    @property
+    def widths(self) -> Floats:
+        return np.array([each.width for each in self.parameters])
+
+    @property
+    def most(self) -> Floats:
+        return np.array([each.most(self.config) for each in self.parameters])
+
+    @cached_property
+    def left_out(self) -> LeaveOneOut:
+        return LeaveOneOut(self.linear, self.widths, self.most)
+
+    @property
+    def uncalibrated(self) -> Floats:
+        """(N,) errors of the preset: ours over theirs, less 1."""
+        return np.asarray(np.expm1(self.before - self.linear.measured))
+
+    @property
+    def fitted(self) -> Floats:
+        """(N,) errors of the calibrated cluster."""
+        return np.asarray(np.expm1(self.linear.said(self.posterior.mean) - self.linear.measured))
+
+    @property
+    def unseen(self) -> Floats:
+        """(N,) errors, each without its own measurement."""
+        return np.asarray(np.expm1(self.left_out.errors))
+
+    def says(self, number: int) -> str:
+        """What a measurement says by itself: the parameter that it would move most, by how much."""
+        rows = np.arange(len(self.observations)) == number
+        one = Linear(
+            np.zeros(len(self.parameters)),
+            self.before[rows],
+            self.linear.slopes[rows],
+            self.linear.measured[rows],
+            self.linear.deviations[rows],
+        )
+        mean = solve(one, self.widths, self.most).mean
+        p = int(np.abs(mean / self.widths).argmax())
+        if abs(mean[p]) < 0.005:
+            return "as the preset says"
+        return f"{self.parameters[p].what} {math.expm1(mean[p]):+.0%}"
+
+    @property
+    def unexplained(self) -> list[int]:
+        """The measurements that the others and the parameters do not explain."""
+        return [i for i, score in enumerate(self.left_out.scores) if abs(score) > UNEXPLAINED]
+
+    @property
+    def error(self) -> float:
+        """The deviation of an iteration's error beyond the parameters."""
+        return deviation(self.config)
+
+    @property
+    def gpus(self) -> int:
+        """The most that an iteration was measured on."""
+        own = [each.config for each in self.observations if each.config is not None]
+        return max((each.topology.build().n_npus for each in own), default=1)
+
+    def values(self) -> dict[str, Any]:
+        """The keys of the calibrated cluster."""
+        return changes(self.config, self.parameters, self.posterior.mean)
+
+    @property
+    def mean_errors(self) -> tuple[float, float]:
+        """The mean error of iterations before, and of each predicted from the others."""
+        own = [i for i, each in enumerate(self.observations) if each.kind == "iteration"]
+        own = own or list(range(len(self.observations)))
+        return (
+            fmean(abs(self.uncalibrated[i]) for i in own),
+            fmean(abs(self.unseen[i]) for i in own),
+        )
+
+
+def calibrate(
+    config: Config, observations: Sequence[Observation], widths: dict[str, float]
+) -> Calibration:
+    """The calibration of a cluster.  ``config`` has its preset, and any workload.
+
+    Raises :class:`DimsweepError` where nothing was measured, and for a measurement that cannot be
+    simulated, naming it.
+    """
+    if not observations:
+        raise DimsweepError("nothing was measured")
+    parameters = parameters_of(config, widths)
+
+    def simulate(at: Floats) -> Floats:
+        return np.array([_predicted(each, config, parameters, at) for each in observations])
+
+    measured = np.log([each.value for each in observations])
+    deviations = np.array([each.deviation for each in observations])
+    prior = np.array([each.width for each in parameters])
+    most = np.array([each.most(config) for each in parameters])
+    posterior, linear = fit(simulate, measured, deviations, prior, most)
+    before = linear.values if not linear.at.any() else simulate(np.zeros(len(parameters)))
+    return Calibration(config, parameters, observations, posterior, linear, before)
+
+
+def _predicted(
+    observation: Observation, config: Config, parameters: list[Parameter], at: Floats
+) -> float:
+    own = observation.config or config
+    try:
+        changed = own.changed(changes(own, parameters, at)) if at.any() else own
+        return math.log(observation.predict(changed))
+    except DimsweepError as error:
+        told = f"it cannot be simulated: {error.what}"
+        raise DimsweepError(told, where=observation.name, hint=error.hint) from error

@@ -1,0 +1,351 @@
+"""What was measured, each with what a configuration predicts of it."""
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dimsweep.engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    DimsweepError,
+    GraphBuilder,
+    Group,
+    Result,
+    Topology,
+    Workload,
+    lower,
+    run_one,
+    suggestion,
+    units,
+)
+from dimsweep.engine.cluster import Timing
+from dimsweep.engine.formats import read_nccl_tests, read_text
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.calibrate.cases import Product, TimeOfCase, read_cases
+from dimsweep.sweeper.calibrate.prior import deviation
+from dimsweep.sweeper.calibrate.profiles import Profiled, read_products, read_profiled
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.schema import Config
+
+# Deviations of the logarithm of one measured over simulated, once the parameters are right: those
+# of collectives and single products (dimsweep verify nccl, benchmarks kernel_times), of launches,
+# whose kernels stand for several real ones, of kernels of one kind in a step, which are told by
+# their names, and of a clock, which is no rate.  That of an iteration is in prior.py.
+DEVIATIONS = {
+    "collective": 0.12,
+    "product": 0.08,
+    "memory": 0.12,
+    "launch": 0.7,
+    "profile": 0.12,
+    "clock": 0.10,
+}
+_INDEPENDENT = (
+    8  # so many rows of a file, or of a kind within it, say as much as any number of them
+)
+# Short names of columns, as tables of measurements have them.
+_SHORT = {
+    "tp": "workload.parallel.tensor",
+    "pp": "workload.parallel.pipeline",
+    "dp": "workload.parallel.data",
+    "cp": "workload.parallel.context",
+    "ep": "workload.parallel.expert",
+    "micro_batch": "workload.plan.micro_batch",
+    "batch": "workload.plan.batch",
+    "global_batch": "workload.plan.batch",
+    "micro_batches": "workload.plan.micro_batches",
+    "vp": "workload.plan.interleave",
+    "precision": "workload.plan.precision",
+    "recompute": "workload.plan.recompute",
+    "zero": "workload.plan.zero",
+}
+_TIMES = {"seconds": 1.0, "iteration_s": 1.0, "time_s": 1.0, "iteration_ms": 1e-3, "ms": 1e-3}
+_BATCHES = ("workload.plan.batch", "workload.plan.micro_batches")
+_ASIDE = ("name", "note", "profile")
+
+Predict = Callable[[Config], float]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A measured ``value``, what a configuration ``predict``s of it, and the ``deviation`` of the
+    logarithm of their ratio; ``config`` is its own, where it is of a plan."""
+
+    name: str
+    kind: str
+    value: float
+    predict: Predict
+    deviation: float
+    config: Config | None = None
+    unit: str = "s"
+
+
+def read_observations(path: Path, overrides: Sequence[str], base: Config) -> list[Observation]:
+    """All that a file, or a folder of ``dimsweep measure``, says; by what is in it.
+
+    Raises :class:`DimsweepError` naming the file, and what it would have to be.
+    """
+    if path.is_dir():
+        files = [each for each in sorted(path.rglob("*")) if _is_data(each)]
+        if not files:
+            raise DimsweepError("nothing that was measured is in it", where=str(path))
+        return [found for each in files for found in read_observations(each, overrides, base)]
+    if not path.is_file():
+        raise DimsweepError("there is no such file", where=str(path))
+    if path.suffix == ".jsonl":
+        return list(_cases(path))
+    if path.suffix in (".json", ".gz"):
+        return list(_profile(path, base))
+    head = read_text(path, "file of measurements")[:4096]
+    first = next((line for line in head.splitlines() if not line.startswith("#")), "")
+    columns = [each.strip().lower() for each in first.split(",")]
+    if any(each in _TIMES for each in columns) and "op" not in columns:
+        return list(_iterations(path, overrides))
+    if any(each.startswith("power.draw") for each in columns) or re.search(
+        r"(?m)^#\s*Entity", head
+    ):
+        return list(_power(path))
+    return _collectives(path)
+
+
+def _is_data(file: Path) -> bool:
+    return file.is_file() and file.suffix in (".csv", ".jsonl", ".log", ".txt")
+
+
+def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
+    every = enumerate(read_text(path, "file of measurements").splitlines(), 1)
+    rows = [(number, line) for number, line in every if not line.startswith("#")]
+    reader = csv.DictReader(line for _, line in rows)
+    with _as_csv(path):
+        for row in reader:
+            line_number = rows[reader.line_num - 1][0]
+            where = f"{path}, line {line_number}"
+            filled = {k.strip(): v.strip() for k, v in row.items() if k and v and v.strip()}
+            times = [name for name in filled if name in _TIMES]
+            if not times:
+                continue  # a plan of which nothing was measured
+            seconds = _number(filled.pop(times[0]), where) * _TIMES[times[0]]
+            name = filled.get("name") or f"line {line_number}"
+            said = {_SHORT.get(k, k): v for k, v in filled.items() if k not in _ASIDE}
+            for key, other in (_BATCHES, _BATCHES[::-1]):
+                if key in said and other not in said:
+                    said[other] = "null"  # one says the other
+            try:
+                config = compose([*overrides, *(f"{k}={v}" for k, v in said.items())]).config
+            except DimsweepError as error:
+                hint = error.hint or suggestion(error.where or "", _SHORT)
+                told = DimsweepError(f"{error.where}: {error.what}", where=where, hint=hint)
+                raise told from error
+            yield Observation(
+                f"iteration, {name}", "iteration", seconds, _time, deviation(config), config
+            )
+            if "profile" in filled:
+                yield from _profile(path.parent / filled["profile"], config, name)
+
+
+@contextmanager
+def _as_csv(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except csv.Error as error:
+        raise DimsweepError(f"it is no CSV: {error}", where=str(path)) from error
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise DimsweepError(f"{text!r} is no time", where=where, hint="a positive number")
+    return value
+
+
+def _time(config: Config) -> float:
+    return simulate(config).time
+
+
+# --- collectives --------------------------------------------------------------------------------
+
+
+def _collectives(path: Path) -> list[Observation]:
+    timings = read_nccl_tests(path).timings
+    counts: dict[bool, int] = {}
+    for timing in timings:
+        counts[timing.nodes > 1] = counts.get(timing.nodes > 1, 0) + 1
+    return [
+        Observation(
+            f"{timing.kind} of {timing.n_bytes:,} B, {timing.ranks} on {timing.nodes} nodes",
+            "collective",
+            timing.duration / units.PICOSECONDS,
+            _Collective(timing),
+            _shared("collective", counts[timing.nodes > 1]),
+        )
+        for timing in timings
+    ]
+
+
+def _shared(kind: str, rows: int) -> float:
+    """The deviation of one of many rows that share their error."""
+    return DEVIATIONS[kind] * math.sqrt(max(1.0, rows / _INDEPENDENT))
+
+
+@dataclass(frozen=True)
+class _Collective:
+    """Seconds of one collective on a cluster's network."""
+
+    timing: Timing
+
+    def __call__(self, config: Config) -> float:
+        timing = self.timing
+        topology = config.topology.build()
+        if len(topology.dims) < (2 if timing.nodes > 1 else 1):
+            raise DimsweepError(
+                f"it is of {timing.nodes} nodes, and the cluster has one", hint="give nodes="
+            )
+        sizes = (timing.ranks // timing.nodes, timing.nodes)
+        used = [d for d, size in enumerate(sizes) if size > 1]
+        shape = "_".join(f"{topology.dims[d].block.name}({sizes[d]})" for d in used)
+        own = Topology.build(
+            shape,
+            bandwidth=[float(topology.dims[d].bandwidth) for d in used],
+            latency=[int(topology.dims[d].latency) for d in used],
+        )
+        told = {"node_dimensions": 1 if sizes[0] > 1 else 0}
+        part = type(config.collective).of({**config.collective.plain(), **told})
+        cluster = Cluster(own, collectives=part.build(len(used)))
+        gathers = timing.kind is CollectiveKind.ALL_GATHER
+        held = timing.n_bytes / timing.ranks if gathers else timing.n_bytes
+        builder, n = GraphBuilder(), cluster.topology.sizes
+        builder.add("collective", Collective(timing.kind, held, "all"))
+        whole = Workload((builder.build(),), {"all": Group(n, (1,) * len(n))})
+        return Result(run_one(lower(whole, cluster))).time
+
+
+# --- single kernels -----------------------------------------------------------------------------
+
+
+def _cases(path: Path) -> Iterator[Observation]:
+    cases = list(read_cases(path))
+    for case in cases:
+        same = sum(each.bound == case.bound for each in cases)
+        deviation = _shared(case.bound, same)
+        yield Observation(str(case), case.bound, case.seconds, TimeOfCase(case), deviation)
+
+
+# --- profiles and power -------------------------------------------------------------------------
+
+
+def _profile(path: Path, config: Config, name: str = "") -> Iterator[Observation]:
+    profiled = read_profiled(path)
+    name = name or path.name
+    for part in ("step", "products", "memory"):
+        value = getattr(profiled, part)
+        if value:
+            yield Observation(
+                f"profile, {part} of {name}",
+                "profile",
+                value,
+                _Profiled(part, profiled),
+                DEVIATIONS["profile"],
+                config,
+            )
+    yield from _products(path)
+
+
+@dataclass(frozen=True)
+class _Profiled:
+    """Seconds of a step, or of the kernels of a kind in it."""
+
+    part: str
+    profiled: Profiled
+
+    def __call__(self, config: Config) -> float:
+        result = simulate(config)
+        if self.part == "step":
+            return result.time
+        path = result.critical_path
+        if path is None:
+            raise DimsweepError("profiles are compared by phases", where="fidelity")
+        return max(path["compute" if self.part == "products" else "memory"], 1e-9)
+
+
+def _products(path: Path) -> Iterator[Observation]:
+    """Single products, where the execution trace of the same step lies beside the profile."""
+    trace = path.with_name(path.name.replace(".kineto", ".et"))
+    if trace == path or not trace.is_file():
+        return
+    found = read_products(path, trace)
+    for each in found:
+        case = Product(m=each.m, k=each.k, n=each.n, ms=each.seconds * 1e3)
+        yield Observation(
+            f"{case} of {path.name}",
+            case.bound,
+            case.seconds,
+            TimeOfCase(case),
+            _shared(case.bound, len(found)),
+        )
+
+
+def _power(path: Path) -> Iterator[Observation]:
+    """Clocks of nvidia-smi or DCGM, where they are: the speed of products follows the clock that
+    the power sustains."""
+    lines = read_text(path, "file of measurements").splitlines()
+    with _as_csv(path):
+        found: list[dict[str, Any]] = list(_monitored(lines)) or list(csv.DictReader(lines))
+    rows = [{(k or "").strip(): v for k, v in row.items()} for row in found]
+    names = list(rows[0]) if rows else []
+    columns = {
+        what: next((n for n in names if n.startswith(starts)), "")
+        for what, starts in (
+            ("now", ("clocks.sm", "SMCLK")),
+            ("most", ("clocks.max", "SMMAX")),
+            ("draw", ("power.draw", "POWER")),
+        )
+    }
+    if not (columns["now"] and columns["most"] and columns["draw"]):
+        raise DimsweepError(
+            "it does not say which clock the power sustains",
+            where=str(path),
+            hint="nvidia-smi --query-gpu=timestamp,power.draw,clocks.sm,clocks.max.sm --format=csv"
+            ", or dcgmi dmon -e 155,100,113",
+        )
+    values = [{what: _first(row.get(n)) for what, n in columns.items() if n} for row in rows]
+    draws = sorted(value["draw"] for value in values if value.get("draw"))
+    busy = [v for v in values if v.get("draw", 0) >= 0.8 * draws[-1]] if draws else []
+    shares = [v["now"] / v["most"] for v in busy if 0 < v.get("now", 0) <= v.get("most", 0)]
+    if shares:
+        yield Observation(
+            f"clock while busy ({median(v['draw'] for v in busy):.0f} W)",
+            "clock",
+            median(shares),
+            _efficiency,
+            DEVIATIONS["clock"],
+            unit="of the highest",
+        )
+
+
+def _monitored(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+    """What `dcgmi dmon` prints of each GPU, under names that it repeats now and then."""
+    names: list[str] = []
+    for line in lines:
+        words = line.replace("#", " ").split()
+        if words[:1] == ["Entity"]:
+            names = words[1:]
+        elif words[:1] == ["GPU"] and names:
+            yield dict(zip(names, words[2:], strict=False))
+
+
+def _efficiency(config: Config) -> float:
+    return config.npu.efficiency
+
+
+def _first(text: Any) -> float:
+    found = re.search(r"\d+(?:\.\d+)?", str(text or ""))
+    return float(found[0]) if found else 0.0

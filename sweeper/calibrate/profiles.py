@@ -1,0 +1,118 @@
+"""What a profile of PyTorch's says of one step: how long it took, and its kernels by kind."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import read_bytes
+from dimsweep.engine.formats.pytorch import Profile, read_profile
+
+_PRODUCTS = re.compile(r"gemm|cutlass|nvjet|xmma|flash|fmha|attention|matmul|conv|cudnn", re.I)
+_COMMUNICATION = re.compile(r"nccl|rccl|allreduce|all_reduce|allgather|reducescatter", re.I)
+_STEP = "ProfilerStep"
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Seconds of a step, of its products and attention, of all other kernels, and of collectives
+    (which wait for others, too); ``idle`` while nothing ran on the device, and how many kernels."""
+
+    step: float
+    products: float
+    memory: float
+    communication: float
+    idle: float
+    kernels: int
+
+
+def read_profiled(path: Path) -> Profiled:
+    """The step of a profile: its steps' mean, where it marks them, else from the first kernel to
+    the last.  Raises :class:`DimsweepError` for a profile without kernels of a device."""
+    profile = read_profile(path)
+    if not profile.kernels:
+        raise DimsweepError(
+            "no kernel of a device is in it",
+            where=str(path),
+            hint="profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+        )
+    kernels = [each for each in profile.kernels if each.span.duration > 0]
+    start, end = kernels[0].span.start, max(each.span.end for each in kernels)
+    n = _steps(path)
+    parts = {"products": 0.0, "memory": 0.0, "communication": 0.0}
+    for kernel in kernels:
+        parts[_kind(kernel.name)] += kernel.span.duration
+    told = {name: us / n / 1e6 for name, us in parts.items()}
+    busy = _busy(profile)
+    return Profiled(
+        (end - start) / n / 1e6, **told, idle=(end - start - busy) / n / 1e6, kernels=len(kernels)
+    )
+
+
+def _kind(name: str) -> str:
+    if _COMMUNICATION.search(name):
+        return "communication"
+    return "products" if _PRODUCTS.search(name) else "memory"
+
+
+def _busy(profile: Profile) -> float:
+    """Microseconds in which at least one kernel runs."""
+    total, until = 0.0, -1e300
+    for kernel in profile.kernels:
+        total += max(0.0, kernel.span.end - max(until, kernel.span.start))
+        until = max(until, kernel.span.end)
+    return total
+
+
+def _steps(path: Path) -> int:
+    """How many steps a profile marks: ``schedule`` names them; 1 where it does not."""
+    marks = re.findall(rf'"{_STEP}#(\d+)"'.encode(), read_bytes(path, "profile"))
+    return max(1, len(set(marks)))
+
+
+class Product(NamedTuple):
+    """An m x k by k x n product in 16 bits, and the median of its runs' seconds."""
+
+    m: int
+    k: int
+    n: int
+    seconds: float
+
+
+def read_products(profile: Path, trace: Path) -> list[Product]:
+    """The products of a profile whose shapes the execution trace of the same step has.
+
+    An operator of the trace has the number of its call, by which the profile knows the kernels that
+    it launched.  Raises :class:`DimsweepError` for what is no execution trace.
+    """
+    try:
+        nodes = json.loads(read_bytes(trace, "execution trace"))["nodes"]
+        shapes = {each["call"]: each["shape"] for each in map(_product, nodes) if each}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        what = f"this is no execution trace: {error!r:.80}"
+        raise DimsweepError(what, where=str(trace)) from error
+    runs: dict[int, float] = {}
+    for kernel in read_profile(profile).kernels:
+        if kernel.call is not None and kernel.call in shapes:
+            runs[kernel.call] = runs.get(kernel.call, 0.0) + kernel.span.duration / 1e6
+    times: dict[tuple[int, int, int], list[float]] = {}
+    for call, seconds in runs.items():
+        times.setdefault(shapes[call], []).append(seconds)
+    return [Product(*shape, median(each)) for shape, each in sorted(times.items()) if min(each) > 0]
+
+
+def _product(node: Any) -> dict[str, Any] | None:
+    """The call and the shape of a product in 16 bits; None of any other operator."""
+    if node["name"] not in ("aten::mm", "aten::addmm"):
+        return None
+    (m, k), (_, n) = node["inputs"]["shapes"][node["name"] == "aten::addmm" :][:2]
+    values = {each["name"]: each["value"] for each in node["attrs"]}
+    kinds = str(node["inputs"]["types"])
+    if "BFloat16" not in kinds and "Half" not in kinds:
+        return None
+    if not all(type(size) is int and 0 < size <= 2**32 for size in (m, k, n)):
+        return None  # of nothing, or of no sizes
+    return {"call": values["rf_id"], "shape": (m, k, n)}

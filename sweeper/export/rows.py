@@ -1,0 +1,39 @@
+"""A study's rows in one file: as comma-separated values, or as Parquet."""
+
+from pathlib import Path
+
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from dimsweep.sweeper.ledger.schema import BY_COLLECTIVE
+from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.output import writing
+
+_ROWS = "the rows"
+_AT_ONCE = 50_000  # rows
+
+
+def write_csv(stored: Stored, file: str | Path) -> None:
+    """Write all rows by cell and trial; maps are JSON.  Raises :class:`DimsweepError` if the file
+    cannot be written."""
+    import duckdb
+
+    with writing(file, _ROWS) as out, duckdb.connect() as connection:
+        head = True
+        for rows in stored.in_order(_AT_ONCE):
+            place = rows.column_names.index(BY_COLLECTIVE.name)
+            connection.register(
+                "tallies", rows.select([BY_COLLECTIVE.name]).rename_columns(["own"])
+            )
+            found = connection.sql("SELECT to_json(own)::VARCHAR FROM tallies")
+            table = rows.set_column(place, BY_COLLECTIVE.name, found.fetch_arrow_table()[0])
+            options = pc.WriteOptions(include_header=head, quoting_style="needed")
+            pc.write_csv(table, out, options)
+            head = False
+
+
+def write_parquet(stored: Stored, file: str | Path) -> None:
+    """Write all rows by cell and trial; raises likewise."""
+    with writing(file, _ROWS) as out, pq.ParquetWriter(out, stored.schema) as writer:
+        for rows in stored.in_order(_AT_ONCE):
+            writer.write_table(rows)

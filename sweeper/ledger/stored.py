@@ -1,0 +1,200 @@
+"""The rows of a study as they lie in its files, a file and some columns at a time.
+
+In memory of all rows at once is what tells them apart, 16 bytes a row, while the files are looked
+through; after that only which rows do not count, and the columns of small studies.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger import files
+from dimsweep.sweeper.ledger.files import DamagedError
+from dimsweep.sweeper.ledger.merge import each_once, identity, in_order, numbers, repeated
+from dimsweep.sweeper.ledger.pieces import CHECKED, Piece, Places, look
+from dimsweep.sweeper.ledger.place import Place, place, reaching
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.ledger.schema import row_schema
+
+Names = NDArray[np.uint64]  # of rows, 64 bits each
+
+_ROOM = 64_000_000  # bytes of columns that are kept, so that small studies are read once
+
+
+class Stored:
+    """The rows of the study in ``folder`` that its files have now, each once; ``study`` is its
+    record, and ``schema`` has all columns.
+
+    A row's place is where it is among all of them, in the order of the files.
+    """
+
+    def __init__(self, folder: str | Place, ahead: Sequence[str] | None = ()) -> None:
+        """Look through the files; safe while a sweep is writing.  The columns ``ahead`` (None: all)
+        are kept on the way, for who asks for all rows of them.
+
+        Raises :class:`DimsweepError` if there is no study, or if files of it are damaged; it names
+        them.
+        """
+        self.folder = place(folder)
+        self.study = read_study(self.folder)
+        self._room, self._kept = _ROOM, dict[int, dict[str, pa.ChunkedArray]]()
+        found, damaged, n = list[tuple[Piece, Names, Names]](), list[str](), 0
+        with self._reading():
+            for piece, rows in look(self.folder, self.study, ahead, damaged):
+                piece.n, piece.cells = len(rows), frozenset(pc.unique(rows["cell"]).to_pylist())
+                found.append((piece, identity(rows)[:, 0].copy(), numbers(rows, n)))
+                n += len(rows)
+                if ahead is None or ahead:
+                    names = rows.column_names if ahead is None else ahead
+                    own = {name: rows[name] for name in names if name in rows.column_names}
+                    self._kept[id(piece)] = own
+        if damaged:
+            raise DimsweepError(
+                "files of the ledger are not what a sweep wrote:"
+                + "".join(f"\n  {d}" for d in damaged),
+                where=str(self.folder),
+                hint="sweep the study again: it sets them aside and evaluates their trials again",
+            )
+        found.sort(key=lambda each: files.number(each[0].source))  # stable
+        self._pieces = [piece for piece, *_ in found]
+        n_dims = max((len(cell.dims) for cell in self.study.cells), default=0)
+        expected = row_schema(n_dims, self.study.grid, self.study.parameters)
+        schemas = [piece.schema for piece in self._pieces] or [expected]
+        self.schema = pa.unify_schemas(schemas, promote_options="default")
+        self._count_once(found)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows count."""
+        return sum(piece.n for piece in self._pieces)
+
+    def pieces(
+        self, columns: Sequence[str], cell: int | None = None
+    ) -> Iterator[tuple[Places, pa.Table]]:
+        """Some columns of all rows, or of those of a cell, a file at a time, with their places."""
+        for piece in self._pieces:
+            if cell is not None and cell not in piece.cells:
+                continue
+            several = cell is not None and len(piece.cells) > 1
+            wanted = dict.fromkeys([*columns, *(("cell",) if several else ())])
+            places, table = np.arange(piece.first, piece.first + piece.n), self._read(piece, wanted)
+            if several:
+                own = np.flatnonzero(table["cell"].to_numpy() == cell)
+                places, table = places[own], table.take(pa.array(own))
+            yield places, table.select(list(columns))
+
+    def take(self, places: Places) -> pa.Table:
+        """All columns of some rows, in the order of their ``places``."""
+        order = np.argsort(places, kind="stable")
+        ordered, found = np.asarray(places)[order], [self._none(self.schema.names)]
+        for piece in self._pieces:
+            low, high = np.searchsorted(ordered, (piece.first, piece.first + piece.n))
+            if low < high:
+                table = self._read(piece, self.schema.names, keep=False)
+                found.append(table.take(pa.array(ordered[low:high] - piece.first)))
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(found).take(pa.array(back))
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, or some columns of them, by cell and trial."""
+        wanted = self.schema.names if columns is None else list(columns)
+        if strange := [name for name in wanted if name not in self.schema.names]:
+            hint = f"there are {', '.join(self.schema.names)}"
+            what = f"the rows have no column {strange[0]!r}"
+            raise DimsweepError(what, where=str(self.folder), hint=hint)
+        needed = list(dict.fromkeys([*wanted, "cell", "trial"]))
+        found = [table for _, table in self.pieces(needed)]
+        return in_order(pa.concat_tables(found)).select(wanted) if found else self._none(wanted)
+
+    def in_order(self, at_once: int) -> Iterator[pa.Table]:
+        """All columns of all rows, by cell and trial, ``at_once`` rows at a time."""
+        empty = [self._none(["cell", "trial"])]
+        named = pa.concat_tables(empty + [table for _, table in self.pieces(["cell", "trial"])])
+        order = np.lexsort((named["trial"].to_numpy(), named["cell"].to_numpy()))
+        del named
+        for start in range(0, max(len(order), 1), at_once):
+            yield self.take(order[start : start + at_once])
+
+    def sources(self) -> Iterator[list[Path] | pa.Table]:
+        """All columns of all rows, in the order of the files, for who reads Parquet in pieces:
+        parts that can be read where they are, and the rows of what lies between them."""
+        if not self._pieces:
+            yield self._none(self.schema.names)
+        for readable, pieces in itertools.groupby(self._pieces, self._is_readable):
+            if readable:
+                yield [piece.source for piece in pieces if isinstance(piece.source, Path)]
+            else:
+                names = self.schema.names
+                yield pa.concat_tables(self._read(piece, names, keep=False) for piece in pieces)
+
+    def _is_readable(self, piece: Piece) -> bool:
+        """Whether all rows of a piece are in a file of this machine as the study has them."""
+        there = piece.as_written and isinstance(piece.source, Path)
+        return there and piece.counting is None and piece.schema.equals(self.schema)
+
+    def _none(self, columns: Sequence[str]) -> pa.Table:
+        return self.schema.empty_table().select(list(columns))
+
+    def _read(self, piece: Piece, columns: Iterable[str], *, keep: bool = True) -> pa.Table:
+        """Some columns of a piece's rows that count."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        kept = self._kept.get(id(piece), {})
+        found = {name: kept[name] for name in schema.names if name in kept}
+        if missing := [field for field in schema if field.name not in found]:
+            try:
+                with self._reading():
+                    rows = piece.read(pa.schema(missing))
+            except DamagedError as error:
+                why = f"a part of the ledger is not what it was: {error}"
+                raise DimsweepError(why, where=str(piece.source)) from error
+            found |= dict(zip(rows.column_names, rows.columns, strict=True))
+            if keep and piece.log is None and rows.nbytes <= self._room:
+                self._room -= rows.nbytes
+                self._kept[id(piece)] = kept | found
+        table = pa.table([found[name] for name in schema.names], schema=schema)
+        return table if piece.counting is None else table.take(pa.array(piece.counting))
+
+    def _count_once(self, found: Sequence[tuple[Piece, Names, Names]]) -> None:
+        """Give the rows their places, those that do not count none."""
+        keys = repeated([own for _, own, _ in found])
+        trials = repeated([own for _, _, own in found])
+        start, tables = 0, list[pa.Table]()
+        if len(keys) or len(trials):
+            for piece, own, number in found:
+                again = np.flatnonzero(np.isin(own, keys) | np.isin(number, trials))
+                if len(again):
+                    rows = self._read(piece, CHECKED, keep=False).take(pa.array(again))
+                    tables.append(rows.append_column("place", pa.array(start + again)))
+                start += piece.n
+        dropped = np.empty(0, np.int64)
+        if tables:
+            rows = pa.concat_tables(tables)
+            counting = each_once(rows)["place"].to_numpy()
+            dropped = np.setdiff1d(rows["place"].to_numpy(), counting)
+        start = n = 0
+        for piece in self._pieces:
+            low, high = np.searchsorted(dropped, (start, start + piece.n))
+            if low < high:
+                piece.counting = np.delete(np.arange(piece.n), dropped[low:high] - start)
+            start += piece.n
+            piece.n, piece.first = piece.n - int(high - low), n
+            n += piece.n
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Within it, the system's errors are told as what they mean for the rows."""
+        try:
+            with reaching(self.folder):
+                yield
+        except OSError as error:
+            raise DimsweepError(
+                f"the rows cannot be read: {error.strerror or error}", where=str(self.folder)
+            ) from error

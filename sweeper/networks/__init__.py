@@ -1,0 +1,1 @@
+"""Spaces of networks and plans, and the bounds that close their cells."""

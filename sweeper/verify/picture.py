@@ -1,0 +1,224 @@
+"""The picture of a published study: panels, each of which shows the rows of a query."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from omegaconf import OmegaConf
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import explained
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.draw.canvas import Bars, draw_bars, draw_stack, encoded, frame
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, series_colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = {
+    "grey": GREY,
+    "blue": BLUE,
+    "green": GREEN,
+    "orange": ORANGE,
+    "purple": "#CC79A7",
+    "black": "#000000",
+}
+_Colour = Literal["grey", "blue", "green", "orange", "purple", "black"]
+_LETTERS, _MARK = 110, 6  # of a line below a picture, and what a mark takes of them
+Rows = Sequence[Mapping[str, Any]]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Panel(_Read):
+    """One panel.  Its query has the columns ``series``, ``x`` and ``y``, and perhaps ``text`` (at
+    the end of a bar) and ``published`` (a mark).
+
+    ``bars`` lie beside one another in the row ``x``, ``stack`` has the parts of a bar one after the
+    other, ``dots`` are bars' ends alone, ``columns`` stand, and ``lines`` join the points of a
+    series.  Series have their ``colours`` in the order in which they come.
+    """
+
+    kind: Literal["bars", "stack", "dots", "columns", "lines"]
+    query: str
+    title: str = ""
+    x: str = ""
+    y: str = ""
+    colours: tuple[_Colour, ...] = ()
+    dashed: str = ""  # series that have this in their name
+    marks: str = "published"
+    log: bool = False
+    log_y: bool = False
+    band: tuple[float, float] | None = None  # of dots: what is grey behind them
+    low: float | None = None
+    high: float | None = None
+
+
+class Picture(_Read):
+    """Its title says the finding; ``height`` is in inches, and ``beside`` says how many panels lie
+    beside one another."""
+
+    title: str
+    height: float = Field(gt=0, le=40)
+    beside: int = Field(1, ge=1, le=4)
+    panels: tuple[Panel, ...] = Field(min_length=1)
+
+
+class _Shown(NamedTuple):
+    """A panel's rows by series."""
+
+    panel: Panel
+    rows: Rows
+
+    @property
+    def series(self) -> dict[str, Rows]:
+        names = dict.fromkeys(str(row["series"]) for row in self.rows)
+        return {name: [row for row in self.rows if str(row["series"]) == name] for name in names}
+
+    @property
+    def places(self) -> list[Any]:
+        """The values of x, in the order in which they come."""
+        return list(dict.fromkeys(row["x"] for row in self.rows))
+
+    def colour(self, i: int) -> str:
+        given = self.panel.colours
+        return _COLOURS[given[i % len(given)]] if given else series_colour(i)
+
+    def bars(self) -> list[Bars]:
+        """A series as bars, one for each place; none where it has no row."""
+        found = []
+        for i, (name, rows) in enumerate(self.series.items()):
+            at = {row["x"]: row for row in rows}
+            own = [at.get(place, {}) for place in self.places]
+            values = np.array([_number(row.get("y")) for row in own])
+            found.append(Bars(values, [row.get("text") or "" for row in own], self.colour(i), name))
+        return found
+
+
+def read_picture(file: Path) -> Picture:
+    """What a picture shows; raises :class:`DimsweepError` naming the key that is wrong."""
+    try:
+        return Picture.model_validate(OmegaConf.to_container(read_options(file).node))
+    except ValidationError as error:
+        told = explained(error)
+        raise DimsweepError(told.what, where=f"{file}: {told.where}", hint=told.hint) from error
+
+
+def draw(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
+    """The picture with the ``rows`` of its panels' queries, as a file of that kind."""
+    n = len(picture.panels)
+    with frame(picture.title, picture.height) as figure:
+        axes = list(figure.subplots(-(-n // picture.beside), picture.beside, squeeze=False).flat)
+        for ax, panel, own in zip(axes, picture.panels, rows, strict=False):
+            _check(panel, own)
+            _KINDS[panel.kind](ax, _Shown(panel, own))
+            _label(ax, panel)
+        _explain(figure, axes[:n])
+        return encoded(figure, kind)
+
+
+def _explain(figure: "Figure", axes: "Sequence[Axes]") -> None:
+    """One legend below panels that have the same series, else one in each."""
+    legends = [ax.get_legend_handles_labels() for ax in axes]
+    if all(names == legends[0][1] for _, names in legends):
+        if len(legends[0][1]) > 1:
+            ncols = max(_LETTERS // (max(map(len, legends[0][1])) + _MARK), 1)
+            figure.legend(*legends[0], loc="outside lower center", ncols=min(ncols, 6))
+        return
+    for ax, (handles, names) in zip(axes, legends, strict=True):
+        if len(names) > 1:
+            ax.legend(handles, names, fontsize=8)
+
+
+def _check(panel: Panel, rows: Rows) -> None:
+    columns = rows[0] if rows else {}
+    if missing := [name for name in ("series", "x", "y") if name not in columns]:
+        what = f"its query has no {', '.join(missing)}" if rows else "its query finds nothing"
+        raise DimsweepError(what, where=f"panel {panel.title or panel.y or panel.x!r}")
+
+
+def _label(ax: "Axes", panel: Panel) -> None:
+    ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    if panel.low is not None or panel.high is not None:
+        ax.set_ylim(panel.low, panel.high)
+
+
+def _bars(ax: "Axes", shown: _Shown) -> None:
+    draw_bars(ax, list(map(str, shown.places)), shown.bars())
+    ax.margins(x=0.15)
+
+
+def _stack(ax: "Axes", shown: _Shown) -> None:
+    parts = shown.bars()
+    ends = ["".join(texts) for texts in zip(*(bars.texts for bars in parts), strict=True)]
+    draw_stack(ax, list(map(str, shown.places)), parts, ends)
+
+
+def _dots(ax: "Axes", shown: _Shown) -> None:
+    groups, at = shown.bars(), np.arange(len(shown.places))
+    for i, bars in enumerate(groups):
+        shift = 0.66 * ((i + 0.5) / len(groups) - 0.5)
+        ax.scatter(bars.values, at + shift, color=bars.colour, s=34, label=bars.label, zorder=3)
+    if shown.panel.band is not None:
+        ax.axvspan(*shown.panel.band, color="#E6E8EB", zorder=0)
+    ax.set_yticks(at, list(map(str, shown.places)))
+    ax.invert_yaxis()
+
+
+def _columns(ax: "Axes", shown: _Shown) -> None:
+    groups, at = shown.bars(), np.arange(len(shown.places))
+    width, marked_before = 0.8 / len(groups), False
+    for i, (bars, rows) in enumerate(zip(groups, shown.series.values(), strict=True)):
+        places = at + width * (i - (len(groups) - 1) / 2)
+        drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.colour, label=bars.label)
+        ax.bar_label(drawn, bars.texts, padding=5, fontsize=8)
+        marked = {row["x"]: _number(row.get("published")) for row in rows}
+        marks = [marked.get(place, np.nan) for place in shown.places]
+        if not np.isnan(marks).all():
+            label = None if marked_before else shown.panel.marks
+            marked_before = True
+            size = max(16 / len(groups), 6)
+            ax.plot(places, marks, "_", color="black", markersize=size, label=label)
+    names = list(map(str, shown.places))
+    long = len(names) * max(map(len, names)) > 100
+    slanted: dict[str, Any] = {"rotation": 60, "ha": "right", "fontsize": 6} if long else {}
+    ax.set_xticks(at, names, **slanted)
+    ax.grid(visible=False, axis="x")
+
+
+def _lines(ax: "Axes", shown: _Shown) -> None:
+    dot = "" if any(row.get("published") is not None for row in shown.rows) else "o"
+    for i, (name, rows) in enumerate(shown.series.items()):
+        x, y = ([_number(row[key]) for row in rows] for key in ("x", "y"))
+        dashed = bool(shown.panel.dashed) and shown.panel.dashed in name
+        look: dict[str, Any] = {"color": shown.colour(i), "markersize": 4}
+        ax.plot(x, y, f"--{dot}" if dashed else f"-{dot}", label=name, **look)
+        published = [_number(row.get("published")) for row in rows]
+        ax.plot(x, published, "s" if dashed else "D", fillstyle="none", **look)
+    if shown.panel.log:
+        ax.set_xscale("log")
+        ax.set_xticks(shown.places, list(map(str, shown.places)))
+        ax.minorticks_off()
+    if shown.panel.log_y:
+        ax.set_yscale("log")
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DimsweepError(f"{value!r} in its query is no number", where="panels") from error
+
+
+_KINDS: dict[str, Callable[["Axes", _Shown], None]] = {
+    "bars": _bars,
+    "stack": _stack,
+    "dots": _dots,
+    "columns": _columns,
+    "lines": _lines,
+}

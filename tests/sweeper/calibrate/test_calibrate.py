@@ -1,0 +1,269 @@
+"""A cluster's parameters from measurements: of a synthetic machine whose parameters are known."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from scipy.stats import t as student
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.evidence import evidence
+from dimsweep.sweeper.build.parameters import changes, parameters_of
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.calibrate.calibration import calibrate
+from dimsweep.sweeper.calibrate.observations import read_observations
+from dimsweep.sweeper.calibrate.prior import widths
+from dimsweep.sweeper.calibrate.profiles import read_products
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.schema import Config
+
+BASE = ("cluster=dgx_h100", "workload=llama3_8b", "workload.model.layers=2", "nodes=2")
+# What the synthetic machine has of the preset's.
+TRUTH = {"compute": math.log(0.8), "memory": math.log(0.7), "launch": math.log(2.0)} | {
+    "network_0": math.log(0.9),
+    "network_1": math.log(0.6),
+}
+ROWS = (
+    "name,nodes,tp,micro_batch,micro_batches",
+    "alone,1,1,1,4",
+    "large,2,1,4,2",
+    "cut,2,8,1,4",
+    "few,4,2,2,1",
+    "far,8,4,1,1",
+)
+_KEYS = ("parallel.tensor", "plan.micro_batch", "plan.micro_batches")
+NCCL = "op,gpus,nodes,bytes,time_us"
+
+
+def machine(config: Config) -> Config:
+    parameters = parameters_of(config)
+    at = np.array([TRUTH.get(each.name, 0.0) for each in parameters])
+    return config.changed(changes(config, parameters, at))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Iterations and collectives, as the synthetic machine would have them, 2 % off each."""
+    rng = np.random.default_rng(5)
+    heads = ["name", "nodes", *(f"workload.{key}" for key in _KEYS)]
+    lines = [f"{ROWS[0]},seconds"]
+    for row in ROWS[1:]:
+        said = dict(zip(heads, row.split(","), strict=True))
+        said.pop("name")
+        config = compose([*BASE, *(f"{k}={v}" for k, v in said.items())]).config
+        lines.append(f"{row},{simulate(machine(config)).time * math.exp(rng.normal(0, 0.02))}")
+    runs, nccl = tmp_path / "runs.csv", tmp_path / "nccl.csv"
+    runs.write_text("\n".join(lines) + "\n")
+    sizes = [(8, 1, 2**20), (8, 1, 2**28), (16, 2, 2**22), (16, 2, 2**29)]
+    nccl.write_text("\n".join([NCCL, *(f"all_reduce,{g},{n},{b},1" for g, n, b in sizes)]) + "\n")
+    config = machine(compose(BASE).config)
+    found = read_observations(nccl, BASE, config)
+    timed = [each.predict(config) * 1e6 * math.exp(rng.normal(0, 0.02)) for each in found]
+    told = [f"all_reduce,{g},{n},{b},{us}" for (g, n, b), us in zip(sizes, timed, strict=True)]
+    nccl.write_text("\n".join([NCCL, *told]) + "\n")
+    return runs, nccl
+
+
+def test_a_synthetic_machine_is_found_again(files: tuple[Path, Path]) -> None:
+    config = compose(BASE).config
+    found = [each for file in files for each in read_observations(file, BASE, config)]
+    done = calibrate(config, found, widths(config))
+    deviations = np.sqrt(np.diag(done.posterior.covariance))
+    half = student.ppf(0.95, done.posterior.degrees) * deviations
+    for i, parameter in enumerate(done.parameters):
+        truth = TRUTH.get(parameter.name, 0.0)
+        assert abs(done.posterior.mean[i] - truth) <= half[i], parameter.name
+    learned = {each.name: deviations[i] / each.width for i, each in enumerate(done.parameters)}
+    assert learned["compute"] < 0.8 and learned["network_1"] < 0.8
+    before, after = done.mean_errors
+    assert before > 0.1 > after and before > 3 * after
+    assert not done.unexplained
+
+
+def test_three_iterations_are_useful_and_a_wrong_one_is_named(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    runs, _ = files
+    lines = runs.read_text().splitlines()
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(lines[:4]) + "\n")
+    config = compose(BASE).config
+    known = widths(config)
+    done = calibrate(config, read_observations(few, BASE, config), known)
+    rest = read_observations(runs, BASE, config)[3:]
+    errors = {}
+    for name, at in (("before", np.zeros(len(done.parameters))), ("after", done.posterior.mean)):
+        told = [each.config.changed(changes(each.config, done.parameters, at)) for each in rest]
+        errors[name] = np.mean(
+            [abs(simulate(c).time / each.value - 1) for c, each in zip(told, rest, strict=True)]
+        )
+    assert errors["after"] < 0.5 * errors["before"]
+    name, *plan, seconds = lines[2].split(",")
+    lines[2] = ",".join([name, *plan, str(3 * float(seconds))])
+    runs.write_text("\n".join(lines) + "\n")
+    wrong = calibrate(config, read_observations(runs, BASE, config), known)
+    assert [wrong.observations[i].name for i in wrong.unexplained] == ["iteration, large"]
+
+
+def test_the_cluster_is_written_and_its_times_have_intervals_of_their_own(
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["calibrate", "runs.csv", *BASE]) == 0
+    told = capsys.readouterr().out
+    assert "conf/cluster/mine.yaml: use it as cluster=mine" in told and "compute efficiency" in told
+    stored = yaml.safe_load(Path("conf/cluster/mine.yaml").read_text())
+    assert stored["calibration"]["measured"] == 5 and stored["npu"]["efficiency"] < 0.91
+    own = ["cluster=mine", *BASE[1:]]
+    config = compose(own).config
+    assert config.npu.efficiency == stored["npu"]["efficiency"]
+    said = evidence(config)
+    assert said.own == 5 and "the posterior of 5 measurements" in str(said)
+    low, high = said.band.of(0.9)
+    assert low < 0 < high
+    far = evidence(compose([*own[:-1], "nodes=64"]).config).band.of(0.9)
+    assert far[1] - far[0] > high - low
+    over = evidence(compose([*own, "npu.efficiency=0.5"]).config)
+    assert over.reason == "npu.efficiency is not as the calibration left it"
+    assert main(["calibrate", "runs.csv", *BASE]) == 1
+    assert "it is there already" in capsys.readouterr().err
+
+
+def test_measure_writes_a_script_that_python_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "m.py"
+    assert main(["measure", str(file)]) == 0
+    compile(file.read_text(), str(file), "exec")
+    imported = {
+        line.split()[1].split(".")[0]
+        for line in file.read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert imported - {"torch"} <= sys.stdlib_module_names
+    assert main(["measure", str(tmp_path)]) == 1
+    assert "this is a folder" in capsys.readouterr().err
+
+
+# --- other files --------------------------------------------------------------------------------
+
+
+def test_a_folder_of_measure_is_read(tmp_path: Path) -> None:
+    cases = {
+        "products": [
+            {"kind": "product", "precision": "bf16", "m": 4096, "n": 4096, "k": 4096, "ms": 0.21},
+            {"kind": "product", "precision": "bf16", "m": 1, "n": 1, "k": 1, "error": "no memory"},
+        ],
+        "memory": [
+            {"kind": "elementwise", "op": "add", "tokens": 8192, "hidden": 8192, "ms": 0.16},
+            {"kind": "elementwise", "op": "unheard", "tokens": 1, "hidden": 1, "ms": 1},
+        ],
+        "launches": [{"kind": "launch", "op": "add", "host_us": 4.0, "end_us": 5.0}],
+    }
+    for name, lines in cases.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    config = compose(BASE).config
+    found = read_observations(tmp_path, BASE, config)
+    assert sorted(each.kind for each in found) == ["launch", "memory", "product"]
+    memory = next(each for each in found if each.kind == "memory")
+    rate = float(config.npu.memory_bandwidth) * config.npu.memory_efficiency
+    assert memory.predict(config) == pytest.approx(6 * 8192**2 / rate)
+    product = next(each for each in found if each.kind == "product")
+    slow = config.changed({"npu.efficiency": 0.455})
+    assert product.predict(slow) == pytest.approx(2 * product.predict(config))
+
+
+def test_a_profile_says_what_a_step_is_made_of(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "tid": tid}
+        for name, ts, dur, tid in (
+            ("sm90_xmma_gemm_bf16", 0.0, 600.0, 7),
+            ("ncclDevKernel_AllReduce", 100.0, 700.0, 9),
+            ("vectorized_elementwise_kernel", 700.0, 300.0, 7),
+        )
+    ]
+    file = tmp_path / "step.kineto.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    config = compose([*BASE, "nodes=1"]).config
+    found = {
+        each.name.split(" of ")[0]: each.value for each in read_observations(file, BASE, config)
+    }
+    assert found == pytest.approx(
+        {"profile, step": 1e-3, "profile, products": 6e-4, "profile, memory": 3e-4}
+    )
+
+
+def test_an_execution_trace_tells_the_shapes_of_products(tmp_path: Path) -> None:
+    def node(call: int, name: str, shapes: list[list[int]], kind: str) -> dict[str, object]:
+        inputs = {"shapes": shapes, "types": [f"Tensor({kind})"] * len(shapes)}
+        return {"name": name, "inputs": inputs, "attrs": [{"name": "rf_id", "value": call}]}
+
+    nodes = [
+        node(1, "aten::mm", [[512, 256], [256, 1024]], "c10::BFloat16"),
+        node(2, "aten::addmm", [[64], [512, 128], [128, 64]], "c10::Half"),
+        node(3, "aten::mm", [[8, 8], [8, 8]], "float"),
+        node(4, "aten::add", [], "float"),
+    ]
+    events = []
+    for call, us in ((1, 10.0), (2, 20.0), (3, 30.0)):
+        args = {"Record function id": call, "External id": call}
+        events += [
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": "op",
+                "ts": call,
+                "dur": 1,
+                "tid": 1,
+                "args": args,
+            },
+            {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 100 * call, "dur": us, "tid": 7}
+            | {"args": {"External id": call}},
+        ]
+    (tmp_path / "x.kineto.json").write_text(json.dumps({"traceEvents": events}))
+    (tmp_path / "x.et.json").write_text(json.dumps({"nodes": nodes}))
+    found = read_products(tmp_path / "x.kineto.json", tmp_path / "x.et.json")
+    assert found == [(512, 128, 64, 20e-6), (512, 256, 1024, 10e-6)]
+
+
+def test_a_log_of_power_says_which_clock_lasts(tmp_path: Path) -> None:
+    rows = [(80, 345), (690, 1485), (700, 1485), (699, 1500)]
+    lines = [f"t, {w}.0 W, 700 W, {now} MHz, 1980 MHz" for w, now in rows]
+    head = "timestamp, power.draw [W], power.limit [W], clocks.sm [MHz], clocks.max.sm [MHz]"
+    file = tmp_path / "power.csv"
+    file.write_text("\n".join([head, *lines]) + "\n")
+    (found,) = read_observations(file, BASE, compose(BASE).config)
+    assert found.value == pytest.approx(0.75) and found.kind == "clock"
+    log = tmp_path / "dcgm.log"
+    names = "#Entity   POWER   SMCLK   SMMAX\nID        W\n"
+    log.write_text(names + "".join(f"GPU 0     {w}.0   {now}   1980\n" for w, now in rows) + names)
+    assert [each.value for each in read_observations(log, BASE, compose(BASE).config)] == [
+        found.value
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("runs.csv", "nodes,seconds\n1,soon\n", "'soon' is no time"),
+        ("runs.csv", "nodse,seconds\n1,2\n", "nodse"),
+        ("case.jsonl", "{\n", "this is no case"),
+        ("step.json", '{"traceEvents": []}', "no kernel of a device is in it"),
+        ("dcgm.log", "#Entity   POWER\nGPU 0  345.2\n", "which clock the power sustains"),
+        ("nccl.log", "nothing\n", "no collective was measured"),
+    ],
+)
+def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, text: str, what: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(DimsweepError, match=what) as told:
+        read_observations(file, BASE, compose(BASE).config)
+    assert name in str(told.value)

@@ -1,0 +1,185 @@
+"""What would change the answer: the same as all cells simulated say, at any price or bandwidth."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from dimsweep.engine import run_batch
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.ledger.record import Change, End
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.run.changes import changes_of
+from dimsweep.sweeper.study.change import resolve
+from dimsweep.sweeper.study.designs import Designs
+from dimsweep.sweeper.study.grid import PlannedCell
+from dimsweep.sweeper.study.plan import plan_study
+from tests.support.studies import run
+from tests.sweeper.networks.test_designs import STUDY, proof_of
+
+Floats = np.ndarray
+MARGINS = {"": 0.0, "near_": 0.01}
+
+
+# NPUs cost as much as their ports, so that prices decide between networks.
+TEXT = STUDY.replace("objective: time", "objective: perf_per_cost")
+TEXT = TEXT.replace("what_if: null", "cost: {npu: 600 USD, tiers: {pod: {block: 0 USD}}}")
+for own, other in (
+    ("[12.5 GB/s, 50 GB/s]", "[12.5 GB/s, 25 GB/s, 50 GB/s, 100 GB/s]"),
+    ("[200 GB/s]", "[50 GB/s, 200 GB/s]"),
+    ("sizes: [2, 4]", "sizes: [4]"),
+    ("sizes: [4, 8]", "sizes: [4]"),
+    ("zero: [0, 1]", "zero: [0]"),
+):
+    TEXT = TEXT.replace(own, other)
+
+
+@pytest.fixture(scope="module")
+def composed(tmp_path_factory: pytest.TempPathFactory) -> Composed:
+    folder = tmp_path_factory.mktemp("changes")
+    file = folder / "which.yaml"
+    file.write_text(TEXT)
+    return compose([f"study={file}", "cost.tiers.package.block=0 USD", f"results={folder}"])
+
+
+@pytest.fixture(scope="module")
+def designs(composed: Composed) -> Designs:
+    return Designs(composed)
+
+
+@pytest.fixture(scope="module")
+def seconds(designs: Designs) -> Callable[[tuple[float, ...]], Floats]:
+    """The simulated seconds of all cells, the bandwidth of each tier times a scale."""
+    programs = []
+    for number in range(len(designs)):
+        cell = designs.plan(number)
+        assert isinstance(cell, PlannedCell)
+        programs.append(cell.program)
+
+    def of(scale: tuple[float, ...]) -> Floats:
+        times = [run_batch(p, (p.bandwidth * scale)[None]).time[0] for p in programs]
+        return np.array(times) / 1e12
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def factors(designs: Designs) -> Floats:
+    return np.concatenate([designs.factor(row) for row in designs.cells.rows])
+
+
+@pytest.fixture(scope="module")
+def changes(designs: Designs, best: int) -> dict[str, Change]:
+    return {each.name: each for each in changes_of(designs, best)}
+
+
+@pytest.fixture(scope="module")
+def best(seconds: Callable[[tuple[float, ...]], Floats], factors: Floats) -> int:
+    return int(np.argmin(seconds((1.0, 1.0)) * factors))
+
+
+def number_of(designs: Designs, by: Mapping[str, str] | None) -> int:
+    return next(n for n in range(len(designs)) if designs.compose(n)[0] == by)
+
+
+PRICES = {
+    "prices of package": {"cost.tiers.package": "x2"},
+    "prices of pod": {"cost.tiers.pod": "x2"},
+    "price of NPUs": {"cost.npu": "x2"},
+}
+
+
+def test_what_changes_the_answer_is_told_of_each_price_and_bandwidth(
+    changes: dict[str, Change],
+) -> None:
+    assert set(changes) == {*PRICES, "bandwidth of package", "bandwidth of pod"}
+
+
+@pytest.mark.parametrize("name", PRICES)
+def test_a_price_may_move_until_another_cell_is_the_best(
+    designs: Designs,
+    seconds: Callable[[tuple[float, ...]], Floats],
+    factors: Floats,
+    changes: dict[str, Change],
+    best: int,
+    name: str,
+) -> None:
+    config, times = designs.composed.config, seconds((1.0, 1.0))
+    twice = designs.slopes(config.changed(resolve(config, PRICES[name])))
+    spots = [designs.cells.spot(row) for row in designs.cells.rows]
+    slopes = np.concatenate([designs.cells.of_networks(twice, spot) for spot in spots])
+
+    def lost(factor: float) -> tuple[float, int]:
+        """By which share the best cell loses at a price, and to which one."""
+        losses = times * (factors + (factor - 1) * slopes)
+        return losses[best] / losses.min() - 1, int(np.argmin(losses))
+
+    moved = 0
+    for prefix, margin in MARGINS.items():
+        for way, reach in (("down", 0.5), ("up", 2.0)):
+            end: End = getattr(changes[name], prefix + way)
+            sign = 1 if way == "up" else -1
+            steps = np.linspace(1, end.factor, 20)[:-1]
+            assert all(lost(factor)[0] <= margin + 1e-9 for factor in steps)
+            if end.by is None:
+                assert end.factor == pytest.approx(reach)
+                assert lost(reach)[0] <= margin + 1e-9
+                continue
+            moved += 1
+            share, winner = lost(end.factor + sign * 1e-6)
+            assert share > margin - 1e-9
+            assert winner == number_of(designs, end.by)
+    assert moved
+
+
+@pytest.mark.parametrize(("name", "dim"), [("bandwidth of package", 0), ("bandwidth of pod", 1)])
+def test_a_bandwidth_may_move_until_another_cell_is_the_best(
+    designs: Designs,
+    seconds: Callable[[tuple[float, ...]], Floats],
+    factors: Floats,
+    changes: dict[str, Change],
+    best: int,
+    name: str,
+    dim: int,
+) -> None:
+    known = dict[float, Floats]()
+
+    def lost(factor: float) -> tuple[float, int]:
+        if factor not in known:
+            scale = (factor, 1.0) if dim == 0 else (1.0, factor)
+            known[factor] = seconds(scale) * factors
+        losses = known[factor]
+        return losses[best] / losses.min() - 1, int(np.argmin(losses))
+
+    for prefix, margin in MARGINS.items():
+        for way, reach in (("down", 0.5), ("up", 2.0)):
+            end: End = getattr(changes[name], prefix + way)
+            assert lost(end.factor)[0] <= margin + 1e-9
+            if end.by is None:
+                assert end.factor == reach
+            else:
+                share, winner = lost(end.factor * reach ** (1 / 8))
+                assert share > margin
+                assert winner == number_of(designs, end.by)
+
+
+def test_the_report_tells_what_would_change_the_answer(
+    composed: Composed, changes: dict[str, Change]
+) -> None:
+    plan = plan_study(composed)
+    run(plan)
+    proof, report = proof_of(plan), Report.read(plan.folder)
+    assert proof.changes == tuple(changes.values())
+    (sheet,) = [each for each in sheets(report) if each.title == "What would change the answer"]
+    assert [row[0] for row in sheet.rows] == [each.name for each in proof.changes]
+    (told,) = [each for each in answers(report) if each.question == sheet.title]
+    nearest = min(
+        (end for each in proof.changes for end in (each.near_down, each.near_up) if end.by),
+        key=lambda end: max(end.factor, 1 / end.factor),
+    )
+    assert told.short.endswith(f"x{nearest.factor:.3g}")
+    assert "better by more than 1%" in told.rest
+    run(plan)
+    assert proof_of(plan) == proof
