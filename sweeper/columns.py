@@ -3,12 +3,13 @@
 Columns that are too wide for their names and numbers in one line have these in several, which end
 between words, where a number and its unit are one, or at the joints of a long name: after an
 underline, or a dot of a key.  Where that is not enough the columns of numbers are in several blocks
-one below the other, each beside the names.
+one below the other, each beside the names; and names that take more than half of the width are in
+one column, each after its head.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.cells import cell_len, chop_cells
@@ -62,6 +63,9 @@ class Columns:
         room = options.max_width - self._beside(console, options, len(least))
         if sum(least) > room:  # names leave half of the width to the numbers
             own = least[: self.names]
+            if self.names > 1 and sum(own) > room // 2:
+                yield from self._in_one().__rich_console__(console, options)
+                return
             least[: self.names] = _shared(own, own, room // 2)
         # Heads are broken before names and numbers are.
         wanted = [[_longest(_whole, own) for own in kind] for kind in (cells, heads)]
@@ -73,6 +77,18 @@ class Columns:
             for most in wanted:
                 widths = _shared(widths, [most[d] for d in shown], room)
             yield self._block(shown, widths)
+
+    def _in_one(self) -> "Columns":
+        """The same with all names in one column."""
+        heads = self.columns[: self.names]
+        names = [
+            ", ".join(f"{head} {name}" for head, name in zip(heads, row, strict=False) if name)
+            for row in self.rows
+        ]
+        rows = [[name, *row[self.names :]] for name, row in zip(names, self.rows, strict=True)]
+        return replace(
+            self, columns=["", *self.columns[self.names :]], rows=rows, names=1, title=""
+        )
 
     def _blocks(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]

@@ -1,11 +1,12 @@
 """Objectives: what a study searches for, and which of two values is the better one."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine.registry import Registry
 
 _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas column of them
 
@@ -23,7 +24,8 @@ class Objective:
 
     name: str
     column: str
-    show: Callable[..., str]  # a value, and perhaps how many digits of it, with its unit
+    # a value, and perhaps how many digits of it, with its unit
+    show: Callable[..., str] = field(compare=False)
     most: str
     better: str
     title: str
@@ -43,7 +45,7 @@ class Objective:
         return self.show(value, 3) if self.unit == "%" else self.show(value)
 
     @property
-    def direction(self) -> str:
+    def direction(self) -> Literal["maximize", "minimize"]:
         """The direction as Optuna calls it."""
         return "maximize" if self.maximised else "minimize"
 
@@ -69,6 +71,21 @@ class Objective:
     def of(self, row: Any) -> float:
         """The value in a row (a mapping of columns), in the unit of the column."""
         return float(row[self.column])
+
+    def plain(self) -> dict[str, Any]:
+        """What can be kept of it as JSON: all but how it shows a value."""
+        own = {name: value for name, value in vars(self).items() if name != "show"}
+        return own | {"unit": vars(self.unit) if isinstance(self.unit, units.Unit) else self.unit}
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """An objective of which that was kept; it shows a value in its unit."""
+        unit: Any = plain["unit"]
+        unit = units.Unit(**unit) if isinstance(unit, Mapping) else unit
+        factor = plain["factor"]
+        own = isinstance(unit, units.Unit)
+        show = partial(_show, unit) if own else partial(_show_times, factor, unit)
+        return cls(**{**plain, "unit": unit, "show": show})
 
 
 def _show(unit: units.Unit, value: float, digits: int = 4) -> str:
@@ -202,13 +219,23 @@ PERF_PER_WATT = Objective(
     maximised=True,
     says="gives {}",
 )
-OBJECTIVES = {
-    objective.name: objective
-    for objective in (
-        *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU, ACCURACY),
-        *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT),
-    )
-}
+OBJECTIVES: Registry[Objective] = Registry(
+    "objective",
+    {
+        objective.name: objective
+        for objective in (
+            *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU, ACCURACY),
+            *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT),
+        )
+    },
+)
+
+_OURS = frozenset(OBJECTIVES)
+
+
+def of_plugins(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
+    """What is kept of those that plug-ins have registered, so that rows can be read without."""
+    return {each.name: each.plain() for each in objectives if each.name not in _OURS}
 
 
 def parse_objectives(value: Any) -> tuple[Objective, ...]:

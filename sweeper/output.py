@@ -1,8 +1,11 @@
 """Files that a command writes where the user says."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from engine import DimsweepError
+from dimsweep.engine import accessing
 
 
 def write_file(path: str | Path, what: str, content: bytes) -> Path:
@@ -11,9 +14,13 @@ def write_file(path: str | Path, what: str, content: bytes) -> Path:
     Raises :class:`DimsweepError` that names the file if it cannot be written.
     """
     file = Path(path)
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        problem = f"{what} cannot be written: {error.strerror}"
-        raise DimsweepError(problem, where=str(file)) from error
+    with writing(file, what) as opened:
+        opened.write(content)
     return file
+
+
+@contextmanager
+def writing(path: str | Path, what: str) -> Iterator[BinaryIO]:
+    """A file for content that is written bit by bit; raises likewise."""
+    with accessing(path, f"{what} cannot be written"), Path(path).open("wb") as file:
+        yield file

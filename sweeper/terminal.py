@@ -18,9 +18,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from sweeper.columns import Columns
+from dimsweep.sweeper.columns import Columns
 
 TELL_EVERY = 30.0  # seconds between lines where there is no terminal
+
+
+def wide_console(width: int, *, stderr: bool = False) -> Console:
+    """Where tables of up to ``width`` letters are printed; a file or a pipe is as wide as these."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=width)
 
 
 def say(text: str, console: Console, style: str = "") -> None:

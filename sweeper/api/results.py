@@ -7,30 +7,33 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 import pyarrow as pa
 
-from engine import DimsweepError, needing
-from sweeper.api.plot import Plot
-from sweeper.draw.found import write_picture
-from sweeper.draw.show.page import render_charts, write_report
-from sweeper.ledger.load import load
-from sweeper.ledger.place import Place, place
-from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.report import CellSummary, Report
-from sweeper.report.scenes import scenes
-from sweeper.report.what_if import WhatIf, groups
-from sweeper.report.words import label
+from dimsweep.engine import DimsweepError, needing
+from dimsweep.sweeper.api.plot import Plot
+from dimsweep.sweeper.draw.found import write_picture
+from dimsweep.sweeper.draw.show.page import render_charts, write_report
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.place import Place, results_in
+from dimsweep.sweeper.ledger.record import StudyRecord, read_study
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.report import CellSummary, Report
+from dimsweep.sweeper.report.scenes import scenes
+from dimsweep.sweeper.report.what_if import WhatIf, groups
+from dimsweep.sweeper.report.words import label
 
 if TYPE_CHECKING:
     import polars
 
 
 class Results:
-    """The results in a folder such as ``results/libra_gpt3_4d``.
+    """The results in a folder such as ``results/libra_gpt3_4d``, or of a study of that name in
+    ``results``.
 
     Everything is read anew whenever it is asked for, so it follows a sweep that still runs.
     """
 
     def __init__(self, folder: str | Place) -> None:
-        self.folder = place(folder)
+        self.folder = results_in(folder)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"
@@ -43,7 +46,7 @@ class Results:
     @property
     def report(self) -> Report:
         """The findings; raises :class:`DimsweepError` while no trial is complete."""
-        return Report.of(self.to_pandas(), self.record)
+        return Report.read(self.folder)
 
     @property
     def headline(self) -> str:
@@ -110,7 +113,7 @@ class Results:
 
     def write_page(self) -> Place:
         """Write report/report.html in the folder, as ``dimsweep report`` does; its place."""
-        return write_report(self.to_pandas(), self.record, self.folder / "report")
+        return write_report(self.report, self.folder / "report")
 
     def write_picture(self, file: str | Path) -> Path:
         """Draw what was found, with time and cost, into a .png, .svg or .pdf by the file's name, as
@@ -142,7 +145,7 @@ def _table(report: Report) -> pd.DataFrame:
 
 def _described(cell: CellSummary) -> dict[str, Any]:
     """A cell's coordinates and its best."""
-    split = {f"bandwidth_{d}_GBps": b for d, b in enumerate(cell.split(cell.best).tolist())}
+    split = {BANDWIDTH.at(d): b for d, b in enumerate(cell.split(cell.best).tolist())}
     values = {objective.column: objective.of(cell.best) for objective in cell.objectives}
     parameters = {key: cell.best[key] for key in cell.parameters}
     return {
@@ -200,7 +203,9 @@ def compare(*studies: Results | str | Place) -> pd.DataFrame:
     """The best of each cell of several studies, a row each: which study, its ``scenario`` (what it
     assumes: the model with its batch, and the axes that are scenarios), the cell's coordinates, the
     split (GB/s), the objectives, the proven bound and the gap to it, and ``over_best``, how many
-    times as bad as the best row of its scenario it is in the first objective.
+    times as bad as the best row of its scenario it is in the first objective; ``sure``, how sure it
+    is that a measurement would say so, too, where the first objective is the time and something is
+    known of the model's error (docs/accuracy.md).
 
     Rows of a scenario are together: those of unlike models are not ranked against each other.
 
@@ -219,18 +224,29 @@ def compare(*studies: Results | str | Place) -> pd.DataFrame:
             hint="compare studies that search for the same thing first",
         )
     (objective,) = objectives.values()
-    tables = []
+    tables, cells = [], list[CellSummary]()
     for name, one, scene in zip(_names(records), found, scenes(records), strict=True):
         report = one.report
+        cells += report.found
         of_cells = [scene[cell.cell.cell] for cell in report.found]
         front = pd.DataFrame({"study": [name] * len(of_cells), "scenario": of_cells})
         tables.append(pd.concat([front, _table(report)], axis=1))
     rows = pd.concat(tables, ignore_index=True)
     place = {name: i for i, name in enumerate(dict.fromkeys(rows["scenario"]))}
     rows = rows.sort_values("scenario", key=lambda own: own.map(place), kind="stable")
+    cells = [cells[i] for i in rows.index]
     rows = rows.reset_index(drop=True)
     loss = objective.loss(rows[objective.column])
-    return rows.assign(over_best=loss / loss.groupby(rows["scenario"]).transform("min"))
+    least = loss.groupby(rows["scenario"]).transform("idxmin")
+    sure = [
+        _surely(cells[i], cells[best]) if objective is TIME and i != best else None
+        for i, best in enumerate(least)
+    ]
+    return rows.assign(over_best=loss / loss[least].to_numpy(), sure=sure)
+
+
+def _surely(cell: CellSummary, best: CellSummary) -> float | None:
+    return best.surely(best.best, cell, cell.best)
 
 
 def _names(records: Sequence[StudyRecord]) -> list[str]:

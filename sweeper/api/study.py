@@ -1,20 +1,23 @@
 """A study that Python builds and runs."""
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from engine import DimsweepError
-from sweeper.api.results import Results
-from sweeper.config.compose import Composed, compose, is_group
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.place import place
-from sweeper.run.driver import Progress
-from sweeper.run.session import run_in
-from sweeper.study.plan import StudyPlan, plan_study, study_name
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.api.keys import composed
+from dimsweep.sweeper.api.results import Results
+from dimsweep.sweeper.api.session import Session, checked_name, described, only_cell
+from dimsweep.sweeper.api.space import SearchSpace
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.overrides import choice_of
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.place import place
+from dimsweep.sweeper.run.driver import Driver, Progress
+from dimsweep.sweeper.run.session import run_in, working
+from dimsweep.sweeper.study.plan import StudyPlan, plan_study, study_name
 
 
 class Study(Results):
@@ -33,14 +36,14 @@ class Study(Results):
         if not isinstance(keys, Mapping):
             load = f"Study.load({str(keys)!r}) is the one of a file or a name"
             raise DimsweepError(f"{keys!r} is no mapping of keys", where="Study", hint=load)
-        self._take(compose([*(_override(*item) for item in keys.items()), *overrides]))
+        self._take(composed(keys, overrides, may_sweep=True))
 
     @classmethod
     def load(cls, study: str | Path, *overrides: str) -> Self:
         """The study in a file, or of that name in studies/, under overrides such as
         ``"budget.trials=100"``."""
         self = cls.__new__(cls)
-        self._take(compose([f"study={study}", *overrides]))
+        self._take(compose([choice_of("study", str(study)), *overrides], may_sweep=True))
         return self
 
     def _take(self, composed: Composed) -> None:
@@ -51,6 +54,39 @@ class Study(Results):
     def plan(self) -> StudyPlan:
         """Its cells, with their spaces, proven bounds and the trials to try first."""
         return plan_study(self.composed)
+
+    @property
+    def space(self) -> SearchSpace:
+        """What is searched: names, ranges and choices, and which splits of the bandwidth there are.
+
+        Raises :class:`DimsweepError` in a study of several cells, each with a space of its own.
+        """
+        return SearchSpace.of(only_cell(self.plan), self.plan.study.cells[0].dims)
+
+    @contextmanager
+    def session(self, searcher: str = "user") -> Iterator[Session]:
+        """The study with its ledger and its workers open, for a search of one's own.
+
+            with study.session("mine") as session:
+                found = session.simulate([{"bandwidth": ["300 GB/s", "200 GB/s"]}])
+                session.tell(session.simulate(session.ask(8)))
+
+        Its rows are the study's: :meth:`run` takes them for known, and so does a session that is
+        begun again.  ``searcher`` names those who propose designs, in the column ``origin``.
+
+        Raises :class:`DimsweepError` as :meth:`run` and :attr:`space` do.
+        """
+        cell = only_cell(self.plan)
+        name, study = checked_name(searcher), described(self.plan.study, self.folder)
+        with (
+            Ledger(self.folder, study, self.plan.schema) as ledger,
+            working(ledger, self.plan, lambda progress: None, tell=print) as (executor, watch),
+        ):
+            session = Session(cell, Driver(ledger, executor, watch), name)
+            try:
+                yield session
+            finally:
+                session.close()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -74,19 +110,3 @@ class Study(Results):
         ) as ledger:
             run_in(ledger, self.plan, watch, tell=print)
         return self
-
-
-def _override(key: str, value: Any) -> str:
-    """A key and its value as the command line gives it; an option of a group by its bare name."""
-    return f"{key}={value if isinstance(value, str) and is_group(key) else _written(value)}"
-
-
-def _written(value: Any) -> str:
-    """A value in Hydra's grammar, in which a mapping's keys have no quotes, but escapes."""
-    if isinstance(value, Mapping):
-        keys = [re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", str(key)) for key in value]
-        pairs = zip(keys, value.values(), strict=True)
-        return f"{{{','.join(f'{key}:{_written(each)}' for key, each in pairs)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{','.join(map(_written, value))}]"
-    return json.dumps(value, ensure_ascii=False)

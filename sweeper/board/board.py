@@ -16,24 +16,23 @@ from bokeh.models import (
     TableColumn,
 )
 
-from sweeper.board.standings import Standing, Standings, compared, line
-from sweeper.charts.frame import (
-    GREY,
+from dimsweep.sweeper.board.standings import Standing, Standings, compared, line
+from dimsweep.sweeper.charts.frame import (
     ROW,
     WIDGET,
-    folded,
+    beside,
     legend_outside,
     plot,
     rows,
-    series_colour,
     small_hover,
     tip,
 )
-from sweeper.draw.show.page import STYLE
-from sweeper.ledger.place import Place
-from sweeper.report import words
-from sweeper.report.words import cell_label
-from sweeper.terminal import plural
+from dimsweep.sweeper.draw.show.page import STYLE
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import series_colour
+from dimsweep.sweeper.report.words import cell_label, folded
+from dimsweep.sweeper.terminal import plural
 
 _AXIS = "times as bad as the best"
 EVERY = 2000  # milliseconds between two looks
@@ -103,16 +102,7 @@ class Board:
         self.search.add_tools(small_hover(drawn, tip("@name", "@cell")))
         legend_outside(self.search)
         self.bars.hbar(y="y", right="value", height=0.6, source=self.bests, color="colour")
-        self.bars.text(
-            "value",
-            "y",
-            "text",
-            source=self.bests,
-            x_offset=8,
-            text_font_size="12px",
-            text_baseline="middle",
-            text_color=GREY,
-        )
+        beside(self.bars, self.bests, "value")
         document.add_root(
             column(
                 self.heading,
@@ -188,19 +178,16 @@ class Board:
         for standing, colour in zip(alike, colours, strict=True):
             objective = standing.objective
             assert objective is not None
-            best = objective.of(alike[0].bests()[0])
+            _, best = alike[0].bests()[0]
             factor, self.search.yaxis.axis_label = words.axis(objective, best)
             assert standing.study is not None
             names = {each.cell: cell_label(each) for each in standing.study.cells}
             alone = len(alike) == 1 and 1 < len(names) <= _LINES
-            for i, (cell, own) in enumerate(standing.searched.groupby("cell")):
-                losses = objective.sign * own[objective.column].to_numpy(float)
-                so_far = objective.sign * np.minimum.accumulate(losses) * factor
-                turns = np.flatnonzero(np.diff(so_far, prepend=np.nan) != 0)
-                turns = np.append(turns, len(so_far) - 1)
-                data["x"].append(np.repeat(own["trial"].to_numpy()[turns], 2)[1:])
-                data["y"].append(np.repeat(so_far[turns], 2)[:-1])
-                name = names[int(cell)]
+            for i, (cell, own) in enumerate(sorted(standing.searches.items())):
+                values = np.append(own.values, own.values[-1]) * factor
+                data["x"].append(np.repeat(np.append(own.numbers, own.last), 2)[1:])
+                data["y"].append(np.repeat(values, 2)[:-1])
+                name = names[cell]
                 data["name"].append(name if alone else standing.name)
                 data["cell"].append(name)
                 data["colour"].append(series_colour(i) if alone else colour)

@@ -2,22 +2,25 @@
 
 import socket
 from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
 
 from bokeh.application import Application
 from bokeh.application.handlers import FunctionHandler
 from bokeh.document import Document
 from bokeh.server.server import Server
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import Matcher, Rule
 from tornado.web import RequestHandler
 
-from engine import DimsweepError
-from sweeper.board.board import Board
-from sweeper.draw.show.page import render
-from sweeper.ledger.load import load
-from sweeper.ledger.place import Place
-from sweeper.ledger.record import read_study
-from sweeper.report import Report
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.board.board import Board
+from dimsweep.sweeper.draw.show.page import render
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.report import Report
 
 LOOPBACK = "127.0.0.1"
+_HOSTS = (LOOPBACK, "localhost", "::1")  # under which this machine is asked by its own user
 
 
 def make_server(folder: Place, port: int) -> Server:
@@ -43,8 +46,30 @@ def make_server(folder: Place, port: int) -> Server:
             where="--port",
             hint="another board may be running; give another port",
         ) from error
+    server._tornado.default_router.rules.insert(0, Rule(_Elsewhere(), _Refusal))
     server.start()
     return server
+
+
+class _Elsewhere(Matcher):
+    """Requests that were sent to another host: a page whose name was bound to this machine's
+    address after it was loaded counts as the same site to its browser, and could read all."""
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        try:
+            asked = urlsplit(f"//{request.host}").hostname
+        except ValueError:  # such as half an IPv6 address
+            asked = None
+        return None if asked in _HOSTS else {}
+
+
+class _Refusal(RequestHandler):
+    """What is said to such requests, of whatever kind."""
+
+    def prepare(self) -> None:
+        self.set_status(403)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"the board answers to {', '.join(_HOSTS)} only, not to another host's name")
 
 
 class _ReportPage(RequestHandler):
@@ -55,8 +80,7 @@ class _ReportPage(RequestHandler):
 
     def get(self, name: str) -> None:
         try:
-            study, rows = read_study(self._folder / name), load(self._folder / name).to_pandas()
-            self.write(render(Report.of(rows, study)))
+            self.write(render(Report.read(self._folder / name)))
         except DimsweepError as error:
             self.set_status(404)
             self.set_header("Content-Type", "text/plain; charset=utf-8")

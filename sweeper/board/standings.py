@@ -1,73 +1,93 @@
 """How the studies in a results folder stand, a row each."""
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import pandas as pd
 
-from engine import DimsweepError
-from sweeper.ledger.load import load
-from sweeper.ledger.place import STUDY, Place, entries
-from sweeper.ledger.pulse import last_pulse
-from sweeper.ledger.record import StudyRecord, read_study
-from sweeper.ledger.rows import BESIDE, COMPLETE
-from sweeper.objective import Objective
-from sweeper.report.causes import frequent_errors
-from sweeper.report.scenes import scenes
-from sweeper.report.words import duration, fine_percent
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.place import STUDY, Place, entries
+from dimsweep.sweeper.ledger.pulse import last_pulse
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report.causes import frequent_errors
+from dimsweep.sweeper.report.rows import Rows
+from dimsweep.sweeper.report.scenes import scenes
+from dimsweep.sweeper.report.searched import Overview
+from dimsweep.sweeper.report.words import duration, fine_percent
+
+_LONG = 1.0  # seconds of CPU time; who reads for longer reads rarely
+_RARELY = 10  # times as long as it takes
+
+
+@dataclass(frozen=True)
+class Search:
+    """A cell's search so far: the numbers and values of the trials that were better than all before
+    them, in order, and the number of the last one."""
+
+    numbers: Sequence[int]
+    values: Sequence[float]
+    last: int
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One study: its record and its rows so far, or what is wrong with them."""
+    """One study: its record, how many trials its searches have, why some failed (the most frequent
+    cause first, and how many) and the searches with complete ones by cell; or what is wrong with
+    its rows."""
 
     name: str
     study: StudyRecord | None
-    rows: pd.DataFrame
+    n_trials: int = 0
+    causes: Sequence[tuple[str, int]] = ()
+    searches: Mapping[int, Search] = field(default_factory=dict)
     trouble: str = ""
+
+    @classmethod
+    def of(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
+        """That of a study with ``rows``; what is simulated beside the searches, such as what-ifs,
+        was not planned as a trial."""
+        seen = Overview.of(Rows.of(rows), study)
+        every, column = seen.searched.values(), study.objectives[0].column
+        searches = {
+            one.cell.cell: Search(one.steps["trial"].tolist(), one.steps[column].tolist(), one.last)
+            for one in every
+            if one.n_complete
+        }
+        n_broken = sum(one.n_broken for one in every)
+        n = n_broken + sum(one.n_complete for one in every)
+        causes = frequent_errors(seen.broken()) if n_broken else ()
+        return cls(name, study, n, causes, searches)
 
     @property
     def objective(self) -> Objective | None:
         return None if self.study is None else self.study.objectives[0]
 
-    @property
-    def trials(self) -> pd.DataFrame:
-        """The rows of the searches; what is simulated beside them, such as what-ifs, was not
-        planned as a trial."""
-        return self.rows if self.rows.empty else self.rows[~self.rows["origin"].isin(BESIDE)]
-
-    @property
-    def searched(self) -> pd.DataFrame:
-        """The complete rows of the searches, in the order of asking."""
-        rows = self.trials
-        if rows.empty:
-            return rows
-        return rows[rows["state"] == COMPLETE].sort_values(["cell", "trial"])
-
-    @property
-    def causes(self) -> list[tuple[str, int]]:
-        """Why trials failed, and how many, the most frequent cause first."""
-        rows = self.trials
-        return [] if rows.empty else frequent_errors(rows[rows["state"] != COMPLETE])
-
-    def bests(self) -> list[pd.Series]:
-        """The best row so far of each scenario, in the order of the cells."""
-        rows, objective, study = self.searched, self.objective, self.study
-        if rows.empty or objective is None or study is None:
+    def bests(self) -> list[tuple[int, float]]:
+        """The best value so far of each scenario and its cell, in the order of the cells."""
+        if not self.searches or self.study is None:
             return []
-        (scene,) = scenes([study])
-        losses = objective.sign * rows[objective.column]
-        own = rows["cell"].map(scene)
-        return [rows.loc[losses[own == name].idxmin()] for name in dict.fromkeys(own)]
+        (scene,), (objective, *_) = scenes([self.study]), self.study.objectives
+        found = dict[str, tuple[int, float]]()
+        for cell in sorted(self.searches):
+            own = self.searches[cell].values[-1]
+            before = found.get(scene[cell])
+            if before is None or objective.is_better(own, before[1]):
+                found[scene[cell]] = cell, own
+        return list(found.values())
 
 
 @dataclass
 class Standings:
-    """The studies of a folder.  What has not changed since the last look is not read again."""
+    """The studies of a folder.  What has not changed since the last look is not read again, and
+    what takes long to read is read rarely."""
 
     folder: Place
-    _seen: dict[str, tuple[object, Standing]] = field(default_factory=dict)
+    _seen: "dict[str, _Look]" = field(default_factory=dict)
 
     def look(self) -> list[Standing]:
         """All studies that are there now, by name."""
@@ -77,10 +97,23 @@ class Standings:
                 continue
             state = tuple(_state(folder))
             kept = self._seen.get(folder.name)
-            if kept is None or kept[0] != state:
-                self._seen[folder.name] = kept = state, _read(folder)
-            found.append(kept[1])
+            if kept is None or (kept.state != state and time.monotonic() >= kept.again):
+                started = time.process_time()
+                standing = _read(folder)
+                took = time.process_time() - started
+                again = time.monotonic() + (took > _LONG) * _RARELY * took
+                self._seen[folder.name] = kept = _Look(state, standing, again)
+            found.append(kept.standing)
         return found
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a look at a study's files found, their state then, and when to look again at first."""
+
+    state: object
+    standing: Standing
+    again: float
 
 
 def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
@@ -93,9 +126,10 @@ def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
 
 def _read(folder: Place) -> Standing:
     try:
-        return Standing(folder.name, read_study(folder), load(folder).to_pandas())
+        stored = Stored(folder)
+        return Standing.of(folder.name, stored.study, stored)
     except DimsweepError as error:
-        return Standing(folder.name, None, pd.DataFrame(), error.what)
+        return Standing(folder.name, None, trouble=error.what)
 
 
 @dataclass(frozen=True)
@@ -115,24 +149,24 @@ def compared(chosen: Sequence[Standing]) -> list[Compared]:
     ranked against each other."""
     studies = [each.study for each in chosen if each.study is not None]
     found = [
-        (scene[int(row["cell"])], place, standing, standing.objective, row)
+        (scene[cell], place, standing, standing.objective, value)
         for place, (standing, scene) in enumerate(zip(chosen, scenes(studies), strict=True))
-        for row in standing.bests()
+        for cell, value in standing.bests()
     ]
     least = dict[str, float]()
-    for scenario, _, _, objective, row in found:
-        loss = objective.loss(objective.of(row))  # type: ignore[union-attr]
+    for scenario, _, _, objective, value in found:
+        loss = objective.loss(value)  # type: ignore[union-attr]
         least[scenario] = min(loss, least.get(scenario, loss))
     return [
         Compared(
             place,
             standing.name,
             scenario,
-            objective.show(objective.of(row)),  # type: ignore[union-attr]
-            objective.loss(objective.of(row)) / least[scenario],  # type: ignore[union-attr]
+            objective.show(value),  # type: ignore[union-attr]
+            objective.loss(value) / least[scenario],  # type: ignore[union-attr]
         )
         for name in least
-        for scenario, place, standing, objective, row in found
+        for scenario, place, standing, objective, value in found
         if scenario == name
     ]
 
@@ -146,7 +180,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
     """
     study, pulse = standing.study, last_pulse(folder / standing.name)
     alive = pulse is not None and pulse.is_alive
-    n, most = len(standing.trials), _most(study)
+    n, most = standing.n_trials, _most(study)
     told: dict[str, object] = {
         "study": standing.name,
         "state": standing.trouble or _state_of(study, alive=alive),
@@ -172,10 +206,9 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
     if len(bests) > 1:
         told["best"] = f"{len(bests)} scenarios"
     elif bests and objective is not None and study is not None:
-        best, value = bests[0], objective.of(bests[0])
+        ((cell, value),) = bests
         told |= {"best": objective.show(value), "loss": float(objective.loss(value))}
-        bounds = {cell.cell: cell.bound for cell in study.cells}
-        bound = bounds[int(best["cell"])]
+        bound = {each.cell: each.bound for each in study.cells}[cell]
         if bound is not None:
             told["gap"] = fine_percent(objective.loss(value) / objective.loss(bound) - 1)
     return told

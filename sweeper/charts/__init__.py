@@ -1,6 +1,6 @@
 """The charts of a report, each in a file of its own and one line here, in reading order."""
 
-from sweeper.charts import (
+from dimsweep.sweeper.charts import (
     best_split,
     cells,
     convergence,
@@ -14,8 +14,8 @@ from sweeper.charts import (
     timeline,
     what_if,
 )
-from sweeper.charts.chart import Chart
-from sweeper.report.report import Report
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.report.report import Report
 
 CHARTS: tuple[Chart, ...] = (
     regret.CHART,

@@ -2,10 +2,11 @@
 
 from bokeh.models import UIElement
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import ORANGE, bars, dimension_colour, legend_outside, rows
-from sweeper.charts.points import Points
-from sweeper.report import words
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import bars, legend_outside, rows
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import ORANGE, dimension_colour
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:

@@ -7,12 +7,13 @@ import numpy as np
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, UIElement
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREEN, ORANGE, PALETTE, bars, legend_outside, rows, stacked
-from sweeper.charts.points import Points
-from sweeper.report import words
-from sweeper.report.decisions import Decisions
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import bars, legend_outside, rows, stacked
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, GREEN, ORANGE, PALETTE
+from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.summary import CellSummary
 
 _MOST = 48  # cells; more are in the tables
 _ROW = 30  # pixels
@@ -40,7 +41,8 @@ def _lines(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
     """A row for each cell; where scenarios have several decisions one for the scenario, too, so
     that no name is that of both."""
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
-        return [(words.label(cell), cell) for cell in cells]
+        named = [words.unlike(cell.cell.coordinates, cells[0].cell.coordinates) for cell in cells]
+        return [(name or words.label(cell), cell) for name, cell in zip(named, cells, strict=True)]
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
     found: list[_Row] = []
     last = None

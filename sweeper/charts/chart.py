@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bokeh.models import UIElement
 
-from sweeper.charts.points import Points
+from dimsweep.sweeper.charts.points import Points
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,32 @@
 import numpy as np
 from bokeh.models import Span, UIElement
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREEN, ORANGE, legend_outside, plot
-from sweeper.charts.points import Points
-from sweeper.charts.scatter import marks, scale, span, trials, useful
-from sweeper.report import words
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import legend_outside, plot
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.charts.ranges import scale, span, useful
+from dimsweep.sweeper.charts.scatter import marks, trials
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, GREEN, ORANGE
 
 _MOST = 24  # searches; more lines would be a tangle
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     cells = points.report.found
-    if max(len(cell.complete) for cell in cells) < 3:
+    if max(cell.trials.n_complete for cell in cells) < 3:
         return None
     objective = cells[0].objective
     factor, title = points.axis(objective)
-    ends = useful(points, objective)
+    ends = useful(points.report, objective)
     chart = plot("trial", title, y_range=span(ends), y_axis_type=scale(ends))
     trials(chart, points, "trial", objective.column)
     for cell in cells[:_MOST]:
-        values = factor * cell.complete[objective.column].to_numpy(float)
-        best = objective.sign * np.minimum.accumulate(objective.sign * values)
-        turns = np.flatnonzero(np.diff(best, prepend=np.nan) != 0)
-        turns = np.append(turns, len(best) - 1)
-        number = cell.complete["trial"].to_numpy()
+        steps = cell.trials.steps
+        best = factor * steps[objective.column].to_numpy(float)
         chart.step(
-            number[turns],
-            best[turns],
+            np.append(steps["trial"].to_numpy(), cell.trials.last),
+            np.append(best, best[-1]),
             mode="after",
             line_width=2,
             color=BLUE,

@@ -25,15 +25,9 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from sweeper.report.colours import BLUE as BLUE
-from sweeper.report.colours import GREEN as GREEN
-from sweeper.report.colours import GREY as GREY
-from sweeper.report.colours import ORANGE as ORANGE
-from sweeper.report.colours import PALETTE as PALETTE
-from sweeper.report.colours import dimension_colour as dimension_colour
-from sweeper.report.colours import series_colour as series_colour
-from sweeper.report.summary import Floats
-from sweeper.report.words import folded as folded
+from dimsweep.sweeper.report.colours import GREY
+from dimsweep.sweeper.report.summary import Floats
+from dimsweep.sweeper.report.words import folded
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
 WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,
@@ -182,18 +176,15 @@ def bars(
     )
     legend = {"legend_label": name} if one else {}
     drawn = chart.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
-    chart.text(
-        "end",
-        "y",
-        "text",
-        source=source,
-        x_offset=9,
-        text_baseline="middle",
-        text_font_size="12px",
-        text_color=GREY,
-    )
+    beside(chart, source, "end")
     chart.add_tools(small_hover(drawn, tip(name, "@text")))
     make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
+
+
+def beside(chart: figure, source: ColumnDataSource, x: str) -> None:
+    """The column ``text`` of ``source`` to the right of ``x``, in the rows ``y``."""
+    look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
+    chart.text(x, "y", "text", source=source, x_offset=9, **look)
 
 
 # A range that ends where a text of so many pixels still has room beyond the last bar; it is set

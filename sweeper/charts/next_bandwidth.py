@@ -4,14 +4,15 @@ that it saves."""
 import numpy as np
 from bokeh.models import UIElement
 
-from engine import units
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import bars, dimension_colour, legend_outside, rows, stacked
-from sweeper.charts.points import Points
-from sweeper.report import words
-from sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
-from sweeper.report.summary import CellSummary
-from sweeper.report.words import seconds
+from dimsweep.engine import units
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import bars, legend_outside, rows, stacked
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import dimension_colour
+from dimsweep.sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import seconds
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:

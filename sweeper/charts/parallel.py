@@ -16,11 +16,13 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from bokeh.transform import factor_cmap, transform
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, folded, plot, small_hover
-from sweeper.charts.points import Points
-from sweeper.charts.scatter import tooltip
-from sweeper.report import words
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import plot, small_hover
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.charts.scatter import tooltip
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, GREY
+from dimsweep.sweeper.report.words import folded
 
 _MOST = 600  # designs, the best; more lines hide one another
 _FEW = 8  # values of a key that have a place each
@@ -53,7 +55,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     for i, (left, right) in enumerate(pairwise(axes)):
         _lines(chart, points, view, i, left, right)
     _ends(chart, axes)
-    many = f" of {len(points.rows):,}" if n < len(points.rows) else ""
+    many = f" of {points.n:,}" if n < points.n else ""
     lines = f"the best {n:,}{many} designs" if many else f"all {n:,} designs"
     decisions = points.report.decisions
     several = len(decisions.scenarios) > 1

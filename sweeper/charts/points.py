@@ -11,11 +11,14 @@ import numpy as np
 import pandas as pd
 from bokeh.models import CDSView, ColumnDataSource, IndexFilter, TextInput
 
-from sweeper.charts.frame import GREY, dimension_colour
-from sweeper.objective import OBJECTIVES, TIME, Objective
-from sweeper.report import words
-from sweeper.report.colours import WAITING as WAITS
-from sweeper.report.report import Report
+from dimsweep.sweeper.charts.drawn import ALL, drawn, limits, ranked
+from dimsweep.sweeper.charts.ranges import axis_of
+from dimsweep.sweeper.ledger.schema import BANDWIDTH, EXPOSED
+from dimsweep.sweeper.objective import OBJECTIVES, TIME, Objective
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import GREY, dimension_colour
+from dimsweep.sweeper.report.colours import WAITING as WAITS
+from dimsweep.sweeper.report.report import Report
 
 COMPUTE, WAITING = "compute", "waiting"
 
@@ -31,7 +34,7 @@ class Column:
 
 @dataclass
 class Points:
-    """The trials of a report's cells, the best of each scenario first.
+    """The trials of a report's cells that can be seen, the best of each scenario first.
 
     ``rows`` are the ledger's, ``source`` has the ``columns`` that charts show, in the units of
     their titles.  ``kept`` are the trials that the reader's ``box`` lets through, ``listed`` those
@@ -48,13 +51,32 @@ class Points:
 
     @classmethod
     def of(cls, report: Report) -> Self:
-        """The complete trials of all cells that have some."""
-        self = cls(report, _ranked(report))
+        """Those of all cells that have complete ones."""
+        self = cls(report, pd.DataFrame())
+        self.rows = self._drawn()
         self._add_designs()
         self._add_measures()
         self._add("origin", "origin", self.rows["origin"])
-        self._add("bottleneck", "bottleneck", _bottlenecks(self.rows, self.dims))
+        names = np.array([*self.dims, WAITING, COMPUTE], dtype=object)
+        self._add("bottleneck", "bottleneck", names[limits(self.rows, len(self.dims))])
         return self
+
+    def _drawn(self) -> pd.DataFrame:
+        """The trials that can be seen, the best of each scenario first."""
+        report, dims = self.report, len(self.dims)
+        columns = ["cell", "trial", "origin", *report.study.grid, *report.study.parameters]
+        columns += [objective.column for objective in OBJECTIVES.values()]
+        columns += [*BANDWIDTH.names(dims), *_parts(self.dims).values()]
+        if self.n > ALL:
+            rows = report.seen.rows.select(columns, drawn(report, dims))
+        else:
+            rows = pd.concat(list(report.seen.complete(columns)))
+        return ranked(report, rows).reset_index(drop=True)
+
+    @property
+    def n(self) -> int:
+        """How many complete trials there are."""
+        return sum(cell.trials.n_complete for cell in self.report.found)
 
     @property
     def view(self) -> CDSView:
@@ -96,8 +118,7 @@ class Points:
 
     def axis(self, objective: Objective) -> tuple[float, str]:
         """What to multiply an objective's column by to draw it, and the label of its axis."""
-        smallest = min(objective.of(s.best) for s in self.report.found)
-        return words.axis(objective, smallest)
+        return axis_of(self.report, objective)
 
     def differs(self, name: str) -> bool:
         """Whether the trials have several values of a column."""
@@ -144,7 +165,7 @@ class Points:
             names = {s.cell.cell: words.label(s) for s in self.report.found}
             self._add("cell", "cell", rows["cell"].map(names))
         for d, name in enumerate(self.dims):
-            self._add(f"b{d}", f"{name}, GB/s", rows[f"bandwidth_{d}_GBps"], "0,0.[00]")
+            self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")
         for key, name in zip(keys, words.short_keys(keys), strict=True):
             numbers = pd.to_numeric(rows[key], errors="coerce")
             if numbers.notna().all():
@@ -169,38 +190,7 @@ class Points:
             self._add(column, f"{name} {unit}", factor * self.rows[column], "0,0.[000]")
 
 
-def _ranked(report: Report) -> pd.DataFrame:
-    """The complete trials of all cells, those first that lose least against the best of their
-    scenario: the shortest time of several models is no merit."""
-    rows = pd.concat([cell.complete for cell in report.found])
-    first, *others = report.study.objectives
-    keys = [rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
-    least = rows["cell"].map(_least(report))
-    keys.append(first.loss(rows[first.column]) / least)
-    return rows.iloc[np.lexsort(keys)].reset_index(drop=True)
-
-
-def _least(report: Report) -> dict[int, float]:
-    """For each cell what is lost by the best of its scenario; 1 where that is nothing."""
-    decisions = report.decisions
-    least: dict[int, float] = {}
-    for s in range(len(decisions.scenarios)):
-        cells = [decisions.cells[d, s] for d in decisions.order(s)]
-        own = min(each.objective.loss(each.objective.of(each.best)) for each in cells)
-        least |= {each.cell.cell: own or 1.0 for each in cells}
-    return least
-
-
 def _parts(dims: list[str]) -> dict[str, str]:
     """What a trial's time is made of, and the columns of it."""
-    exposed = {f"exposed in {name}": f"exposed_{d}_s" for d, name in enumerate(dims)}
+    exposed = {f"exposed in {name}": EXPOSED.at(d) for d, name in enumerate(dims)}
     return {COMPUTE: "compute_s", **exposed, WAITING: "waiting_s"}
-
-
-def _bottlenecks(rows: pd.DataFrame, dims: list[str]) -> np.ndarray:
-    """What holds most of each trial's time apart from compute: a dimension or waiting; compute
-    where nothing does."""
-    columns = [f"exposed_{d}_s" for d in range(len(dims))] + ["waiting_s"]
-    times = rows[columns].fillna(0.0).to_numpy(float)
-    names = np.array([*dims, WAITING], dtype=object)[times.argmax(axis=1)]
-    return np.where(times.max(axis=1) > 0, names, COMPUTE)

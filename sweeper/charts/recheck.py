@@ -2,11 +2,12 @@
 
 from bokeh.models import ColumnDataSource, UIElement
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import GREY, legend_outside, plot, series_colour, small_hover, tip
-from sweeper.charts.points import Points
-from sweeper.report import words
-from sweeper.report.sections.messages import Comparison, agreement
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import legend_outside, plot, small_hover, tip
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import GREY, series_colour
+from dimsweep.sweeper.report.sections.messages import Comparison, agreement
 
 _MOST = 8  # cells, told apart by colour
 

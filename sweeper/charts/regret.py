@@ -11,14 +11,15 @@ from bokeh.models import ColumnDataSource, Range1d, Span, UIElement
 from bokeh.plotting import figure
 from bokeh.transform import linear_cmap
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, folded, make_room, plot, rows
-from sweeper.charts.points import Points
-from sweeper.report.decisions import Decisions
-from sweeper.report.factors import BASELINE, Factors, factors
-from sweeper.report.portfolio import PortfolioSummary
-from sweeper.report.summary import Floats
-from sweeper.report.words import loss, ratios
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import beside, make_room, plot, rows
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report.colours import BLUE, GREY
+from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.factors import BASELINE, Factors, factors
+from dimsweep.sweeper.report.portfolio import PortfolioSummary
+from dimsweep.sweeper.report.summary import Floats
+from dimsweep.sweeper.report.words import folded, loss, ratios
 
 _MOST = 4  # portfolios
 _ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table
@@ -62,8 +63,7 @@ def _of_factors(own: Factors) -> figure:
     chart.scatter(np.append(low, high), np.append(y, y), size=9, color=BLUE)
     texts = [ratios([least, most]) for _, least, most, _ in shown]
     source = ColumnDataSource({"x": high, "y": y, "text": texts})
-    look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
-    chart.text("x", "y", "text", source=source, x_offset=9, **look)
+    beside(chart, source, "x")
     ends = [min(1.0, float(low.min())), max(1.0, float(high.max()))]
     margin = 0.05 * (ends[1] - ends[0]) or 0.05
     chart.x_range = Range1d(ends[0] - margin, ends[1] + margin)

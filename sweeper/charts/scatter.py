@@ -1,17 +1,14 @@
 """Trials as points: coloured by bottleneck, brushed together, the whole design in a tooltip."""
 
-import numpy as np
-from bokeh.models import ColumnDataSource, GlyphRenderer, Range1d
+from bokeh.models import ColumnDataSource, GlyphRenderer
 from bokeh.plotting import figure
 from bokeh.transform import factor_cmap
 
-from sweeper.charts.frame import BLUE, ORANGE, small_hover, tip
-from sweeper.charts.points import Points
-from sweeper.objective import Objective
-from sweeper.report import words
-from sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.charts.frame import small_hover, tip
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, ORANGE
 
-LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
 _MARKED = 60  # cells whose best trials are marked
 
 
@@ -80,41 +77,3 @@ def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
         for name, places, marker, size, colour in named
         if places
     ]
-
-
-def useful(points: Points, objective: Objective) -> tuple[float, float]:
-    """The range of an objective that is worth showing at first, in the unit of its axis: from the
-    best value or its bound to the equal split's, the front's end, or that of most trials.
-
-    A search also tries splits that are many times slower; showing them would hide the rest.
-    """
-    factor, _ = points.axis(objective)
-    ends = [_useful(cell, objective) for cell in points.report.found]
-    low = factor * min(end[0] for end in ends)
-    high = factor * max(end[1] for end in ends)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    if high > LOG_RATIO * low > 0:
-        return low / 1.3, high * 1.3
-    return low - margin, high + margin
-
-
-def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
-    losses: Floats = objective.sign * cell.complete[objective.column].to_numpy(float)
-    front = objective.sign * cell.front[objective.column].to_numpy(float)
-    ends = [losses.min(), float(np.percentile(losses, 80)), front.max()]
-    if cell.equal is not None:
-        ends.append(objective.sign * objective.of(cell.equal))
-    if cell.bound is not None and objective is cell.objective:
-        ends.append(objective.sign * cell.bound)
-    values = sorted(objective.sign * end for end in ends)
-    return values[0], values[-1]
-
-
-def span(ends: tuple[float, float]) -> Range1d:
-    """A range that zooming may leave, and reset comes back to."""
-    return Range1d(*ends)
-
-
-def scale(ends: tuple[float, float], ratio: float = LOG_RATIO) -> str:
-    """The kind of axis for a range."""
-    return "log" if ends[0] > 0 and ends[1] > ratio * ends[0] else "linear"

@@ -4,11 +4,12 @@ import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import CustomJS, Select, UIElement
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import WIDGET, legend_outside, plot
-from sweeper.charts.points import Points
-from sweeper.charts.scatter import marks, span, trials, useful
-from sweeper.report import words
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import WIDGET, legend_outside, plot
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.charts.ranges import span, useful
+from dimsweep.sweeper.charts.scatter import marks, trials
+from dimsweep.sweeper.report import words
 
 # An objective's range is the one worth showing at first; a search also tries what is far worse.
 _CHOOSE = """
@@ -25,7 +26,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     x, y, claim = points.design[0], objective, "choose what is drawn against what"
     (summary, *others) = points.report.found
     if not others and len(points.design) > 2 and summary.split_varies:
-        x, y = (f"b{d}" for d in summary.widest_dims())
+        x, y = (f"b{d}" for d in summary.trials.widest_dims)
         claim = words.tolerance(summary)
     numbers = {name: c.title for name, c in points.columns.items() if c.format}
     ranges = {name: _range(points, name) for name in numbers}
@@ -59,7 +60,7 @@ def _range(points: Points, name: str) -> tuple[float, float]:
     """What is shown of a column: of an objective what is worth showing, of others all."""
     for objective in points.report.study.objectives:
         if name == objective.column:
-            return useful(points, objective)
+            return useful(points.report, objective)
     values = points.source.data[name]
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0

@@ -11,9 +11,9 @@ from bokeh.models import (
     UIElement,
 )
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import WIDGET
-from sweeper.charts.points import Points
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import WIDGET
+from dimsweep.sweeper.charts.points import Points
 
 # Conditions such as "time < 700, origin = tpe, 1: > 50": a part of a column's title, and a value.
 _FILTER = """
@@ -45,7 +45,7 @@ const shown = brushed.size ? kept.filter((i) => brushed.has(i)) : kept;
 if (cb_obj !== source.selected) charts.indices = tests.length ? kept : null;
 listed.indices = shown.length < n ? shown : null;
 const how = brushed.size ? ", brushed" : "";
-box.title = `${shown.length.toLocaleString()} of ${n.toLocaleString()} trials${how}${wrong}`;
+box.title = `${shown.length.toLocaleString()} of ${n.toLocaleString()} ${what}${how}${wrong}`;
 """
 
 _LETTER, _SORT = 7.5, 26  # pixels: of a letter, and of a head's arrow and padding
@@ -54,7 +54,8 @@ _NARROWEST, _WIDEST = 76, 320
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     box, n = points.box, len(points.rows)
-    box.title = f"{n:,} of {n:,} trials"
+    what = "trials" if n == points.n else f"trials that can be seen, of {points.n:,} in all"
+    box.title = f"{n:,} of {n:,} {what}"
     box.placeholder = "such as: bottleneck = compute, trial < 100"
     box.sizing_mode, box.stylesheets = "stretch_width", [WIDGET]
     titles = {name: each.title for name, each in points.columns.items()}
@@ -64,6 +65,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         "box": box,
         "charts": points.kept,
         "listed": points.listed,
+        "what": what,
     }
     apply = CustomJS(args=arguments, code=_FILTER)
     box.js_on_change("value", apply)
@@ -95,6 +97,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         "a click on a column sorts, conditions filter the charts too, and what is brushed in a "
         "chart is listed here"
     )
+    if n < points.n:
+        claim += "; a trial whose mark in each chart is hidden by others' is left out"
     return claim, column(box, table, sizing_mode="stretch_width")
 
 
@@ -108,4 +112,8 @@ def _width(points: Points, name: str) -> int:
     )
 
 
-CHART = Chart("trials", "All trials", draw)
+def _caption(points: Points) -> str:
+    return "All trials" if len(points.rows) == points.n else "The trials that can be seen"
+
+
+CHART = Chart("trials", _caption, draw)

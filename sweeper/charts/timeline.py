@@ -7,15 +7,15 @@ import pandas as pd
 import pyarrow as pa
 from bokeh.models import ColumnDataSource, UIElement
 
-from engine import DimsweepError, Result, covered, density, run_one, threads_of, units
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import blocks as draw_blocks
-from sweeper.charts.frame import rows
-from sweeper.charts.points import Points
-from sweeper.report.colours import GREY, WAITING, dimension_colour
-from sweeper.report.summary import CellSummary, Floats
-from sweeper.report.words import seconds
-from sweeper.run.reproduce import program_of
+from dimsweep.engine import DimsweepError, Result, covered, density, run_one, threads_of, units
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import blocks as draw_blocks
+from dimsweep.sweeper.charts.frame import rows
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report.colours import GREY, WAITING, dimension_colour
+from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.report.words import seconds
+from dimsweep.sweeper.run.reproduce import program_of
 
 _MOST = 5_000_000  # phases of chunks; to record more would take longer than a page may
 _BINS = 1500  # of the time, about one a pixel

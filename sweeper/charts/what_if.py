@@ -4,11 +4,12 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, Span, UIElement
 from bokeh.plotting import figure
 
-from sweeper.charts.chart import Chart
-from sweeper.charts.frame import BLUE, GREY, ORANGE, PALETTE, bars, legend_outside, rows
-from sweeper.charts.points import Points
-from sweeper.report import words
-from sweeper.report.what_if import WhatIf, claim, factor, groups
+from dimsweep.sweeper.charts.chart import Chart
+from dimsweep.sweeper.charts.frame import bars, legend_outside, rows
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, GREY, ORANGE, PALETTE
+from dimsweep.sweeper.report.what_if import WhatIf, claim, factor, groups
 
 _MOST = 16  # changes, those with the largest effect
 _CELLS = 8  # told apart by colour

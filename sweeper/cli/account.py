@@ -6,25 +6,22 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from engine import Along, ClassAccount, Path, Result, units
-from engine.kernels.messages import MessageRun
-from engine.network.wafer import WaferPlan
-from sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
-from sweeper.columns import Columns
-from sweeper.report.merits import known
-from sweeper.report.words import cost_of, waiting
-from sweeper.terminal import plural, say, table
+from dimsweep.engine import Along, ClassAccount, Path, Result, units
+from dimsweep.engine.bound import Least, time_by_cuts
+from dimsweep.engine.kernels.messages import MessageRun
+from dimsweep.engine.network.wafer import WaferPlan
+from dimsweep.sweeper.build.simulate import JobTime
+from dimsweep.sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
+from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.report.merits import known
+from dimsweep.sweeper.report.words import cost_of, waiting
+from dimsweep.sweeper.terminal import plural, say, table
 
 _BOUND = {"memory": "compute that memory bounds"}
 _CLASSES_SHOWN = 16
 
 
-def print_result(
-    result: Result,
-    title: str,
-    console: Console,
-    npu_price: float = 0.0,
-) -> None:
+def print_result(result: Result, title: str, console: Console, npu_price: float = 0.0) -> None:
     """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
     (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
@@ -40,6 +37,22 @@ def print_result(
         console.print(found)
 
 
+def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
+    """Print how long each job takes among the others, and alone."""
+    if not jobs:
+        return
+    rows = [
+        (
+            name,
+            f"{job.ranks:,}",
+            *(units.format_time(round(each * units.PICOSECONDS)) for each in (job.time, job.alone)),
+            f"{job.slowdown:.3f}",
+        )
+        for name, job in jobs.items()
+    ]
+    console.print(table(("job", "ranks", "among others", "alone", "slowdown"), rows))
+
+
 def plain(result: Result) -> dict[str, Any]:
     """What no row of a study has, in seconds: the critical path by what computes, and by what
     communicates in each dimension, and what the ranks of each class do."""
@@ -50,6 +63,9 @@ def plain(result: Result) -> dict[str, Any]:
             name: _seconds(dict(zip(result.program.names.dims, by_dim.tolist(), strict=True)))
             for name, by_dim in result.along.communication.items()
         }
+    if (least := _least(result)) is not None:
+        found["cut_bound_s"] = least.picoseconds / units.PICOSECONDS
+        found["cut_bound_by"] = least.what
     found["classes"] = [
         {"ranks": cls.ranks, "first_rank": cls.first}
         | _seconds({f"{k}_s": v for k, v in cls._asdict().items() if k not in ("ranks", "first")})
@@ -81,6 +97,10 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     for name, picoseconds in lines:
         share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield name, units.format_time(picoseconds), share
+    if (least := _least(result)) is not None:
+        share = f"{least.picoseconds / result.time_ps:.1%}" if result.time_ps else ""
+        yield "no algorithm or route takes less than", units.format_time(least.picoseconds), share
+        yield f"  {least.what}", "", ""
     for merit in known(result.merits):
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
@@ -98,6 +118,14 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     if result.perf_per_cost is not None:
         efficiency = units.format_performance_per_cost(result.perf_per_cost)
         yield "performance per cost", efficiency, ""
+
+
+def _least(result: Result) -> Least | None:
+    """The bound by the cuts of a graph; of dimensions other bounds tell more."""
+    run = result.run
+    if not isinstance(run, MessageRun) or result.program.communication.network.graph is None:
+        return None
+    return time_by_cuts(result.program, run.network)
 
 
 def _along(result: Result, along: Along) -> Iterator[tuple[str, float]]:
@@ -188,7 +216,7 @@ def _dimensions(result: Result) -> Columns:
         (
             (
                 name,
-                units.format_bandwidth(float(program.bandwidth[d])),
+                units.format_bandwidth(result.bandwidth_by_dim[name]),
                 units.format_bytes(float(row.bytes_sent[0, d])),
                 f"{row.busy[0, d] / max(result.time_ps, 1):.1%}",
                 f"{row.utilisation[0, d]:.1%}",
@@ -203,16 +231,18 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Col
     """What the critical path does in each dimension, and what a little more bandwidth there is
     worth."""
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
+    per_usd = result.per_usd or {}
+    priced = not np.isnan([*per_usd.values()]).all()  # whole parts have no price of a GB/s
     rows = []
     for d, name in enumerate(result.program.names.dims):
         parts = (path.transfer, path.latency, path.endpoint)
         cells = [units.format_time(float(part[0, d])) for part in parts]
         cells.append(units.format_time(-per_bandwidth[0, d] * 1e9 * units.PICOSECONDS))
-        if result.per_usd:
-            saved = -result.per_usd[name] * 1e3 * units.PICOSECONDS
+        if priced:
+            saved = -per_usd[name] * 1e3 * units.PICOSECONDS
             cells.append(units.format_time(saved))
         rows.append([name, *cells])
-    return table([*names, "next k USD\nsaves"] if result.per_usd else names, rows)
+    return table([*names, "next k USD\nsaves"] if priced else names, rows)
 
 
 def _busiest_links(result: Result) -> Columns:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from engine import is_compiled
-from engine.formats.astra_sim import Options, read_inputs, read_workload
-from engine.replicas.astra_sim import Cycles, simulate_astra
-from sweeper.output import write_file
+from dimsweep.engine import is_compiled
+from dimsweep.engine.formats.astra_sim import Options, read_inputs, read_workload
+from dimsweep.engine.replicas.astra_sim import Cycles, simulate_astra
+from dimsweep.sweeper.output import write_file
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")
 _EMPTY = ("", "empty")  # what ASTRA-sim calls no file

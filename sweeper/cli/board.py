@@ -19,15 +19,16 @@ def command(results: str, port: int, opens: bool) -> int:
 
     The page shows the progress of each study, its best so far and the gap to the proven bound,
     failures, actors, and a link to its report; studies that are ticked are compared. It is served
-    to this machine alone (127.0.0.1) until the command is stopped.
+    to this machine alone (127.0.0.1, localhost), whatever else a browser calls it, until the
+    command is stopped.
 
     \b
     Examples:
       dimsweep board
       dimsweep board results --port 8051 --no-open
     """
-    from sweeper.board.serve import LOOPBACK, make_server
-    from sweeper.ledger.place import place
+    from dimsweep.sweeper.board.serve import LOOPBACK, make_server
+    from dimsweep.sweeper.ledger.place import place
 
     server = make_server(place(results), port)
     click.echo(f"the board of {results} is at http://{LOOPBACK}:{server.port}/ (Ctrl+C stops it)")

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import click
 
-_WIDE = 200
-
 
 @click.command("compare")
 @click.argument("studies", nargs=-1, required=True, metavar="RESULTS/STUDY...")
@@ -14,35 +12,35 @@ def command(studies: Sequence[str]) -> int:
 
     There is a row for the best trial of each cell: its split in GB/s, the objectives, the gap to
     the proven bound, what it gains over the study's baseline or its equal split, and how many times
-    as bad it is as the best row of the same scenario: models, batches and prices are not ranked
-    against each other. The studies must have the same first objective. A study is a folder of
-    results, or its name in results/.
+    as bad it is as the best row of the same scenario, and how sure that is to be measured (two
+    designs share most of the model's error): models, batches and prices are not ranked against each
+    other. The studies must have the same first objective; each is a folder, or a name in results/.
 
     \b
     Examples:
-      dimsweep compare results/libra_gpt3_4d results/my_cmaes
-      dimsweep compare libra_gpt3_4d my_cmaes my_tpe
+      dimsweep compare libra_gpt3_4d my_cmaes
     """
     import pandas as pd
-    from rich.console import Console
 
-    from sweeper.api.results import Results, compare
-    from sweeper.cli.folders import results_in
-    from sweeper.report.words import fine_percent, gbps, ratio, short_keys
-    from sweeper.terminal import say, table
+    from dimsweep.sweeper.api.results import Results, compare
+    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.schema import BANDWIDTH
+    from dimsweep.sweeper.report.words import fine_percent, gbps, percent, ratio, short_keys
+    from dimsweep.sweeper.terminal import say, table, wide_console
 
     found = [Results(results_in(name)) for name in studies]
     rows = compare(*found).rename(columns={"reference": "gain_over"})
     objectives = {each.column: each for one in found for each in one.record.objectives}
     shown = {name: objectives[name].show for name in rows if name in objectives}
-    shown |= {name: gbps for name in rows if name.startswith("bandwidth_")}
+    dims = {name: f"{d}, GB/s" for d, name in enumerate(BANDWIDTH.among(rows))}
+    shown |= dict.fromkeys(dims, gbps)
     shown |= {"gap": fine_percent, "gain": ratio, "gain_over": str, "over_best": ratio}
+    shown |= {"sure": percent}
     scenarios = rows["scenario"].nunique()
     if scenarios == 1:
         rows = rows.drop(columns="scenario")
     names = [name for name in rows if name not in ("bound", *shown)]
-    heads = [name.removeprefix("bandwidth_").removesuffix("_GBps") for name in shown]
-    heads = [f"{head}, GB/s" if head.isdigit() else head.replace("_", " ") for head in heads]
+    heads = [dims.get(name, name.replace("_", " ")) for name in shown]
     texts = [
         (
             *(str(row[name]) for name in names),
@@ -50,9 +48,7 @@ def command(studies: Sequence[str]) -> int:
         )
         for _, row in rows.iterrows()
     ]
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe is as wide as the table
-        console = Console(width=_WIDE)
+    console = wide_console(200)
     console.print(table((*short_keys(names), *heads), texts))
     if scenarios > 1:
         say(f"{scenarios} scenarios: over best is against the best row of the same one", console)

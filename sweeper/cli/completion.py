@@ -15,10 +15,25 @@ _dimsweep() {
 }
 complete -o nospace -o default -F _dimsweep dimsweep""",
     "zsh": """\
-_dimsweep() { compadd -S '' -- ${(f)"$(dimsweep complete-words "$LBUFFER" 2>/dev/null)"} }
+_dimsweep() {
+    local found=(${(f)"$(dimsweep complete-words "$LBUFFER" 2>/dev/null)"})
+    # What ends with a space is complete, and zsh itself adds the space.
+    compadd -S '' -- "${(@)found:#*[[:space:]]}"
+    compadd -- "${(@)${(@M)found:#*[[:space:]]}%[[:space:]]}"
+    (( $#found )) || _files
+}
 compdef _dimsweep dimsweep""",
     "fish": """\
-complete -c dimsweep -f -a '(dimsweep complete-words (commandline -cp) 2>/dev/null)'""",
+function __dimsweep
+    # What ends with a space is complete, and fish itself adds the space.
+    set -l found (dimsweep complete-words (commandline -cp) 2>/dev/null | string trim)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c dimsweep -f -a '(__dimsweep)'""",
 }
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sweeper.ledger.diff import Difference
+    from dimsweep.sweeper.ledger.diff import Difference
 
 
 @click.command("diff")
@@ -22,8 +22,8 @@ def command(first: str, second: str) -> int:
     Examples:
       dimsweep diff results/libra_gpt3_4d results/my_cmaes
     """
-    from sweeper.cli.folders import results_in
-    from sweeper.ledger.diff import diff
+    from dimsweep.sweeper.ledger.diff import diff
+    from dimsweep.sweeper.ledger.place import results_in
 
     found = diff(results_in(first), results_in(second))
     for line in _lines(found, first, second):

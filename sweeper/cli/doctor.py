@@ -22,8 +22,8 @@ def command() -> int:
     Examples:
       dimsweep doctor
     """
-    from sweeper.study.provenance import provenance
-    from sweeper.versions import version_of
+    from dimsweep.sweeper.study.provenance import provenance
+    from dimsweep.sweeper.versions import version_of
 
     now = provenance()
     click.echo(f"dimsweep {now.version} ({now.git or 'no git'}), Python {now.python}")
@@ -50,7 +50,7 @@ def _memory() -> str:
 
 
 def _kernel() -> str:
-    from engine import is_compiled
+    from dimsweep.engine import is_compiled
 
     return "compiled" if is_compiled() else "not compiled yet; the first run takes a minute longer"
 

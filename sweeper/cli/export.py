@@ -1,12 +1,6 @@
 """dimsweep export: a study's rows for other tools."""
 
-from typing import TYPE_CHECKING
-
 import click
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 
 @click.command("export")
@@ -27,39 +21,22 @@ def command(study: str, csv: str | None, parquet: str | None, optuna: str | None
       dimsweep export libra_gpt3_4d --csv rows.csv
       dimsweep export results/libra_gpt3_4d --parquet rows.parquet --optuna study.journal
     """
-    from sweeper.api.results import Results
-    from sweeper.cli.folders import results_in
-    from sweeper.export.optuna import write_optuna
-    from sweeper.output import write_file
+    from dimsweep.sweeper.export.optuna import write_optuna
+    from dimsweep.sweeper.export.rows import write_csv, write_parquet
+    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.stored import Stored
+    from dimsweep.sweeper.report.report import Report
 
     if not (csv or parquet or optuna):
         raise click.UsageError("say what to write: --csv, --parquet or --optuna")
-    results = Results(results_in(study))
+    stored = Stored(results_in(study))
     if csv:
-        write_file(csv, "the rows", _csv(results.to_pandas()))
+        write_csv(stored, csv)
         click.echo(f"wrote {csv}")
     if parquet:
-        write_file(parquet, "the rows", _parquet(results.to_arrow()))
+        write_parquet(stored, parquet)
         click.echo(f"wrote {parquet}")
     if optuna:
-        for name in write_optuna(results.report, optuna):
+        for name in write_optuna(Report.of(stored, stored.study), optuna):
             click.echo(f"wrote {name!r} to {optuna}")
     return 0
-
-
-def _csv(rows: "pd.DataFrame") -> bytes:
-    import json
-
-    maps = ["exposed_by_collective_s"]
-    texts = rows[maps].map(lambda pairs: None if pairs is None else json.dumps(dict(pairs)))
-    return rows.assign(**texts).to_csv(index=False).encode()
-
-
-def _parquet(rows: "pa.Table") -> bytes:
-    import io
-
-    import pyarrow.parquet
-
-    content = io.BytesIO()
-    pyarrow.parquet.write_table(rows, content)
-    return content.getvalue()

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from engine import DimsweepError, suggestion
-from sweeper.config.parts import places
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.sweeper.config.parts import places
 
 
 class _Group(click.ParamType[str]):
@@ -43,4 +43,8 @@ def command(groups: Sequence[str]) -> int:
     known = places.groups()
     for group in groups or known:
         print(f"{group}: {'  '.join(known[group])}")
+        if group == "network":
+            from dimsweep.engine.network.generators import GENERATORS
+
+            print(f"network.generator: {'  '.join(GENERATORS)}")
     return 0

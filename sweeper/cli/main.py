@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from sweeper.cli.lazy import Commands, Lazy
+from dimsweep.sweeper.cli.lazy import Commands, Lazy
 
 
 @click.group(
@@ -31,6 +31,7 @@ def dimsweep() -> None:
 
 for _name, _what in {
     "simulate": "Simulate one training iteration and account for its time.",
+    "bill": "Print what a network is bought as, and what that costs and draws.",
     "new": "Write a study's file, with comments, from a question.",
     "sweep": "Run a study, or continue it.",
     "report": "Print a study's tables and write its pictures and page again.",
@@ -41,17 +42,19 @@ for _name, _what in {
     "export": "Write a study's rows as CSV, Parquet or an Optuna study.",
     "sql": "Ask the rows of studies in SQL.",
     "list": "List the studies and the options of the configuration groups.",
-    "show": "Print the whole configuration that overrides make.",
+    "show": "Print a whole configuration or a preset, or where its numbers are from.",
+    "measure": "Write a script that measures a GPU, or a node, for `dimsweep calibrate`.",
+    "calibrate": "Fit a cluster's few physical parameters to your own measurements.",
     "verify": "Compare published or recorded measurements with dimsweep's times.",
     "astra": "Run ASTRA-sim 2.0's input files to the same cycles.",
-    "packets": "Simulate a packet simulator's recorded runs again.",
     "repurpose": "Restructure a trained network for workers, and simulate its inference.",
     "trace": "Check, count, draw, simulate, write and convert Chakra traces.",
+    "check-plugin": "Check what a plug-in registers, in all fidelities.",
     "doctor": "Tell versions, cores, memory, disk and what is compiled.",
     "completion": "Print a completion script for your shell.",
 }.items():
-    dimsweep.add_command(Lazy(_name, _what, "sweeper.cli"))
-dimsweep.add_command(Lazy("complete-words", "", "sweeper.cli", hidden=True))
+    dimsweep.add_command(Lazy(_name, _what, "dimsweep.sweeper.cli"))
+dimsweep.add_command(Lazy("complete-words", "", "dimsweep.sweeper.cli", hidden=True))
 
 
 @dimsweep.command("help", hidden=True)
@@ -73,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "dimsweep"
-        return _tell(f"{error.format_message()}\n  see: {command} --help")
+        return _tell(f"{error.format_message()}{_as_key(error)}\n  see: {command} --help")
     except click.Abort:
         click.echo("stopped", err=True)
         return 130
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except Exception as error:
-        from engine import DimsweepError
+        from dimsweep.engine import DimsweepError
 
         if isinstance(error, OSError) and error.strerror:
             return _tell(f"{error.filename or 'a file'}: {error.strerror}")
@@ -92,15 +95,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell_defect(error)
 
 
+def _as_key(error: click.UsageError) -> str:
+    """What is meant by an option that is a key of the configuration."""
+    from dimsweep.sweeper.config.parts.places import groups
+
+    name = error.option_name.lstrip("-") if isinstance(error, click.NoSuchOption) else ""
+    keys = {"nodes": "16", "fidelity": "message", **dict.fromkeys(groups(), "NAME")}
+    return f" Did you mean {name}={keys[name]}?" if name in keys else ""
+
+
 def _tell(message: str) -> int:
     click.echo(f"error: {message}", err=True)
     return 1
 
 
 def _tell_defect(error: Exception) -> int:
-    from sweeper.versions import all_versions
+    from dimsweep.sweeper.plugins.loading import raised
+    from dimsweep.sweeper.versions import all_versions
 
     traceback.print_exception(error)
+    if of_plugin := raised(error):
+        return _tell(str(of_plugin))
     _tell(
         "this is a defect of dimsweep or of a library that it uses, not of your input; please "
         f"report it with the lines above and: {all_versions()}"

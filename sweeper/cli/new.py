@@ -29,16 +29,16 @@ def command(name: str, question: str) -> int:
       dimsweep new my_split
       dimsweep new my_front --question price
     """
-    from engine import DimsweepError
-    from sweeper.config.parts.places import homes
-    from sweeper.output import write_file
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.config.parts.places import installed
+    from dimsweep.sweeper.output import write_file
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")
     file = Path("studies") / f"{name}.yaml"
     if file.exists():
         raise DimsweepError("there is such a study already", where=str(file), hint="another name")
-    text = (homes("studies")[-1] / "new" / f"{question}.yaml").read_text(encoding="utf-8")
+    text = (installed("studies") / "new" / f"{question}.yaml").read_text(encoding="utf-8")
     file.parent.mkdir(exist_ok=True)
     write_file(file, "the study", text.replace("NAME", name).encode())
     click.echo(f"wrote {file}; dimsweep sweep {name} runs it")

@@ -1,6 +1,5 @@
 """KEY=VALUE arguments: Hydra overrides of a command, and what a shell completes in them."""
 
-import difflib
 import re
 
 import click
@@ -17,30 +16,32 @@ class Overrides(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if _OVERRIDE.fullmatch(value):
             return value
-        from sweeper.config.parts import places
+        from dimsweep.sweeper.config.parts import places
 
         if meant := self.meaning(value):
             return meant
         if places.names_file(value):
             raise click.UsageError(f"{value}: there is no such file", ctx)
-        groups = places.groups()
-        known = {name: f"{group}={name}" for group in reversed(groups) for name in groups[group]}
-        known |= {name: f"study={name}" for name in groups["study"]}
-        close = difflib.get_close_matches(value, known, n=1, cutoff=0.8)
-        meant = known[close[0]] if close else "KEY=VALUE"
-        raise click.UsageError(f"{value!r} is no study and sets no key; did you mean {meant}?", ctx)
+        from dimsweep.sweeper.config.guess import meant_by
+
+        what = f"{value!r} is no study and sets no key; did you mean {meant_by(value)}?"
+        raise click.UsageError(what, ctx)
 
     def meaning(self, word: str) -> str | None:
         """The override that a word without a key stands for: a study, by its name or its file."""
-        from sweeper.config.parts.places import find_study
+        from dimsweep.sweeper.config.parts.places import find_study
 
-        return f"study={word}" if find_study(word) else None
+        if not find_study(word):
+            return None
+        from dimsweep.sweeper.config.overrides import choice_of
+
+        return choice_of("study", word)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Keys, and the options of config groups under the overrides that are typed already."""
-        from sweeper.config.complete import completions
+        from dimsweep.sweeper.config.complete import completions
 
         typed = [word for word in ctx.params.get(str(param.name)) or () if " " not in word]
         return [CompletionItem(word, goes_on=True) for word in completions(typed, incomplete)]

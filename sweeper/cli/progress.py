@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sweeper.report.words import fine_percent
-from sweeper.run import driver
-from sweeper.study.plan import StudyPlan
-from sweeper.terminal import plural, say
+from dimsweep.sweeper.report.words import fine_percent
+from dimsweep.sweeper.run import driver
+from dimsweep.sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.terminal import plural, say
 
 _EVERY = 60.0  # seconds between lines
 
@@ -52,6 +52,8 @@ class Watch:
 
     def _line(self, progress: driver.Progress, now: float) -> str:
         seconds = now - self._started
+        if self._plan.study.is_certified:  # which ends when nothing can be better
+            return self.text(progress, seconds)
         left = (self._total - progress.done) * seconds / max(progress.done, 1)
         return f"{self.text(progress, seconds)}, {left:,.0f} s left"
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.overrides import Overrides
+from dimsweep.sweeper.cli.overrides import Overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sweeper.ledger.place import Place
+    from dimsweep.sweeper.ledger.place import Place
 
 
 class _Results(Overrides):
@@ -50,37 +50,49 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
     """
     from rich.console import Console
 
-    from engine import DimsweepError
-    from sweeper.config.compose import compose
-    from sweeper.ledger.place import place
-    from sweeper.study.plan import study_name
+    from dimsweep.engine import DimsweepError
 
     if len(named := sorted({word for word in overrides if word.startswith("name=")})) > 1:
         hint = "give one; `dimsweep compare` shows the best of several"
         raise DimsweepError(f"{' and '.join(named)} are given", where="name", hint=hint)
-    composed = compose(overrides)
-    folder = place(composed.config.results) / study_name(composed)
-    report_study(folder, Console(), picture)
+    report_study(_folder(overrides), Console(), picture)
     return 0
+
+
+def _folder(overrides: Sequence[str]) -> "Place":
+    """Where the results are.  They may outlive what the configuration needs, such as a plug-in."""
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.config.overrides import read
+    from dimsweep.sweeper.ledger.place import STUDY, place
+    from dimsweep.sweeper.study.plan import study_name
+
+    try:
+        composed = compose(overrides, may_sweep=True)
+    except DimsweepError:
+        given = {word.key: str(word.parsed.value()) for word in map(read, overrides)}
+        name = given.get("name") or Path(given.get("study", "")).stem
+        folder = place(given.get("results", "results")) / name
+        if not name or not (folder / STUDY).is_file():
+            raise
+        return folder
+    return place(composed.config.results) / study_name(composed)
 
 
 def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
     """Print a study's table and write its page, and a picture of what it found."""
-    from sweeper.draw.canvas import kind_of
-    from sweeper.draw.show.page import write_report
-    from sweeper.draw.show.terminal import print_report
-    from sweeper.ledger.load import load
-    from sweeper.ledger.record import read_study
-    from sweeper.terminal import say
+    from dimsweep.sweeper.draw.canvas import kind_of
+    from dimsweep.sweeper.draw.show.page import write_report
+    from dimsweep.sweeper.draw.show.terminal import print_report
+    from dimsweep.sweeper.report.report import Report
+    from dimsweep.sweeper.terminal import say
 
     if picture is not None:
         kind_of(picture, "--picture")  # refuses a wrong one before anything is written
-    study = read_study(folder)
-    rows = load(folder).to_pandas()
-    print_report(rows, study, console)
-    say(f"wrote {write_report(rows, study, folder / 'report')}", console)
+    report = Report.read(folder)
+    print_report(report, console)
+    say(f"wrote {write_report(report, folder / 'report')}", console)
     if picture is not None:
-        from sweeper.draw.found import write_picture
-        from sweeper.report.report import Report
+        from dimsweep.sweeper.draw.found import write_picture
 
-        say(f"wrote {write_picture(Report.of(rows, study), picture)}", console)
+        say(f"wrote {write_picture(report, picture)}", console)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sweeper.run.reproduce import Reproduced
+    from dimsweep.sweeper.run.reproduce import Reproduced
 
 _SHOWN = 10  # rows that differ
 
@@ -25,8 +25,8 @@ def command(folder: str, sample: int | None, seed: int) -> int:
       dimsweep reproduce results/libra_gpt3_4d
       dimsweep reproduce results/libra_gpt3_4d --sample 20
     """
-    from sweeper.cli.folders import results_in
-    from sweeper.run.reproduce import reproduce
+    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.run.reproduce import reproduce
 
     found = reproduce(results_in(folder), sample, seed)
     for line in _lines(found):

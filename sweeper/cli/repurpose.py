@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.overrides import overrides
-from sweeper.config.parts.places import found
+from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.config.parts.places import found
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from engine import Cluster
-    from engine.formats.weights import Samples
-    from sweeper.config.compose import Composed
-    from sweeper.config.schema import Config
-    from sweeper.repurpose.compare import Served
+    from dimsweep.engine import Cluster
+    from dimsweep.engine.formats.weights import Samples
+    from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.config.schema import Config
+    from dimsweep.sweeper.repurpose.compare import Served
 
 TOLERANCE = 0.01  # of accuracy, below the trained network's, that counts as equal
 
@@ -71,7 +71,8 @@ def command(
 def _composed(
     model: str, overrides: Sequence[str], workers: int | None, samples: str | None
 ) -> "Composed":
-    from sweeper.config.compose import compose, quoted
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.config.overrides import quoted
 
     words = ["workload=repurposed", f"workload.model={quoted(model)}"]
     words += [f"workload.samples={quoted(samples)}"] if samples is not None else []
@@ -83,13 +84,13 @@ def _composed(
 def _repurpose(
     config: "Config", workers: int | None, output: str | None, front: str | None, console: "Console"
 ) -> None:
-    from engine import DimsweepError
-    from engine.formats.weights import read_samples
-    from engine.repurpose import METHODS
-    from sweeper.build.program import build_cluster
-    from sweeper.config.workload.repurposed import Repurposed
-    from sweeper.repurpose.compare import serve
-    from sweeper.terminal import waiting
+    from dimsweep.engine import DimsweepError
+    from dimsweep.engine.formats.weights import read_samples
+    from dimsweep.engine.repurpose import METHODS
+    from dimsweep.sweeper.build.program import build_cluster
+    from dimsweep.sweeper.config.workload.repurposed import Repurposed
+    from dimsweep.sweeper.repurpose.compare import serve
+    from dimsweep.sweeper.terminal import waiting
 
     cluster, workload = build_cluster(config), config.workload
     if not isinstance(workload, Repurposed):
@@ -116,8 +117,8 @@ def _repurpose(
 def _print(
     served: "Iterable[Served]", before: float | None, title: str, console: "Console"
 ) -> None:
-    from engine import units
-    from sweeper.terminal import say, table
+    from dimsweep.engine import units
+    from dimsweep.sweeper.terminal import say, table
 
     trained = "" if before is None else f": {before:.2%} accurate as trained"
     say(f"{title}{trained}", console)
@@ -138,8 +139,8 @@ def _print(
 
 
 def _write(output: str, chosen: "Served", console: "Console") -> None:
-    from engine.formats.weights import write_network
-    from sweeper.terminal import say
+    from dimsweep.engine.formats.weights import write_network
+    from dimsweep.sweeper.terminal import say
 
     places = chosen.restructured.placement.places
     arrays = {f"worker_of_boundary_{number}": at for number, at in enumerate(places)}
@@ -158,11 +159,11 @@ def _front(
     before: float,
     console: "Console",
 ) -> None:
-    from sweeper.draw.canvas import kind_of
-    from sweeper.draw.front import draw_front
-    from sweeper.output import write_file
-    from sweeper.repurpose.compare import along, at_equal_accuracy
-    from sweeper.terminal import say
+    from dimsweep.sweeper.draw.canvas import kind_of
+    from dimsweep.sweeper.draw.front import draw_front
+    from dimsweep.sweeper.output import write_file
+    from dimsweep.sweeper.repurpose.compare import along, at_equal_accuracy
+    from dimsweep.sweeper.terminal import say
 
     kind = kind_of(file, "picture")
     points = list(along(config, cluster, samples))

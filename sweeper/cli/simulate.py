@@ -1,17 +1,19 @@
 """dimsweep simulate: one iteration, and the account of its time."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.hydra import Asked, hydra_options
+from dimsweep.sweeper.cli.overrides import overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from engine import Result
-    from sweeper.config.schema import Config
+    from dimsweep.engine import Result
+    from dimsweep.sweeper.build.simulate import JobTime
+    from dimsweep.sweeper.config.schema import Config
 
 _SIMULATED = {
     "phase": "the phases",
@@ -24,7 +26,8 @@ _SIMULATED = {
 @click.command("simulate")
 @overrides
 @click.option("--json", "as_json", is_flag=True, help="Print the columns of a row as JSON.")
-def command(overrides: Sequence[str], as_json: bool) -> int:
+@hydra_options
+def command(overrides: Sequence[str], as_json: bool, asked: Asked) -> int:
     """Simulate one training iteration and account for its time.
 
     The terminal shows what the iteration takes along its critical path: what computes, and each
@@ -55,7 +58,11 @@ def command(overrides: Sequence[str], as_json: bool) -> int:
     """
     from rich.console import Console
 
-    simulate(overrides, Console(stderr=as_json), as_json=as_json)
+    if asked.multirun:
+        raise click.UsageError("--multirun: `dimsweep sweep` simulates several; here is one")
+    overrides = asked.with_places(overrides)
+    if not asked.tell(overrides, may_sweep=False):
+        simulate(overrides, Console(stderr=as_json), as_json=as_json)
     return 0
 
 
@@ -68,49 +75,58 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """
     import json
 
-    from engine import MODEL_VERSION, Result, run_one
-    from engine.kernels.network import run_messages
-    from sweeper.build.evidence import evidence
-    from sweeper.build.program import build_program
-    from sweeper.cli.account import plain, print_result
-    from sweeper.config.compose import compose
-    from sweeper.ledger.rows import single_row
-    from sweeper.study.rules import design_warnings, idle_keys
-    from sweeper.terminal import say, say_warnings, waiting
+    from dimsweep.sweeper.build.evidence import evidence
+    from dimsweep.sweeper.build.program import build_program
+    from dimsweep.sweeper.build.simulate import job_times
+    from dimsweep.sweeper.build.simulate import simulate as simulated
+    from dimsweep.sweeper.cli.account import print_jobs, print_result
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.study.rules import design_warnings, idle_keys
+    from dimsweep.sweeper.terminal import say, say_warnings, waiting
 
     composed = compose(overrides)
     config = composed.config
     with composed.blaming():
-        by_message = config.by_message
         _check_outputs(config)
         program = build_program(config)
         turned = [*composed.overridden, *composed.set_in_study]
         say_warnings(design_warnings(composed, program, turned, searched=False), console)
         say_warnings(idle_keys(composed, program, turned).values(), console)
-        record = config.timeline is not None
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
-            if by_message:
-                run = run_messages(
-                    program, config.fidelity, record=record, watch=config.watch, fold=config.fold
-                )
-                result = Result(run)
-            else:
-                result = Result(run_one(program, record=record))
+            result = simulated(config, program, record=config.timeline is not None)
+            jobs = job_times(config, result)
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
-        told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
-        told["evidence"] = evidence(config).plain()
+        told = _told(config, result, jobs)
         print(json.dumps(told, indent=1))
     else:
-        print_result(result, title, console, config.cost.npu)
+        print_result(result, title, console, config.cost.npu_price)
+        print_jobs(jobs, console)
         say(f"how sure is the model: {evidence(config)}", console)
     _write_files(result, config, title, console)
 
 
+def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:
+    """What other programs are told."""
+    from dimsweep.engine import MODEL_VERSION
+    from dimsweep.sweeper.build.evidence import evidence
+    from dimsweep.sweeper.cli.account import plain
+    from dimsweep.sweeper.ledger.rows import single_row
+
+    told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+    if jobs:
+        told["jobs"] = {
+            name: {"ranks": job.ranks, "time_s": job.time, "alone_s": job.alone}
+            | {"slowdown": job.slowdown}
+            for name, job in jobs.items()
+        }
+    return {**told, "evidence": evidence(config).plain()}
+
+
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
     """The timeline and the pictures that the configuration asks for."""
-    from sweeper.output import write_file
-    from sweeper.terminal import say
+    from dimsweep.sweeper.output import write_file
+    from dimsweep.sweeper.terminal import say
 
     if config.timeline is not None:
         limit = config.timeline_limit
@@ -119,41 +135,32 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
         say(f"timeline: {file} (open it at ui.perfetto.dev), with {holds}", console)
         if not holds.startswith("all"):
             say("  timeline_limit=null writes the whole", console)
-    if config.picture is not None:
-        from sweeper.draw.canvas import kind_of
-        from sweeper.draw.network import draw_network
+    if config.picture is None and config.congestion is None:
+        return
+    from dimsweep.sweeper.draw.canvas import kind_of
+    from dimsweep.sweeper.draw.congestion import draw_congestion
+    from dimsweep.sweeper.draw.network import draw_network
 
-        drawn = draw_network(result, title, kind_of(config.picture, "picture"))
-        file = write_file(config.picture, "the picture", drawn)
-        say(f"picture: {file}", console)
-    if config.congestion is not None:
-        from sweeper.draw.canvas import kind_of
-        from sweeper.draw.congestion import draw_congestion
-
-        content = draw_congestion(result, title, kind_of(config.congestion, "congestion"))
-        say(f"congestion: {write_file(config.congestion, 'the picture', content)}", console)
+    for key, draw in (("picture", draw_network), ("congestion", draw_congestion)):
+        if (name := getattr(config, key)) is not None:
+            content = draw(result, title, kind_of(name, key))
+            say(f"{key}: {write_file(name, 'the picture', content)}", console)
 
 
 def _check_outputs(config: "Config") -> None:
-    """Raise :class:`DimsweepError` for a file or a link that this fidelity knows nothing of, or
-    for a name that is no picture's."""
-    from engine import DimsweepError
-
-    for key in ("picture", "congestion"):
-        if getattr(config, key):
-            from sweeper.draw.canvas import kind_of
-
-            kind_of(getattr(config, key), key)
+    """Raise :class:`DimsweepError` for a picture that this fidelity knows nothing of, or for a name
+    that is no picture's."""
+    from dimsweep.sweeper.build.simulate import not_known
 
     known_by = {  # what a key shows, and the fidelities that know it
-        "picture": ("single links", ("message", "flow", "packet")),
-        "congestion": ("how long each message takes", ("flow", "packet")),
-        "watch": ("queues, marks and pauses of links", ("packet",)),
+        "picture": ("single links", ["message", "flow", "packet"]),
+        "congestion": ("how long each message takes", ["flow", "packet"]),
     }
     for key, (shown, fidelities) in known_by.items():
-        if getattr(config, key) and config.fidelity not in fidelities:
-            raise DimsweepError(
-                f"it shows {shown}, which fidelity={config.fidelity} does not know",
-                where=key,
-                hint=f"add fidelity={' or '.join(fidelities)}, or leave {key} out",
-            )
+        if not (file := getattr(config, key)):
+            continue
+        from dimsweep.sweeper.draw.canvas import kind_of
+
+        kind_of(file, key)
+        if config.fidelity not in fidelities:
+            raise not_known(key, config, shown, fidelities)

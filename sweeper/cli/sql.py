@@ -1,10 +1,22 @@
 """dimsweep sql: questions to the rows."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
 _SHOWN = 40  # rows, on a terminal or in a pipe
+_AT_ONCE = 5_000  # rows of the answer, as Python's objects
+_MEMORY = (
+    "400MB"  # of DuckDB; what takes more, such as an order of all rows, goes by way of the disk
+)
 
 
 @click.command("sql")
@@ -24,35 +36,65 @@ def command(query: str, studies: Sequence[str], as_csv: bool) -> int:
       dimsweep sql 'SELECT origin, min(time_s) FROM rows GROUP BY origin' results/my_cmaes --csv
     """
     import duckdb
-    from rich.console import Console
 
-    from engine import DimsweepError
-    from sweeper.cli.folders import results_in
-    from sweeper.ledger.load import load
-    from sweeper.terminal import plural, say, table
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.stored import Stored
 
     _check(query)
     folders = [results_in(name) for name in studies]
-    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+    sources = {folder: [*Stored(folder).sources()] for folder in folders}
+    with TemporaryDirectory(prefix="dimsweep-") as scratch, duckdb.connect() as connection:
+        parts = [each for own in sources.values() for each in own if isinstance(each, list)]
+        connection.execute(f"SET memory_limit = '{_MEMORY}'")
+        connection.execute(f"SET temp_directory = {_text_of(scratch)}")
+        connection.execute(f"SET allowed_paths = {_listed(itertools.chain(*parts))}")
+        connection.execute("SET enable_external_access = false")
         for name, folder in [("rows", folders[0]), *((f.name, f) for f in folders)]:
-            connection.register(name, load(folder))
+            _name_rows(connection, name, sources[folder])
         try:
-            found = connection.sql(query)
+            asked = connection.execute(query)
+            if not asked.description:
+                raise DimsweepError("it asks for nothing", where="query", hint="begin with SELECT")
+            columns = [str(column[0]) for column in asked.description]
+            (_print_csv if as_csv else _print_table)(columns, _answers(asked))
         except duckdb.Error as error:
             told = str(error).splitlines()[0]
             raise DimsweepError(told, where="query", hint=_tables(folders)) from error
-        if found is None:
-            raise DimsweepError("it asks for nothing", where="query", hint="begin with SELECT")
-        columns, answers = found.columns, found.fetchall()
-    if as_csv:
-        _print_csv(columns, answers)
-        return 0
-    console = Console()
-    texts = [[_text(value) for value in row] for row in answers[:_SHOWN]]
-    console.print(table(columns, texts, left=0))
-    if len(answers) > _SHOWN:
-        say(f"... and {plural(len(answers) - _SHOWN, 'more row')}; --csv prints all", console)
     return 0
+
+
+def _name_rows(
+    connection: "duckdb.DuckDBPyConnection", name: str, sources: "Iterable[list[Path] | pa.Table]"
+) -> None:
+    """Give the rows of a study a name; parts are read in pieces, when a query asks for them."""
+    tables = []
+    for i, source in enumerate(sources):
+        if isinstance(source, list):
+            tables.append(f"read_parquet({_listed(source)})")
+        else:
+            connection.register(f"{name} {i}", source)
+            tables.append(_name_of(f"{name} {i}"))
+    union = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {_name_of(name)} AS {union}")
+
+
+def _listed(files: Iterable[Path]) -> str:
+    return f"[{', '.join(_text_of(str(file)) for file in files)}]"
+
+
+def _text_of(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name_of(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _answers(asked: "duckdb.DuckDBPyConnection") -> Iterator[tuple[Any, ...]]:
+    """The rows of an answer, of which some are in memory at once."""
+    while rows := asked.fetchmany(_AT_ONCE):
+        yield from rows
 
 
 def _check(query: str) -> None:
@@ -60,12 +102,16 @@ def _check(query: str) -> None:
     is no SQL it tells later, when it knows the tables."""
     import duckdb
 
-    from engine import DimsweepError
+    from dimsweep.engine import DimsweepError
 
     try:
         statements = duckdb.extract_statements(query)
     except duckdb.Error:
         return
+    except TypeError as error:  # of bytes that are no UTF-8 the system makes half letters
+        raise DimsweepError("it is no text", where="query") from error
+    if not statements:
+        raise DimsweepError("it asks for nothing", where="query", hint="begin with SELECT")
     if len(statements) > 1:
         what = f"{len(statements)} queries, of which one would be answered"
         raise DimsweepError(what, where="query", hint="ask one at a time, or join them with UNION")
@@ -80,7 +126,19 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _print_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def _print_table(columns: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
+    from rich.console import Console
+
+    from dimsweep.sweeper.terminal import plural, say, table
+
+    console = Console()
+    texts = [[_text(value) for value in row] for row in itertools.islice(rows, _SHOWN)]
+    console.print(table(columns, texts, left=0))
+    if more := sum(1 for _ in rows):
+        say(f"... and {plural(more, 'more row')}; --csv prints all", console)
+
+
+def _print_csv(columns: Sequence[str], rows: Iterator[Sequence[object]]) -> None:
     import csv
     import sys
 

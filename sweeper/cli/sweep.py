@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.hydra import Asked, hydra_options
+from dimsweep.sweeper.cli.overrides import overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sweeper.config.compose import Composed
-    from sweeper.run.driver import Progress
-    from sweeper.study.plan import StudyPlan
+    from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.run.driver import Progress
+    from dimsweep.sweeper.study.plan import StudyPlan
 
 INTERRUPTED = 130
 
@@ -23,7 +24,8 @@ INTERRUPTED = 130
     "--retry-failed", is_flag=True, help="Simulate failed trials again, whatever failed them."
 )
 @overrides
-def command(overrides: Sequence[str], retry_failed: bool) -> int:
+@hydra_options
+def command(overrides: Sequence[str], retry_failed: bool, asked: Asked) -> int:
     """Run a study, or continue it.
 
     A study is a file in studies/. Every result is written to results/NAME at once, so the command
@@ -41,30 +43,36 @@ def command(overrides: Sequence[str], retry_failed: bool) -> int:
       budget.trials=N        how many trials the search may simulate
       search=NAME            auto, descent, random, qmc, grid, tpe, cmaes, gp or nsga2
       executor=NAME          where trials run: local, inline (no Ray) or address (a Ray cluster)
+      KEY=A,B KEY=choice(A,B) KEY=range(START,STOP,STEP) KEY=interval(LOW,HIGH)
+                             Hydra's sweeps: axes of the grid, or values to be searched
 
     \b
     Examples:
       dimsweep sweep libra_gpt3_4d
       dimsweep sweep libra_gpt3_4d search=cmaes budget.trials=1000 name=my_cmaes
       dimsweep sweep studies/mine.yaml executor.actors=4
+      dimsweep sweep libra_gpt3_4d workload=gpt3_libra,turing_nlg_libra name=two_models
     """
     from rich.console import Console
 
-    from sweeper.config.compose import compose
+    from dimsweep.sweeper.config.compose import compose
 
-    return sweep_study(compose(overrides), Console(), retry_failed=retry_failed)
+    overrides = asked.with_places(overrides)
+    if asked.tell(overrides, may_sweep=True):
+        return 0
+    return sweep_study(compose(overrides, may_sweep=True), Console(), retry_failed=retry_failed)
 
 
 def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool = False) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
-    from engine import DimsweepError, is_compiled
-    from sweeper.cli.interrupt import interruptible
-    from sweeper.cli.progress import progress_bar
-    from sweeper.ledger.ledger import Ledger
-    from sweeper.run.executor import LostClusterError
-    from sweeper.run.session import run_in
-    from sweeper.study.plan import plan_study
-    from sweeper.terminal import say, say_warnings
+    from dimsweep.engine import DimsweepError, is_compiled
+    from dimsweep.sweeper.cli.interrupt import interruptible
+    from dimsweep.sweeper.cli.progress import progress_bar
+    from dimsweep.sweeper.ledger.ledger import Ledger
+    from dimsweep.sweeper.run.executor import LostClusterError
+    from dimsweep.sweeper.run.session import run_in
+    from dimsweep.sweeper.study.plan import plan_study
+    from dimsweep.sweeper.terminal import say, say_warnings
 
     if not is_compiled(composed.config.fidelity):
         say("compiling the simulation kernel (once for an installation, about a minute)", console)
@@ -105,9 +113,9 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
 
 def _introduce(plan: "StudyPlan", console: "Console") -> None:
     """Tell what is odd about the designs, and what is not obvious about the search."""
-    from sweeper.draw.show.remarks import merged
-    from sweeper.search import reason
-    from sweeper.terminal import say, say_warnings
+    from dimsweep.sweeper.draw.show.remarks import merged
+    from dimsweep.sweeper.search import reason
+    from dimsweep.sweeper.terminal import say, say_warnings
 
     say_warnings([each.line for each in merged(plan.study.warnings)], console)
     # The record has none of a large grid.
@@ -118,8 +126,8 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
 
 
 def _report(plan: "StudyPlan", console: "Console") -> None:
-    from engine import DimsweepError
-    from sweeper.cli.report import report_study
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.cli.report import report_study
 
     try:
         report_study(plan.folder, console)

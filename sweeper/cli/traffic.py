@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine import Result, units
-from engine.kernels.packet import PortAccount
-from sweeper.columns import Columns
-from sweeper.report.words import not_exceeded
-from sweeper.terminal import table
+from dimsweep.engine import Result, units
+from dimsweep.engine.kernels.packet import PortAccount
+from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.report.words import not_exceeded
+from dimsweep.sweeper.terminal import table
 
 LINKS_SHOWN = 5
 
@@ -40,11 +40,7 @@ def _completion_times(result: Result) -> Columns:
     return table(
         ("completion times", "messages", "p50", "p99", "longest"),
         (
-            (
-                name,
-                f"{len(times):,}",
-                *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)),
-            )
+            (name, f"{len(times):,}", *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)))
             for name, times in result.completion_times.items()
         ),
     )

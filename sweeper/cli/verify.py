@@ -1,35 +1,102 @@
-"""dimsweep verify: the verifications of sweeper/verify, a command each, and their list."""
+"""dimsweep verify: published studies, the verifications of sweeper/verify, and their list."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sweeper.cli.lazy import Commands, Lazy
-from sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.cli.lazy import Commands, Lazy
+from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.verify import VERIFICATIONS
+from dimsweep.sweeper.verify.files import Files, find_files, published
 
-_ROOM = "sweeper.verify"
+if TYPE_CHECKING:
+    from dimsweep.sweeper.ledger.place import Place
+    from dimsweep.sweeper.verify.points import Findings
+
+_ROOM = "dimsweep.sweeper.verify"
 _STUDIES = Lazy(
     "studies", "Reproduce the published studies of docs/studies, point by point.", _ROOM
 )
 _LIST = Lazy("list", "List what can be verified.", _ROOM)
+_HELP = """{what}
+
+It sweeps the study into results/, where the same command continues it, and looks the published
+points up in its rows. The exit code is 1 unless every value is within its tolerance and every claim
+holds.
+
+\b
+Usual keys:
+  results=FOLDER         where results lie
+  executor=NAME          where trials run: local, inline (no Ray) or address (a Ray cluster)
+"""
 
 
-@click.group("verify", cls=Commands, invoke_without_command=True)
+class _Published(Lazy):
+    """The command of a published study that is data."""
+
+    def __init__(self, name: str, files: Files) -> None:
+        super().__init__(name, files.what, _ROOM)
+        self._files = files
+
+    def load(self) -> click.Command:
+        from dimsweep.sweeper.verify.points import json_option, picture_option
+
+        @overrides
+        @json_option
+        @picture_option
+        def run(overrides: Sequence[str], as_json: bool, picture: Path | None) -> int:
+            from dimsweep.sweeper.terminal import say
+            from dimsweep.sweeper.verify.points import console_for, show
+            from dimsweep.sweeper.verify.published import find_points
+
+            folders = list["Place"]()
+
+            def find() -> "Findings":
+                return find_points(self._files, *overrides, told=folders)
+
+            code = show(self._files.name, find, as_json=as_json, picture=picture)
+            for folder in folders:
+                say(f"its rows and page: {folder}", console_for(as_json))
+            return code
+
+        help_text = _HELP.format(what=self._files.what)
+        return click.command(self.name, help=help_text)(run)
+
+
+class _Verifications(Commands):
+    """Those that are listed, and the study of any path."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if listed := super().get_command(ctx, cmd_name):
+            return listed
+        found = find_files(cmd_name)
+        return None if found is None else _Published(cmd_name, found)
+
+
+@click.group("verify", cls=_Verifications, invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
     """Compare published or recorded measurements with dimsweep's times.
 
     Without a name the verifications are listed: what each compares, and where that was published.
     One prints every point with its published value, ours, the difference, the tolerance and a
-    verdict. The exit code is 1 if something is outside the verification's aim.
+    verdict. The exit code is 1 if something is outside the verification's aim. A study of your own
+    is verified by its path: a YAML file with a table of points beside it, or their folder.
 
     \b
     Examples:
       dimsweep verify
       dimsweep verify list --json
+      dimsweep verify wafer --picture wafer.png
     """
     if context.invoked_subcommand is None:
         context.invoke(_LIST.load())
 
 
+for _name, _files in published().items():
+    command.add_command(_Published(_name, _files))
 for _name, _each in VERIFICATIONS.items():
     command.add_command(Lazy(_name, _each.what, _ROOM))
 command.add_command(_STUDIES)

@@ -9,19 +9,18 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from engine import DimsweepError
-from sweeper.report.colours import BLUE as BLUE
-from sweeper.report.colours import GREEN as GREEN
-from sweeper.report.colours import GREY as GREY
-from sweeper.report.colours import ORANGE as ORANGE
-from sweeper.report.colours import dimension_colour as dimension_colour
-from sweeper.report.colours import series_colour as series_colour
-from sweeper.report.summary import Floats
-from sweeper.report.words import number
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.report.colours import GREY
+from dimsweep.sweeper.report.summary import Floats
+from dimsweep.sweeper.report.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DPI = 150
 # The kinds of pictures, and what keeps the time of drawing out of them.
@@ -31,7 +30,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
 }
 WIDTH = 9.0  # inches: text of 10 points is easy to read when shown 900 pixels wide
-_STYLE = {
+_STYLE: dict[Any, object] = {
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -57,7 +56,7 @@ class Bars(NamedTuple):
     label: str
 
 
-def draw_bars(ax: Any, rows: Sequence[str], groups: Sequence[Bars]) -> None:
+def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
     """Horizontal bars in named ``rows``, those of the groups below one another in each."""
     places = np.arange(len(rows))
     for i, bars in enumerate(groups):
@@ -69,7 +68,7 @@ def draw_bars(ax: Any, rows: Sequence[str], groups: Sequence[Bars]) -> None:
     ax.grid(visible=False, axis="y")
 
 
-def draw_stack(ax: Any, rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
+def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
     """Horizontal bars in named ``rows``, made of ``parts`` one after the other, with a text at the
     end of each; NaN is no bar."""
     places, reached = np.arange(len(rows)), np.zeros(len(rows))
@@ -85,7 +84,7 @@ def draw_stack(ax: Any, rows: Sequence[str], parts: Sequence[Bars], ends: Sequen
 
 
 @contextmanager
-def frame(title: str, height: float) -> Iterator[Any]:
+def frame(title: str, height: float) -> "Iterator[Figure]":
     """An empty figure, ``height`` inches high, below its title; the style holds until the end."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -111,7 +110,7 @@ def kind_of(file: str | PurePath, where: str) -> str:
     return kind
 
 
-def encoded(figure: Any, kind: str) -> bytes:
+def encoded(figure: "Figure", kind: str) -> bytes:
     """The finished picture as ``png``, ``svg`` or ``pdf``; equal pictures have equal bytes."""
     for ax in figure.get_axes():
         for axis in (ax.xaxis, ax.yaxis):

@@ -5,14 +5,18 @@ watched link has its queue, its rate, its marks, and when it was paused.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine import DimsweepError, Result, units
-from engine.kernels.packet import History
-from sweeper.draw.canvas import encoded, frame, series_colour
-from sweeper.report.words import not_exceeded
+from dimsweep.engine import DimsweepError, Result, units
+from dimsweep.engine.kernels.packet import History
+from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.report.colours import series_colour
+from dimsweep.sweeper.report.words import not_exceeded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _STEPS = 400  # of the time: each shows its longest queue and its mean rate
 _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
@@ -46,7 +50,7 @@ def _finding(result: Result) -> str:
     return f"half of {len(times):,} messages take at most {half}, 99 % at most {most}"
 
 
-def _draw_times(ax: Any, result: Result) -> None:
+def _draw_times(ax: "Axes", result: Result) -> None:
     longest = max(float(times[-1]) for times in result.completion_times.values())
     factor, unit = units.scale(longest, units.TIME)
     for i, (name, times) in enumerate(result.completion_times.items()):

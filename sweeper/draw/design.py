@@ -7,19 +7,22 @@ same places and lines.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError, Topology
-from engine.network import build_network
-from sweeper.draw.layout import lay_out
-from sweeper.report import words
-from sweeper.report.colours import GREY, dimension_colour
-from sweeper.report.report import Report
-from sweeper.report.summary import CellSummary
+from dimsweep.engine import DimsweepError, Topology
+from dimsweep.engine.network import build_network
+from dimsweep.sweeper.draw.layout import lay_out
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import GREY, dimension_colour
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.summary import CellSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Points = npt.NDArray[np.float64]  # (N, 2)
 
@@ -84,13 +87,15 @@ class Part:
             f'<g class="npus" stroke="{self.colour}">{"".join(discs)}</g></svg>'
         )
 
-    def draw(self, ax: Any) -> None:
+    def draw(self, ax: "Axes") -> None:
         """Its network on an axes of Matplotlib, with its name and bandwidth below."""
         from matplotlib.collections import LineCollection
 
         ax.add_collection(LineCollection(list(self.links), colors=self.colour, lw=self.width))
-        ax.scatter(*self.switches.T, s=60, marker="s", color=self.colour, zorder=2)
-        ax.scatter(*self.npus.T, s=36, color="white", edgecolors=self.colour, zorder=3)
+        x, y = self.switches[:, 0], self.switches[:, 1]
+        ax.scatter(x, y, s=60, marker="s", color=self.colour, zorder=2)
+        x, y = self.npus[:, 0], self.npus[:, 1]
+        ax.scatter(x, y, s=36, color="white", edgecolors=self.colour, zorder=3)
         ax.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.15), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         ax.set_xlabel(f"{self.name}\n{self.told}", size=9)

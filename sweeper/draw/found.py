@@ -7,30 +7,22 @@ for each; of two objectives also the front.  Time, cost and how sure both are is
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweeper.draw.canvas import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    WIDTH,
-    Bars,
-    dimension_colour,
-    draw_bars,
-    encoded,
-    frame,
-    kind_of,
-    reduced,
-)
-from sweeper.draw.design import Design, the_design
-from sweeper.objective import COST
-from sweeper.output import write_file
-from sweeper.report import words
-from sweeper.report.report import Report
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.draw.canvas import WIDTH, Bars, draw_bars, encoded, frame, kind_of, reduced
+from dimsweep.sweeper.draw.design import Design, the_design
+from dimsweep.sweeper.objective import COST
+from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, dimension_colour
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.summary import CellSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST = 40  # cells
 _DESIGN, _FRONT = 1.9, 3.2  # inches
@@ -95,12 +87,12 @@ def _worth(cell: CellSummary, *, long: bool = False) -> str:
         texts.append(f"{words.cost_of(cell.npu_price)} {cost}" if long else cost)
     if interval := cell.evidence_of(cell.named).interval:
         texts.append(f"{interval} off measured ones")
-    if long and cell.gap is not None:
-        texts.append(f"within {words.fine_percent(cell.gap)} of the proven bound")
+    if long and (gap := cell.gap_at_cost(cell.named)) is not None:
+        texts.append(f"within {words.fine_percent(gap)} of the proven bound")
     return ", ".join(texts)
 
 
-def _draw_design(figure: Any, design: Design) -> None:
+def _draw_design(figure: "Figure", design: Design) -> None:
     for ax, part in zip(
         figure.subplots(1, len(design.parts), squeeze=False)[0], design.parts, strict=True
     ):
@@ -111,7 +103,7 @@ def _draw_design(figure: Any, design: Design) -> None:
     figure.suptitle(told, size=9, color=GREY)
 
 
-def _draw_split(ax: Any, cell: CellSummary) -> None:
+def _draw_split(ax: "Axes", cell: CellSummary) -> None:
     best = cell.split(cell.best)
     texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
     colours = [dimension_colour(d) for d in range(len(best))]
@@ -126,7 +118,7 @@ def _draw_split(ax: Any, cell: CellSummary) -> None:
         ax.legend([ax.containers[1]], ["equal split"], loc="lower right")
 
 
-def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
+def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     objective = cells[0].objective
     factor, title = words.axis(objective, min(objective.of(cell.named) for cell in cells))
     best = np.array([objective.of(cell.named) for cell in cells])
@@ -156,7 +148,7 @@ def _draw_cells(ax: Any, cells: Sequence[CellSummary]) -> None:
     ax.set_xlim(0, float(ends.max()) / max(1 - room, 0.2))
 
 
-def _draw_fronts(ax: Any, cells: Sequence[CellSummary]) -> None:
+def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     (fx, x_title), (fy, y_title) = (
         words.axis(each, min(each.of(cell.best) for cell in cells)) for each in cells[0].objectives
     )

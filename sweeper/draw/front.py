@@ -1,10 +1,14 @@
 """What accuracy costs in latency and in traffic, a line for each method."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sweeper.draw.canvas import BLUE, GREEN, GREY, ORANGE, encoded, frame
-from sweeper.repurpose.compare import Served
+from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
+from dimsweep.sweeper.repurpose.compare import Served
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _STYLES = {
     "repurpose": {"color": BLUE, "marker": "o", "lw": 2.2, "zorder": 4},
@@ -32,7 +36,7 @@ def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
         return encoded(figure, kind)
 
 
-def _near_the_top(ax: Any, points: Sequence[Served]) -> None:
+def _near_the_top(ax: "Axes", points: Sequence[Served]) -> None:
     """Only accuracies that somebody would serve."""
     best = 100 * max(point.accuracy or 0.0 for point in points)
     ax.set_ylim(best - 12, best + 1)

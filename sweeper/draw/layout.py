@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from engine.network import Link, Network
+from dimsweep.engine.network import Link, Network
 
 Node = int | str
 Vector = npt.NDArray[np.float64]  # (2,)

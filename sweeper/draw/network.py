@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from engine import DimsweepError, Result
-from engine.kernels.messages import LinkAccount, MessageRun
-from engine.network import Network
-from sweeper.draw.canvas import GREY, ORANGE, WIDTH, encoded, frame
-from sweeper.draw.layout import Layout, lay_out
-from sweeper.report.words import percent
+from dimsweep.engine import DimsweepError, Result
+from dimsweep.engine.kernels.messages import LinkAccount, MessageRun
+from dimsweep.engine.network import Network
+from dimsweep.sweeper.draw.canvas import WIDTH, encoded, frame
+from dimsweep.sweeper.draw.layout import Layout, lay_out
+from dimsweep.sweeper.report.colours import GREY, ORANGE
+from dimsweep.sweeper.report.words import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Points = npt.NDArray[np.float64]  # (N, 2)
 
@@ -93,7 +97,7 @@ def _spacing(places: Points) -> float:
     return float(np.percentile(distances[:, 1], 5))
 
 
-def _draw_links(ax: Any, sketch: _Sketch, links: Sequence[LinkAccount]) -> Any:
+def _draw_links(ax: "Axes", sketch: _Sketch, links: Sequence[LinkAccount]) -> Any:
     """Draw all links, the most used on top; what maps a utilisation to its colour."""
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -140,7 +144,7 @@ def _curves(sketch: _Sketch, links: Sequence[LinkAccount]) -> tuple[Points, Poin
     return curves, np.stack(corners, axis=1)
 
 
-def _draw_nodes(ax: Any, sketch: _Sketch) -> None:
+def _draw_nodes(ax: "Axes", sketch: _Sketch) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle, Rectangle
 
@@ -163,11 +167,12 @@ def _draw_nodes(ax: Any, sketch: _Sketch) -> None:
     size = min(11.0, 3 * r * sketch.points / max(digits, 2))
     if size >= _SMALLEST:
         for node, place in npus.items():
-            ax.text(*place, str(node), size=size, ha="center", va="center_baseline", zorder=3)
+            x, y = place
+            ax.text(x, y, str(node), size=size, ha="center", va="center_baseline", zorder=3)
     _name_switches(ax, sketch, switches)
 
 
-def _name_switches(ax: Any, sketch: _Sketch, switches: Mapping[str, Any]) -> None:
+def _name_switches(ax: "Axes", sketch: _Sketch, switches: Mapping[str, Any]) -> None:
     """Write names above the switches where there is room for all of them."""
     names = {node: node.replace(" ", "\n", 1) for node in switches}
     longest = max((len(line) for name in names.values() for line in name.split("\n")), default=0)

@@ -4,13 +4,17 @@ Lines are dependencies, dotted ones for control only.  Long chains go on in the 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.formats.chakra import NodeType, Trace, TraceNode
-from engine.formats.chakra import levels as chakra_levels
-from sweeper.draw.canvas import BLUE, GREY, ORANGE, encoded, frame
+from dimsweep.engine.formats.chakra import NodeType, Trace, TraceNode
+from dimsweep.engine.formats.chakra import levels as chakra_levels
+from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.report.colours import BLUE, GREY, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SHOWN = 400  # nodes; more would be dots
 _NAMED = 100  # nodes that are few enough for their names
@@ -79,7 +83,7 @@ def _pull(node: TraceNode, places: dict[int, Any]) -> tuple[float, int]:
     return (float(np.mean(heights)) if heights else 0.0, node.id)
 
 
-def _draw_dependencies(ax: Any, nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
+def _draw_dependencies(ax: "Axes", nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
     from matplotlib.collections import LineCollection
 
     for style in ("solid", "dotted"):
@@ -101,13 +105,14 @@ def _line(start: Any, end: Any) -> Any:
     return points
 
 
-def _draw_nodes(ax: Any, nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
+def _draw_nodes(ax: "Axes", nodes: Sequence[TraceNode], places: dict[int, Any]) -> None:
     few = len(nodes) <= _NAMED
     for type_ in dict.fromkeys(node.type for node in nodes):
         spots = np.array([places[node.id] for node in nodes if node.type is type_])
         name = _NAMES_OF_TYPES.get(type_, type_.name.lower().replace("_", " "))
         colour = _COLOURS.get(type_, GREY)
-        ax.scatter(*spots.T, s=45 if few else 18, color=colour, label=name, zorder=3)
+        size = 45 if few else 18
+        ax.scatter(spots[:, 0], spots[:, 1], s=size, color=colour, label=name, zorder=3)
     if few:
         for node in nodes:
             x, y = places[node.id]

@@ -1,6 +1,4 @@
 """What a study found: numbers, findings in words, and tables.  It is shown by sweeper.draw."""
 
-from sweeper.report.report import Report
-from sweeper.report.summary import CellSummary, summarise
-
-__all__ = ["CellSummary", "Report", "summarise"]
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.summary import CellSummary, summarise

@@ -6,11 +6,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 
-from engine import units
+from dimsweep.engine import units
 
 _KINDS = (units.BYTES, units.BANDWIDTH, units.TIME, units.MONEY)
 _UNITS = {name: kind for kind in _KINDS for name in units.names(kind)}
@@ -26,47 +26,80 @@ _DIGITS = 4
 
 @dataclass
 class _Cause:
-    """Messages of one form: its pieces of text, the ``values`` in between (K,), each with the texts
-    that it had, and how many trials there are."""
+    """Messages of one form: its pieces of text, the least and the largest of each number between
+    them with its text, how many trials there are, and the ``first`` of them."""
 
     pieces: Sequence[str]
     kinds: Sequence[units.Unit | None]
-    values: list[dict[float, str]] = field(default_factory=list)
+    first: tuple[int, ...]
+    low: list[tuple[float, str]]
+    high: list[tuple[float, str]]
     count: int = 0
 
-    def add(self, found: Sequence[tuple[float, str]]) -> None:
-        self.values = self.values or [{} for _ in found]
-        for seen, (value, text) in zip(self.values, found, strict=True):
-            seen.setdefault(value, text)
-        self.count += 1
+    def add(self, found: list[tuple[float, str]], times: int, first: tuple[int, ...]) -> None:
+        self.low = [min(pair, key=_value) for pair in zip(self.low, found, strict=True)]
+        self.high = [max(pair, key=_value) for pair in zip(self.high, found, strict=True)]
+        self.count += times
+        self.first = min(self.first, first)
 
     def __str__(self) -> str:
-        ranges = map(_range, self.values, self.kinds)
+        ranges = map(_range, self.low, self.high, self.kinds)
         return "".join(
             text for pair in zip(self.pieces, [*ranges, ""], strict=True) for text in pair
         )
 
 
+def _value(found: tuple[float, str]) -> float:
+    return found[0]
+
+
+class _Causes:
+    """The causes of failures that were added, in any order."""
+
+    def __init__(self) -> None:
+        self._found = dict[tuple[object, ...], _Cause]()
+
+    def add(self, error: str, times: int, first: tuple[int, ...]) -> None:
+        """So many trials failed with an error, the ``first`` of them that one."""
+        pieces, kinds, values = _taken_apart(error)
+        form = (*pieces, *kinds)
+        if form not in self._found:
+            self._found[form] = _Cause(pieces, kinds, first, values, values)
+        self._found[form].add(values, times, first)
+
+    @property
+    def told(self) -> list[tuple[str, int]]:
+        ordered = sorted(self._found.values(), key=lambda cause: (-cause.count, cause.first))
+        return [(str(cause), cause.count) for cause in ordered]
+
+
 def causes(errors: Iterable[str]) -> list[tuple[str, int]]:
     """The causes of failures and their counts, the most frequent first, then the earliest.  A
     number that is not the same in all messages of a cause is the range that it has in them."""
-    found = dict[tuple[object, ...], _Cause]()
-    for error in errors:
-        pieces, kinds, values = _taken_apart(error)
-        found.setdefault((*pieces, *kinds), _Cause(pieces, kinds)).add(values)
-    ordered = sorted(found.values(), key=lambda cause: -cause.count)  # stable
-    return [(str(cause), cause.count) for cause in ordered]
+    found = _Causes()
+    for i, error in enumerate(errors):
+        found.add(error, 1, (i,))
+    return found.told
 
 
-def frequent_errors(failed: pd.DataFrame) -> list[tuple[str, int]]:
-    """Why rows failed and how many did, the most frequent cause first, then the earliest; texts
-    that differ in their numbers alone are one, with the range of each number."""
-    return causes(failed["error"].fillna("(no error text)"))
+def frequent_errors(failed: Iterable[pd.DataFrame]) -> list[tuple[str, int]]:
+    """Why rows failed and how many did, some of them at a time (``cell``, ``trial``, ``error``):
+    the most frequent cause first, then the earliest; texts that differ in their numbers alone are
+    one, with the range of each number."""
+    found = _Causes()
+    for rows in failed:
+        ordered = rows.sort_values(["cell", "trial"])
+        errors = ordered["error"].fillna("(no error text)")
+        times = errors.value_counts()
+        firsts = ordered[~errors.duplicated().to_numpy()]
+        for error, *first in zip(
+            errors[firsts.index], firsts["cell"].tolist(), firsts["trial"].tolist(), strict=True
+        ):
+            found.add(error, int(times[error]), tuple(first))
+    return found.told
 
 
-def _taken_apart(
-    error: str,
-) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
+def _taken_apart(error: str) -> tuple[list[str], list[units.Unit | None], list[tuple[float, str]]]:
     """A message's pieces, the kinds of the numbers between them, and these with their texts."""
     pieces, kinds, values, end = list[str](), list[units.Unit | None](), [], 0
     for match in _NUMBER.finditer(error):
@@ -82,12 +115,11 @@ def _taken_apart(
     return [*pieces, error[end:]], kinds, values
 
 
-def _range(seen: dict[float, str], kind: units.Unit | None) -> str:
-    low, high = min(seen), max(seen)
-    if low == high:
-        return seen[low]
+def _range(low: tuple[float, str], high: tuple[float, str], kind: units.Unit | None) -> str:
+    if low[0] == high[0]:
+        return low[1]
     if kind is None:
-        return f"{seen[low]} to {seen[high]}"
-    texts = [units.format_quantity(value, kind, _DIGITS) for value in (low, high)]
+        return f"{low[1]} to {high[1]}"
+    texts = [units.format_quantity(value, kind, _DIGITS) for value, _ in (low, high)]
     (first, its), (_, unit) = (text.split(" ", 1) for text in texts)
     return f"{first} to {texts[1]}" if its == unit else " to ".join(texts)

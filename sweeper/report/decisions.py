@@ -12,12 +12,12 @@ from typing import Self
 
 import numpy as np
 
-from sweeper.ledger.record import StudyRecord
-from sweeper.objective import Objective
-from sweeper.report import words
-from sweeper.report.portfolio import PortfolioSummary
-from sweeper.report.summary import CellSummary, Floats
-from sweeper.study.portfolio import WORKLOAD
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.portfolio import PortfolioSummary
+from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.study.portfolio import WORKLOAD
 
 # What scenarios are that differ in one thing: the model, what may be spent, what things cost.
 _NOUNS = {WORKLOAD: "workloads", "space": "budgets", "cost": "prices"}
@@ -92,6 +92,10 @@ class Decisions:
     def name(self, decision: int) -> str:
         """What to call a decision in a sentence."""
         return words.coordinates_of(self.decisions[decision])
+
+    def beside(self, decision: int, other: int) -> str:
+        """What to call a decision in a sentence that has named another one before."""
+        return words.beside(self.decisions[decision], self.decisions[other])
 
     def scene(self, scenario: int) -> str:
         """What to call a scenario in a sentence."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from itertools import groupby
 
-from sweeper.report import words
-from sweeper.report.decisions import Decisions
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.summary import CellSummary
 
 BASELINE = "the baseline"
 

@@ -2,12 +2,12 @@
 
 import math
 
-from sweeper.objective import Objective
-from sweeper.report import words
-from sweeper.report.decisions import LEVEL, Decisions
-from sweeper.report.factors import factors
-from sweeper.report.question import Question, question
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.decisions import LEVEL, Decisions
+from dimsweep.sweeper.report.factors import factors
+from dimsweep.sweeper.report.question import Question, question
+from dimsweep.sweeper.report.summary import CellSummary
 
 
 def headline(decisions: Decisions) -> str:
@@ -47,14 +47,13 @@ def _next(decisions: Decisions) -> str:
     if found is None:
         return ""
     other, share = found
+    name = decisions.beside(other, decisions.order(0)[0])
     if share < LEVEL:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = f" and {alike} more" if alike > 0 else ""
-        return f"; {decisions.name(other)}{more} {'are' if more else 'is'} as good"
+        return f"; {name}{more} {'are' if more else 'is'} as good"
     cell = decisions.cells[other, 0]
-    return (
-        f"; the runner-up, {decisions.name(other)}, is {words.behind_best(share, cell, cell.best)}"
-    )
+    return f"; the runner-up, {name}, is {words.behind_best(share, cell, cell.best)}"
 
 
 def _of_scenarios(decisions: Decisions) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from engine import units
-from sweeper.objective import (
+from dimsweep.engine import units
+from dimsweep.sweeper.objective import (
     COST_PER_TOKEN,
     ENERGY,
     MFU,
@@ -14,7 +14,7 @@ from sweeper.objective import (
     TOKENS,
     Objective,
 )
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.summary import CellSummary
 
 _ALL = (TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PER_WATT)
 _OF_A_MODEL = (TOKENS, THROUGHPUT, MFU)

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from engine.bound import Weighing
-from sweeper.ledger.record import StudyRecord
-from sweeper.ledger.rows import COMPLETE
-from sweeper.report import words
-from sweeper.report.summary import CellSummary, Floats
-from sweeper.study.portfolio import WORKLOAD, Together, common, row_of
+from dimsweep.engine.bound import Weighing
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import COMPLETE
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.study.portfolio import WORKLOAD, Together, common, row_of
 
 _NAMES = {
     "weighted_time": "weighted mean",
@@ -26,6 +27,7 @@ class PortfolioSummary:
 
     ``designs`` has a row for each, with a row of ``losses`` (P, N): seconds, or seconds times USD,
     of each workload.  ``measured`` (P,) is what is minimised, and ``bound`` what no split beats.
+    ``tried`` has for each workload the designs of its rows, those of its own search first.
     """
 
     cells: Sequence[CellSummary]
@@ -34,6 +36,7 @@ class PortfolioSummary:
     designs: pd.DataFrame
     losses: Floats
     measured: Floats
+    tried: Sequence[pd.DataFrame]
 
     @property
     def names(self) -> list[str]:
@@ -66,8 +69,14 @@ class PortfolioSummary:
 
     def at_best(self) -> list[pd.Series]:
         """Each workload's row at the best split."""
+        return self._at_best
+
+    @cached_property
+    def _at_best(self) -> list[pd.Series]:
         best = self.designs.iloc[self.best]
-        return [row_of(_rows(cell), best) for cell in self.cells]
+        places = np.array([row_of(rows, best).name for rows in self.tried])
+        found = self.cells[0].trials.rows.take(places)
+        return [found.iloc[i] for i in range(len(places))]
 
     def made_for(self) -> list[tuple[str, int]]:
         """Networks to compare, by name and position: each workload's own, all workloads', equal."""
@@ -154,11 +163,16 @@ def summarise_portfolios(
         designs, losses = common(rows, cells[0].design, together.objective)
         if len(designs):
             measured = together.measured(losses)
-            one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured)
+            one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured, rows)
             found.append(one)
     return found
 
 
 def _rows(cell: CellSummary) -> pd.DataFrame:
-    """All complete rows of a cell: those of its own search first."""
-    return pd.concat([cell.complete, cell.shared[cell.shared["state"] == COMPLETE]])
+    """The designs of all complete rows of a cell, and their values: those of its own search
+    first."""
+    columns = ["trial", *cell.design, cell.objective.column]
+    own = pd.concat(list(cell.trials.complete(columns)))
+    shared = cell.trials.rows.select([*columns, "state"], cell.shared)
+    shared = shared[shared["state"] == COMPLETE]
+    return pd.concat([each[columns].sort_values("trial") for each in (own, shared)])

@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-from sweeper.config.roles import is_plan
-from sweeper.report.decisions import SPENT, Decisions
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.report.decisions import SPENT, Decisions
+from dimsweep.sweeper.report.summary import CellSummary
 
 
 class Question(StrEnum):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine import units
-from sweeper.ledger.rows import COMPLETE
+from dimsweep.engine import units
+from dimsweep.sweeper.ledger.rows import COMPLETE
 
 
 @dataclass(frozen=True)

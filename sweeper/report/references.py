@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from engine import units
-from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import BASELINE, COMPLETE
+from dimsweep.engine import units
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.ledger.rows import BASELINE, COMPLETE
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
 
 Baselines = Mapping[tuple[str, ...], tuple[CellRecord, pd.Series]]
 
@@ -62,10 +63,7 @@ def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mappi
 
 
 def equal_split(
-    complete: pd.DataFrame,
-    cell: CellRecord,
-    parameters: Sequence[str],
-    config: Mapping[str, Any],
+    complete: pd.DataFrame, cell: CellRecord, parameters: Sequence[str], config: Mapping[str, Any]
 ) -> pd.Series | None:
     """The row whose dimensions have equal bandwidths, as near as the grid of the space allows, and
     whose other keys are those of the configuration.
@@ -76,7 +74,7 @@ def equal_split(
     step = value_of(config, "space.bandwidth.step")
     near = units.parse(step, units.BANDWIDTH) / 1e9 if isinstance(step, str) else 0.0
     for _, row in complete[complete["origin"] == "equal"].iterrows():
-        split = row[[f"bandwidth_{d}_GBps" for d in range(len(cell.dims))]].to_numpy(float)
+        split = row[BANDWIDTH.names(len(cell.dims))].to_numpy(float)
         is_even = split.max() - split.min() <= max(1.5 * near, 1e-3 * split.mean())
         if is_even and all(_is(row[key], value_of(config, key)) for key in parameters):
             return row

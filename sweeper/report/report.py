@@ -7,44 +7,61 @@ from typing import Self
 
 import pandas as pd
 
-from sweeper.ledger.record import StudyRecord
-from sweeper.report import words
-from sweeper.report.decisions import Decisions
-from sweeper.report.headline import headline
-from sweeper.report.idle import idle_axes
-from sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from sweeper.report.question import Question, question
-from sweeper.report.references import without_baseline
-from sweeper.report.sold import unsold
-from sweeper.report.summary import CellSummary, summarise
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.causes import frequent_errors
+from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.headline import headline
+from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from dimsweep.sweeper.report.proof import moved, sentence, ties
+from dimsweep.sweeper.report.question import Question, question
+from dimsweep.sweeper.report.references import without_baseline
+from dimsweep.sweeper.report.rows import Rows
+from dimsweep.sweeper.report.searched import Overview
+from dimsweep.sweeper.report.sold import unsold
+from dimsweep.sweeper.report.summary import CellSummary, summaries_of
 
 
 @dataclass(frozen=True)
 class Report:
     """What a study found.
 
-    ``summaries`` has an entry for each cell, ``portfolios`` one for each portfolio that is searched
-    at least in part.  ``idle`` are the axes whose values made no difference.  ``without_baseline``
-    are the scenarios in which the baseline cannot be simulated, each with the cause.
+    ``seen`` is what one look through its rows tells.  ``summaries`` has an entry for each cell, and
+    ``portfolios`` one for each portfolio that is searched at least in part.  ``idle`` are the axes
+    whose values made no difference.  ``without_baseline`` are the scenarios in which the baseline
+    cannot be simulated, each with the cause.
     """
 
     study: StudyRecord
+    seen: Overview
     summaries: list[CellSummary]
     portfolios: list[PortfolioSummary]
     idle: list[str]
     without_baseline: list[tuple[Mapping[str, str], str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, study: StudyRecord) -> Self:
-        """The report of a study whose ledger has ``rows``.
+    def of(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
+        """The report of a study whose ledger has ``rows``: a table of all of them, or its files,
+        of which some columns are read at a time.
 
         Raises :class:`DimsweepError` when no trial is complete.
         """
-        summaries = summarise(rows, study)
+        seen = Overview.of(Rows.of(rows), study)
+        summaries = summaries_of(seen, study)
         portfolios = summarise_portfolios(summaries, study)
         summaries, portfolios = _with_answers(summaries, portfolios)
-        idle, missing = idle_axes(rows, study), without_baseline(rows, study)
-        return cls(study, summaries, portfolios, idle, missing)
+        idle, missing = idle_axes(seen.rows, study), without_baseline(seen.beside, study)
+        return cls(study, seen, summaries, portfolios, idle, missing)
+
+    @classmethod
+    def read(cls, folder: Place) -> Self:
+        """The report of the study in ``folder``; raises :class:`DimsweepError` likewise, and if
+        there is none, or files of it are damaged."""
+        stored = Stored(folder)
+        return cls.of(stored, stored.study)
 
     @property
     def found(self) -> list[CellSummary]:
@@ -52,9 +69,14 @@ class Report:
         return [summary for summary in self.summaries if summary.found]
 
     @property
-    def failed(self) -> pd.DataFrame:
-        """The rows of all trials that failed or are infeasible."""
-        return pd.concat([summary.failed for summary in self.summaries])
+    def n_broken(self) -> int:
+        """How many trials failed or are infeasible."""
+        return sum(summary.trials.n_broken for summary in self.summaries)
+
+    @cached_property
+    def causes(self) -> list[tuple[str, int]]:
+        """Why they did, and how many, the most frequent cause first."""
+        return frequent_errors(self.seen.broken()) if self.n_broken else []
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -83,16 +105,44 @@ class Report:
     def effort(self) -> str:
         """What was simulated, and how, in a sentence without full stop; of a sweep that has not
         come to its end also what was planned."""
-        complete = sum(len(summary.complete) for summary in self.summaries)
-        samplers = ", ".join(sorted({summary.cell.sampler for summary in self.summaries}))
+        complete = sum(summary.trials.n_complete for summary in self.summaries)
+        samplers = ", ".join(sorted(set().union(*(each.searchers for each in self.summaries))))
+        if self.study.is_certified:
+            samplers = "bounds, best first"
         return (
-            f"{complete:,} of {complete + len(self.failed):,} trials complete"
+            f"{complete:,} of {complete + self.n_broken:,} trials complete"
             + words.unfinished(self.study, [s for s in self.summaries if s.begun])
             + f", searched by {samplers}"
-            + words.stopped_early(self.summaries)
+            + ("" if self.study.is_certified else words.stopped_early(self.summaries))
             + words.simulated_again(self.summaries)
             + words.shared(self.summaries)
         )
+
+    @property
+    def proof(self) -> str:
+        """How near the best of all networks and plans this is; without a full stop."""
+        return sentence(self.study)
+
+    @property
+    def ties(self) -> str:
+        """Which of all networks and plans are as good as the best; without a full stop."""
+        proof = self.study.proof
+        if proof is None or proof.front or not self.found:
+            return ""
+        return ties(self.study.objectives[0], self.ordered)
+
+    @property
+    def ordered(self) -> list[CellSummary]:
+        """The cells that have complete trials, that of the best one first."""
+        objective = self.study.objectives[0]
+        return sorted(self.found, key=lambda cell: objective.sign * objective.of(cell.best))
+
+    @property
+    def what_changes(self) -> tuple[str, str]:
+        """What would change the answer among networks and plans, and what then wins."""
+        if self.study.proof is None or not self.chosen:
+            return "", ""
+        return moved(self.study.proof, self.chosen[0][0].cell.coordinates)
 
     @property
     def notes(self) -> list[str]:

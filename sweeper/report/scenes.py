@@ -1,13 +1,12 @@
 """Which cells of several studies may be ranked: those that assume the same."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sweeper.config.roles import default_role
-from sweeper.config.study import Role
-from sweeper.ledger.record import CellRecord, StudyRecord, flat
-from sweeper.report.references import value_of
-from sweeper.report.words import short_keys
+from dimsweep.sweeper.config.roles import default_role
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord, flat
+from dimsweep.sweeper.report.references import value_of
+from dimsweep.sweeper.report.words import short_keys
 
 _NAMED = 3  # keys that tell scenarios of one workload apart
 _WORKLOAD = "workload"
@@ -38,7 +37,7 @@ def _assumed(
     study: StudyRecord, cell: CellRecord, axes: Sequence[str], decided: set[str]
 ) -> dict[str, str]:
     """What a cell's designs have to stand, by key."""
-    config: Mapping[str, Any] = {**study.config, **(cell.config or {})}
+    config = study.config_of(cell)
     own = {
         name: str(value)
         for name, value in flat({_WORKLOAD: config.get(_WORKLOAD, {})}).items()

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.summary import CellSummary
 
 if TYPE_CHECKING:
-    from sweeper.report.report import Report
+    from dimsweep.sweeper.report.report import Report
 
 
 @dataclass(frozen=True)

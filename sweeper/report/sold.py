@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
-from sweeper.config.catalogue import Kind, catalogue
-from sweeper.report import words
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.config.catalogue import Kind, catalogue
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.summary import CellSummary
 
 _LIMITS = ("total", "cost", "bisection", "max")  # of bandwidths that are searched
 _SAME = 0.01  # of a bandwidth, by which it may differ from a part's
@@ -17,7 +17,7 @@ def unsold(summaries: Collection[CellSummary]) -> list[str]:
 
 
 def _of_cell(summary: CellSummary) -> Iterator[str]:
-    stored = {**summary.study.config, **(summary.cell.config or {})}
+    stored = summary.study.config_of(summary.cell)
     kinds, machines = (
         stored.get(part, {}).get(name) or ()
         for part, name in (("topology", "links"), ("npu", "machines"))

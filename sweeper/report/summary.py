@@ -1,4 +1,4 @@
-"""What a study found, as data: the trials of each cell, and what stands out among them."""
+"""What a study found, as data: what stands out among a cell's trials, and how sure that is."""
 
 import math
 from collections.abc import Mapping
@@ -7,26 +7,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from engine import DimsweepError, units
-from sweeper.build.evidence import Evidence, evidence
-from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.ledger.rows import (
-    BESIDE,
-    COMPLETE,
-    FAILED,
-    INFEASIBLE,
-    LOST,
-    PORTFOLIO,
-    RECHECK,
-    WHAT_IF,
-)
-from sweeper.objective import COST, TIME, Objective
-from sweeper.report.causes import frequent_errors
-from sweeper.report.recheck import Recheck
-from sweeper.report.references import (
+from dimsweep.engine import DimsweepError, units
+from dimsweep.sweeper.build.evidence import Evidence, evidence, surely
+from dimsweep.sweeper.config.cost import Cost
+from dimsweep.sweeper.ledger.pieces import Places
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.ledger.rows import ASKED, RECHECK, WHAT_IF
+from dimsweep.sweeper.ledger.schema import SLOPE
+from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.objective import COST, TIME, Objective
+from dimsweep.sweeper.report.causes import frequent_errors
+from dimsweep.sweeper.report.recheck import Recheck
+from dimsweep.sweeper.report.references import (
     Baselines,
     Reference,
     baselines_of,
@@ -34,29 +28,29 @@ from sweeper.report.references import (
     reference_of,
     value_of,
 )
-from sweeper.study.kept import design_of
-from sweeper.study.ranking import NEAR, best, front, near, ranking
-
-Floats = npt.NDArray[np.float64]
+from dimsweep.sweeper.report.rows import Rows
+from dimsweep.sweeper.report.searched import Overview, Searched
+from dimsweep.sweeper.report.stands_out import Floats as Floats
+from dimsweep.sweeper.study.kept import design_of
+from dimsweep.sweeper.study.ranking import NEAR, best
 
 
 @dataclass(frozen=True)
 class CellSummary:
     """One cell of a study: its trials and what stands out among them.
 
-    ``cell`` is its entry in the study.
-    ``complete`` and ``failed`` are its rows in the order of asking.  ``best`` is the row that
-    stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of it;
-    but in a portfolio the answer names the one split for all, whose row here is ``for_all``.
+    ``cell`` is its entry in the study, and ``trials`` are those of its search.  ``best`` is the row
+    that stands for the cell (:func:`sweeper.study.ranking.best`): what is told of one design is of
+    it; but in a portfolio the answer names the one split for all, whose row here is ``for_all``.
     ``front`` holds the rows that no other row beats in one objective without losing in the other,
     by the first objective; of rows alike in both the earliest, and of one objective only ``best``.
     ``equal`` is the equal split, of plans as the configuration has them; None where none is
     complete.  ``reference`` is what gains are against: the study's baseline in this cell's
     scenario, in a study without one the equal split, or None, where no gain can be told.  There is
     a best trial only if ``found``.
-    ``again`` are the rows of designs simulated again message by message, ``shared`` those of
-    splits tried for a whole portfolio, and ``changed`` those of designs with one change (the
-    what-ifs), of its own and of the baseline, complete or not; they count for none of these.
+    ``again`` are the rows of designs simulated again message by message, ``shared`` the places of
+    those of splits tried for a whole portfolio, and ``changed`` the rows of all designs of the
+    study with one change (the what-ifs), complete or not; they count for none of these.
     ``npu_price`` (USD) is in every cost.  ``study`` is the whole of which this is a cell.
     """
 
@@ -64,12 +58,11 @@ class CellSummary:
     cell: CellRecord
     objectives: tuple[Objective, ...]
     parameters: tuple[str, ...]
-    complete: pd.DataFrame
-    failed: pd.DataFrame
+    trials: Searched
     front: pd.DataFrame
     equal: pd.Series | None
     again: pd.DataFrame
-    shared: pd.DataFrame
+    shared: Places
     changed: pd.DataFrame
     npu_price: float = 0.0
     reference: Reference | None = None
@@ -78,18 +71,18 @@ class CellSummary:
     @property
     def found(self) -> bool:
         """Whether any trial is complete."""
-        return not self.complete.empty
+        return self.trials.n_complete > 0
 
     @property
     def begun(self) -> bool:
         """Whether any trial was simulated, or failed."""
-        return self.found or not self.failed.empty
+        return self.found or self.trials.n_broken > 0
 
     @cached_property
     def best(self) -> pd.Series:
         """The best row; of two objectives what is within 1% of the best in the first one, which
         :attr:`first` is, and best in the second."""
-        return self.complete.iloc[best(self.complete, self.objectives)]
+        return self.front.iloc[best(self.front, self.objectives)]
 
     @property
     def named(self) -> pd.Series:
@@ -103,12 +96,11 @@ class CellSummary:
 
     @cached_property
     def runner_up(self) -> pd.Series | None:
-        """What the best row would be with other values of the searched keys, if keys are
-        searched."""
+        """What the best row would be with other values of the searched keys than the answer names,
+        if keys are searched."""
         if not self.parameters:
             return None
-        keys = list(self.parameters)
-        others = self.complete[(self.complete[keys] != self.best[keys]).any(axis=1)]
+        others = self.trials.others(self.named)
         return None if others.empty else others.iloc[best(others, self.objectives)]
 
     @property
@@ -126,46 +118,79 @@ class CellSummary:
         try:
             return evidence(design_of(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
-            return Evidence(reason=f"its configuration cannot be read ({error.what})")
+            what = str(error).partition("\n")[0]
+            return Evidence(reason=f"its configuration cannot be read ({what})")
+
+    def surely(
+        self,
+        row: pd.Series,
+        other: "CellSummary",
+        theirs: pd.Series,
+        objective: Objective = TIME,
+    ) -> float | None:
+        """How sure it is that the better of two rows in an ``objective``, which goes with the time,
+        would be measured to be better, of which ``theirs`` is one of an ``other`` cell; None where
+        nothing is known of one of them."""
+        difference = math.log(objective.of(row) / objective.of(theirs))
+        try:
+            designs = (
+                design_of(self.study, self.cell, row),
+                design_of(other.study, other.cell, theirs),
+            )
+            return surely(difference, *designs)
+        except (DimsweepError, KeyError):  # of another version, or a design of other keys
+            return None
+
+    @property
+    def searchers(self) -> set[str]:
+        """Who proposed its trials: its own sampler, and whoever asked for some from Python."""
+        origins = self.trials.origins
+        asked = {name.removeprefix(ASKED) for name in origins if name.startswith(ASKED)}
+        return asked if asked and self.study.finished is None else {self.cell.sampler, *asked}
 
     @property
     def n_designs(self) -> int | None:
         """How many designs the space has, where every one of them was tried; those that cannot be
         among them."""
-        tried = pd.concat([self.complete, self.failed])
         if not self.cell.exhaustive or self.study.finished is False or self.stopped:
             return None
-        if (tried["state"] == LOST).any():
-            return None
-        return len(tried.drop_duplicates(subset=self.design))
+        return None if self.trials.n_lost else self.trials.n_designs
 
     @property
     def bound(self) -> float | None:
         """What no split of the space can beat in the first objective, if that is known."""
         return self.cell.bound
 
-    @cached_property
-    def limit(self) -> float | None:
-        """What no split that costs no more than the best trial can beat in the first objective;
-        where no front is proven, what no split can beat, whatever it costs."""
+    @property
+    def limited(self) -> Objective:
+        """In what limits are: the first objective, or the time, where a front is proven."""
+        return self.objective if self.cell.front is None else TIME
+
+    def limit_of(self, row: pd.Series) -> float | None:
+        """What no split that costs no more than a ``row`` can beat in :attr:`limited`; where no
+        front is proven, what no split can beat, whatever it costs."""
         if self.cell.front is None:
             return self.bound
-        return float(self.cell.front.least_time(np.array([COST.of(self.best)]))[0])
+        return float(self.cell.front.least_time(np.array([COST.of(row)]))[0])
+
+    def gap_at_cost(self, row: pd.Series) -> float | None:
+        """By what share a ``row`` could be better at most, if its limit could be reached."""
+        return _gap(self.limited, row, self.limit_of(row))
+
+    @property
+    def limit(self) -> float | None:
+        """The limit of the best trial."""
+        return self.limit_of(self.best)
 
     @property
     def gap(self) -> float | None:
         """By what share the best trial could be better at most, if its limit could be reached."""
-        return self._gap(self.best, self.limit)
+        return self.gap_at_cost(self.best)
 
     def gap_of(self, row: pd.Series) -> float | None:
-        """By what share a ``row`` could be better at most, whatever that costs."""
-        return self._gap(row, self.bound)
-
-    def _gap(self, row: pd.Series, bound: float | None) -> float | None:
-        if bound is None or not math.isfinite(bound) or bound == 0:
-            return None
-        own = self.objective.of(row)
-        return (own / bound if self.objective.sign > 0 else bound / own) - 1
+        """By what share a ``row`` could be better in the first objective at most, whatever that
+        costs."""
+        return _gap(self.objective, row, self.bound)
 
     @property
     def is_proven(self) -> bool:
@@ -186,7 +211,7 @@ class CellSummary:
             slopes = np.array(self.cell.ms_per_GBps, dtype=float)
         else:
             at = self.named if row is None else row
-            slopes = np.array([at.get(f"ms_per_GBps_{d}") for d in range(len(self.dims))], float)
+            slopes = np.array([at.get(name) for name in SLOPE.names(len(self.dims))], float)
         if not np.isfinite(slopes).any():
             return None
         return np.maximum(np.where(np.isfinite(slopes), -slopes, np.nan), 0.0) / 1e3
@@ -229,7 +254,7 @@ class CellSummary:
     @property
     def priced(self) -> bool:
         """Whether it is known what the trials cost."""
-        return bool(self.complete[COST.column].notna().any())
+        return self.trials.priced
 
     @property
     def speedup(self) -> float | None:
@@ -239,7 +264,7 @@ class CellSummary:
     @property
     def split_varies(self) -> bool:
         """Whether the complete trials differ in bandwidth at all."""
-        return len(self.complete[self._bandwidths].drop_duplicates()) > 1
+        return self.trials.split_varies
 
     def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
         """How many times better a ``row``, or the best, is than the reference; None without one."""
@@ -253,41 +278,21 @@ class CellSummary:
 
     def split(self, row: pd.Series) -> Floats:
         """(D,) bandwidths of ``row`` in GB/s."""
-        return np.asarray(row[self._bandwidths], float)
-
-    def shares(self) -> Floats:
-        """(P, D) shares, 0..1, of the complete trials' total bandwidth."""
-        bandwidth = np.asarray(self.complete[self._bandwidths], float)
-        return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
-
-    def near_best(self) -> pd.Series:
-        """(P,) which complete trials are within 1% of the best in the first objective."""
-        values = self.complete[self.objective.column]
-        return near(values, self.objective.of(self.first))
-
-    def widest_dims(self) -> tuple[int, int]:
-        """The two dimensions whose shares vary most among the better half of the trials, in order.
-
-        The better half, because what a search does elsewhere says nothing of where it went.
-        """
-        better = ranking(self.complete, self.objectives)[: -(-len(self.complete) // 2)]
-        spread = self.shares()[better].std(axis=0)
-        first, second = sorted(np.argsort(-spread, kind="stable")[:2])
-        return int(first), int(second)
-
-    def best_designs(self, limit: int) -> pd.DataFrame:
-        """The ``limit`` best rows, best first, each design (split and parameters) once."""
-        ranked = self.complete.iloc[ranking(self.complete, self.objectives)]
-        return ranked.drop_duplicates(subset=self.design).head(limit)
+        return np.asarray(row[self.trials.bandwidths], float)
 
     @cached_property
     def rechecked(self) -> list[Recheck]:
         """The designs simulated again, in the order of the search's ranking."""
-        designs, found = self.best_designs(len(self.complete)), []
-        for _, messages in self.again.iterrows():
-            given = messages[self.design].dropna()  # a failed row lacks a split that is not varied
-            same = np.flatnonzero((designs[given.index] == given).all(axis=1))
-            found += [Recheck(int(i) + 1, designs.iloc[i], messages) for i in same[:1]]
+        if self.again.empty:
+            return []
+        ranked = self.trials.ranked(self.again)
+        places = dict.fromkeys(own[1] for own in ranked if own)
+        phases = self.trials.rows.take(np.array(list(places), np.int64))
+        found = [
+            Recheck(own[0], phases.loc[own[1]], messages)
+            for own, (_, messages) in zip(ranked, self.again.iterrows(), strict=True)
+            if own is not None
+        ]
         return sorted(found, key=lambda recheck: recheck.rank)
 
     @property
@@ -298,82 +303,88 @@ class CellSummary:
     @property
     def design(self) -> list[str]:
         """The columns that tell designs apart."""
-        return [*self._bandwidths, *self.parameters]
-
-    @property
-    def _bandwidths(self) -> list[str]:
-        return [f"bandwidth_{d}_GBps" for d in range(len(self.dims))]
+        return self.trials.design
 
 
-def summarise(rows: pd.DataFrame, study: StudyRecord) -> list[CellSummary]:
+def _gap(objective: Objective, row: pd.Series, bound: float | None) -> float | None:
+    if bound is None or not math.isfinite(bound) or bound == 0:
+        return None
+    own = objective.of(row)
+    return (own / bound if objective.sign > 0 else bound / own) - 1
+
+
+def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[CellSummary]:
     """A summary for each cell of ``study`` from the ledger's ``rows``.
 
     Raises :class:`DimsweepError` when no trial of the study is complete.
     """
-    searched = rows[~rows["origin"].isin(BESIDE)]
-    if not (searched["state"] == COMPLETE).any():
-        raise _nothing_complete(searched, study)
-    baselines, changed = baselines_of(rows, study), rows[rows["origin"] == WHAT_IF]
-    return [
-        _summarise_cell(rows[rows["cell"] == cell.cell], cell, study, baselines, changed)
-        for cell in study.cells
-    ]
+    return summaries_of(Overview.of(Rows.of(rows), study), study)
 
 
-def _summarise_cell(
-    rows: pd.DataFrame,
-    cell: CellRecord,
-    study: StudyRecord,
-    baselines: Baselines,
-    changed: pd.DataFrame,
+def summaries_of(seen: Overview, study: StudyRecord) -> list[CellSummary]:
+    """A summary for each cell of a study that has been looked through.
+
+    Raises :class:`DimsweepError` when no trial of the study is complete.
+    """
+    every = seen.searched.values()
+    if not any(each.n_complete for each in every):
+        raise _nothing_complete(seen, study)
+    for each in every:
+        for objective in study.objectives:
+            if each.n_valueless.get(objective.column):
+                name = objective.name
+                raise DimsweepError(
+                    f"cell {each.cell.cell} has trials without a value of the objective {name}",
+                    where=f"study {study.name}",
+                    hint="a cost needs prices for all tiers of the topology",
+                )
+    # Of all cells at once, so that no file is read for each of them.
+    told = seen.rows.take(np.array([p for s in every for p in (*s.front, *s.equal)], np.int64))
+    told = told[~told.index.duplicated()]
+    baselines = baselines_of(seen.beside, study)
+    return [_summary(seen, one, study, told, baselines) for one in every]
+
+
+def _summary(
+    seen: Overview, trials: Searched, study: StudyRecord, told: pd.DataFrame, baselines: Baselines
 ) -> CellSummary:
-    objectives = study.objectives
-    rows = rows.sort_values("trial")
-    again, shared = rows["origin"] == RECHECK, rows["origin"] == PORTFOLIO
-    searched = ~rows["origin"].isin(BESIDE)
-    complete = rows[searched & (rows["state"] == COMPLETE)]
-    for objective in objectives:
-        if complete[objective.column].isna().any():
-            raise DimsweepError(
-                f"cell {cell.cell} has trials without a value of the objective {objective.name}",
-                where=f"study {study.name}",
-                hint="a cost needs prices for all tiers of the topology",
-            )
-    config = {**study.config, **(cell.config or {})}
-    equal = equal_split(complete, cell, study.parameters, config)
-    reference = reference_of(study, cell, baselines, equal)
-    designs = {*complete["key"], *rows[shared]["key"]}
-    designs |= {reference.row["key"]} if reference is not None else set()
+    cell, beside = trials.cell, seen.beside
+    config = study.config_of(cell)
+    equals = told.loc[trials.equal].sort_values("trial", kind="stable")
+    equal = equal_split(equals, cell, study.parameters, config)
+    own = beside[(beside["cell"] == cell.cell) & (beside["origin"] == RECHECK)]
     return CellSummary(
         study=study,
         cell=cell,
-        objectives=objectives,
+        objectives=study.objectives,
         parameters=study.parameters,
-        complete=complete,
-        failed=rows[searched & rows["state"].isin([FAILED, INFEASIBLE, LOST])],
-        front=complete.iloc[front(complete, objectives)],
+        trials=trials,
+        front=told.loc[trials.front],
         equal=equal,
-        again=rows[again],
-        shared=rows[shared],
+        again=own.sort_values("trial"),
+        shared=seen.shared.get(cell.cell, np.empty(0, np.int64)),
+        changed=beside[beside["origin"] == WHAT_IF],
         npu_price=_npu_price(config),
-        reference=reference,
-        changed=changed if changed.empty else changed[changed["change_of"].isin(designs)],
+        reference=reference_of(study, cell, baselines, equal),
     )
 
 
 def _npu_price(config: Mapping[str, Any]) -> float:
     """What one NPU costs (USD)."""
+    cost = config.get("cost")
+    if isinstance(cost, Mapping) and cost.get("parts"):
+        return Cost.of(cost).npu_price
     price = value_of(config, "cost.npu")
     return 0.0 if price is None else units.parse(price, units.MONEY, zero=True)
 
 
-def _nothing_complete(rows: pd.DataFrame, study: StudyRecord) -> DimsweepError:
-    where = f"study {study.name}"
-    if rows.empty:
+def _nothing_complete(seen: Overview, study: StudyRecord) -> DimsweepError:
+    where, n = f"study {study.name}", sum(each.n_broken for each in seen.searched.values())
+    if not n:
         return DimsweepError("no trial has been run yet", where=where, hint="run the study first")
-    text, times = frequent_errors(rows)[0]
+    text, times = frequent_errors(seen.broken())[0]
     return DimsweepError(
-        f"no trial is complete: all {len(rows)} failed or are infeasible",
+        f"no trial is complete: all {n} failed or are infeasible",
         where=where,
         hint=f"the most frequent error ({times} times): {text}",
     )

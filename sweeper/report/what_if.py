@@ -1,6 +1,5 @@
 """What one change of a design does, the rest of it as it is."""
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -9,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.config.roles import default_role
-from sweeper.config.study import Role
-from sweeper.ledger.rows import COMPLETE
-from sweeper.objective import COST, THROUGHPUT, TIME, TOKENS, Objective
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.config.roles import default_role
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.rows import COMPLETE, changes_in
+from dimsweep.sweeper.objective import COST, THROUGHPUT, TIME, TOKENS, Objective
+from dimsweep.sweeper.report.summary import CellSummary
 
 _NEED = re.compile(r"must hold ([\d.]+) (\w+) of ([\d.]+) (\w+)")  # engine.check_memory
 _SAME = 1e-9  # relative: what differs less is rounding
@@ -124,7 +123,7 @@ def what_ifs(summary: CellSummary, of: Design) -> list[WhatIf]:
         return []
     rows = summary.changed[summary.changed["change_of"] == of.row["key"]]
     named = {row["change"]: row for _, row in rows.iterrows()}  # of one name the last
-    found = [WhatIf(name, json.loads(row["changes"]), of, row) for name, row in named.items()]
+    found = [WhatIf(name, changes_in(row["changes"]), of, row) for name, row in named.items()]
     return sorted(found, key=lambda each: (each.failed, *(-size for size in _effect(each))))
 
 

@@ -9,17 +9,18 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
-from engine import units
-from sweeper.config.roles import is_plan
-from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.objective import TIME, Objective
-from sweeper.report.summary import CellSummary, Floats
+from dimsweep.engine import units
+from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.objective import TIME, Objective
+from dimsweep.sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES = 22, 3  # of a row's name
+_FEW = 2  # axes, all of whose values are told
 
 
 def idle(axis: str) -> str:
@@ -110,6 +111,8 @@ def fine_percent(value: float) -> str:
     """A share 0..1 that may be close to 0; a dash for NaN."""
     if math.isnan(value):
         return "-"
+    if 0.995 <= value < 1e6:
+        return f"{value * 100:.0f}%"
     return f"{value * 100:.2g}%" if value >= 5e-7 else "0%"
 
 
@@ -224,6 +227,21 @@ def coordinates_of(coordinates: Mapping[str, str]) -> str:
     )
 
 
+def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+    """A cell's coordinates after those of another one: of many only what is not the same."""
+    found = unlike(coordinates, named)
+    return f"the same with {found}" if found else coordinates_of(coordinates)
+
+
+def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+    """Those of many coordinates that are not those of another cell, the shortest first, so that a
+    label that is cut has most of them; empty if there are few, or all or none are others."""
+    found = {key: value for key, value in coordinates.items() if named.get(key) != value}
+    if len(coordinates) <= _FEW or not 0 < len(found) < len(coordinates):
+        return ""
+    return coordinates_of(dict(sorted(found.items(), key=lambda item: len(item[1]))))
+
+
 def searched(summary: CellSummary, row: pd.Series) -> str:
     """The values of the searched keys in a row."""
     return coordinates_of({key: str(row[key]) for key in summary.parameters})
@@ -324,7 +342,7 @@ def values_of(summary: CellSummary, row: pd.Series) -> str:
 
 def convergence(summary: CellSummary) -> str:
     """The finding, and when the search was close to it."""
-    first = summary.complete[summary.near_best()].iloc[0]["trial"] + 1
+    first = summary.trials.near_first() + 1
     soon = f"; after {first} trials the search was within 1%" if first > 1 else ""
     return comparison(summary) + soon
 
@@ -340,13 +358,14 @@ def largest_share(summary: CellSummary) -> str:
 
 def tolerance(summary: CellSummary) -> str:
     """How far the two most varied shares may stray from the best split."""
-    near = summary.shares()[summary.near_best().to_numpy()]
-    ranges = [f"{_span(near[:, d])} on {dim_name(summary, d)}" for d in summary.widest_dims()]
+    low, high = summary.trials.shares_near()
+    dims = summary.trials.widest_dims
+    ranges = [f"{_span(low[d], high[d])} on {dim_name(summary, d)}" for d in dims]
     return f"the trials within 1% of the best put {' and '.join(ranges)}"
 
 
-def _span(shares: Floats) -> str:
-    low, high = f"{shares.min() * 100:.0f}", f"{shares.max() * 100:.0f}"
+def _span(least: float, largest: float) -> str:
+    low, high = f"{least * 100:.0f}", f"{largest * 100:.0f}"
     return f"{low}%" if low == high else f"{low}-{high}%"
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine import Cluster, simulate
-from engine.formats.weights import Samples
-from engine.repurpose import METHODS, Restructured
-from sweeper.config.schema import Config
-from sweeper.config.workload.repurposed import Repurposed
+from dimsweep.engine import Cluster, simulate
+from dimsweep.engine.formats.weights import Samples
+from dimsweep.engine.repurpose import METHODS, Restructured
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.repurposed import Repurposed
 
 # What all traffic is worth: from hardly anything to more than the maps of all layers.
 PENALTIES = tuple(float(penalty) for penalty in np.geomspace(0.3, 20, 13).round(2))

@@ -1,11 +1,12 @@
 """A small study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.plugins.loading import forget_all
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import SMALL, planned
 
 
@@ -17,3 +18,10 @@ def small(tmp_path: Path) -> Callable[..., StudyPlan]:
         return planned([*SMALL, *overrides], tmp_path / results)
 
     return plan
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What plug-ins a test loads is forgotten after it."""
+    yield
+    forget_all()

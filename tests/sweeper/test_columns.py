@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sweeper.columns import Columns, broken, pieces
+from dimsweep.sweeper.columns import Columns, broken, pieces
 
 SHAPE = "Torus2D(4,4)_FullyConnected(8)_Switch(2)_Switch(16)"
 
@@ -98,3 +98,13 @@ def test_what_fits_is_never_broken(
         for text in (*heads, *(cell for row in rows for cell in row)):
             for piece in pieces(text):
                 assert any(piece.strip() in line for line in lines)
+
+
+def test_names_of_which_there_are_too_many_are_in_one_column_each_after_its_head() -> None:
+    heads = ("shape", "bandwidth", "parallel", "recompute", "time")
+    row = (SHAPE, "450 100 50 12.5 GB/s", "tensor: 4, data: 64", "selective", "7.6 s")
+    lines = printed(Columns(heads, [row] * 2, 4), 60)
+    assert max(map(len, lines)) <= 60
+    text = " ".join(lines)
+    assert all(text.count(word) == 2 for word in ("shape", "recompute", "selective", "7.6 s"))
+    assert all(any(part in line for line in lines) for part in pieces(SHAPE))

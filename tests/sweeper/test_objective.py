@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.objective import (
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.objective import (
     COST,
     OBJECTIVES,
     PERF_PER_COST,

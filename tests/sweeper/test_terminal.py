@@ -2,12 +2,12 @@
 
 import io
 import re
-import time
 
 import pytest
 from rich.console import Console
 
-from sweeper.terminal import plural, say, table, waiting
+from dimsweep.sweeper.terminal import plural, say, table, waiting
+from tests.support.waiting import until
 
 
 def console(*, terminal: bool) -> Console:
@@ -28,13 +28,11 @@ def test_a_terminal_shows_that_work_runs_and_a_pipe_does_not() -> None:
 
 
 def test_a_pipe_is_told_how_far_long_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.terminal.TELL_EVERY", 0.01)
+    monkeypatch.setattr("dimsweep.sweeper.terminal.TELL_EVERY", 0.01)
     where = console(terminal=False)
     with waiting("simulating [4] batches", where, 4) as done:
         done()
-        late = time.monotonic() + 60
-        while "1 of 4" not in text(where) and time.monotonic() < late:
-            time.sleep(0.01)
+        until(lambda: "1 of 4" in text(where))
     assert re.search(
         r"^simulating \[4\] batches: \d+ s, 1 of 4 done, about \d+ s left",
         text(where),

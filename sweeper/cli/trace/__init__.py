@@ -2,7 +2,7 @@
 
 import click
 
-from sweeper.cli.lazy import Commands, Lazy
+from dimsweep.sweeper.cli.lazy import Commands, Lazy
 
 
 @click.group("trace", cls=Commands)
@@ -24,4 +24,4 @@ for _name, _what in {
     "obfuscate": "Write traces without names, and with other sizes and durations.",
     "convert": "Write traces in another form, or from PyTorch or ASTRA-sim 1.0.",
 }.items():
-    command.add_command(Lazy(_name, _what, "sweeper.cli.trace"))
+    command.add_command(Lazy(_name, _what, "dimsweep.sweeper.cli.trace"))

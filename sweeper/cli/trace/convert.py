@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.formats.chakra import read_traces, write_trace
-from engine.formats.pytorch import Converted, convert_traces, is_execution_trace
-from sweeper.cli.overrides import overrides
-from sweeper.cli.trace.files import Traces, find_traces, source
-from sweeper.cli.trace.write import write_workload
-from sweeper.config.compose import quoted
-from sweeper.output import write_file
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats.chakra import read_traces, write_trace
+from dimsweep.engine.formats.pytorch import Converted, convert_traces, is_execution_trace
+from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.trace.files import Traces, find_traces, source
+from dimsweep.sweeper.cli.trace.write import write_workload
+from dimsweep.sweeper.config.overrides import quoted
+from dimsweep.sweeper.output import write_file
 
 _ENDINGS = {"protobuf": "et", "gzip": "et", "json": "json"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.formats.chakra import read_groups
+from dimsweep.engine import DimsweepError, accessing
+from dimsweep.engine.formats.chakra import read_groups
 
 _RANKED = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d+)\.(?P<form>(?:et|json)(?:\.gz)?)")
 _ANY = 2**31  # ranks that a group may name; whether they have traces is for lint to say
@@ -78,10 +78,8 @@ def job_names(folder: Path) -> list[str]:
 def _jobs(folder: Path) -> dict[tuple[str, str], dict[int, Path]]:
     """Prefix and form of the traces in a folder, and their files by rank."""
     jobs: dict[tuple[str, str], dict[int, Path]] = {}
-    try:
+    with accessing(folder, "cannot be read"):
         files = sorted(folder.iterdir())
-    except OSError as error:
-        raise DimsweepError(f"cannot be read: {error.strerror}", where=str(folder)) from error
     for file in files:
         match = _RANKED.fullmatch(file.name)
         if match:

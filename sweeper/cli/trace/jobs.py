@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine import Cluster, DimsweepError, Topology, Workload
-from engine.formats.chakra import noted_sizes, read_chakra_workload, read_trace
-from engine.synthesis import Job
-from sweeper.cli.trace.files import find_traces
-from sweeper.cli.trace.keys import read_keys
+from dimsweep.engine import Cluster, DimsweepError, Topology, Workload
+from dimsweep.engine.formats.chakra import noted_sizes, read_chakra_workload, read_trace
+from dimsweep.engine.synthesis import Job
+from dimsweep.sweeper.cli.trace.files import find_traces
+from dimsweep.sweeper.cli.trace.keys import read_keys
 
 
 def read_job(source: str, keys: Mapping[str, float] | None = None) -> Job:

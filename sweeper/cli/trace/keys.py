@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from engine import DimsweepError
-from sweeper.config.schema import Config
-from sweeper.output import write_file
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.output import write_file
 
 
 def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.synthesis import learn, write_model
-from sweeper.cli.trace.files import job_names
-from sweeper.cli.trace.jobs import read_job
-from sweeper.cli.trace.keys import Keys, read_all_keys
-from sweeper.terminal import plural
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.synthesis import learn, write_model
+from dimsweep.sweeper.cli.trace.files import job_names
+from dimsweep.sweeper.cli.trace.jobs import read_job
+from dimsweep.sweeper.cli.trace.keys import Keys, read_all_keys
+from dimsweep.sweeper.terminal import plural
 
 
 @click.command("learn")

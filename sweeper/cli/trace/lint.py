@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.formats.chakra import Scanned, read_trace, scan_traces, write_trace
-from engine.formats.chakra.lint import Finding, lint_job, repaired
-from sweeper.cli.trace.files import Traces, find_traces, groups_option, source
-from sweeper.terminal import plural
+from dimsweep.engine import DimsweepError, accessing
+from dimsweep.engine.formats.chakra import Scanned, read_trace, scan_traces, write_trace
+from dimsweep.engine.formats.chakra.lint import Finding, lint_job, repaired
+from dimsweep.sweeper.cli.trace.files import Traces, find_traces, groups_option, source
+from dimsweep.sweeper.terminal import plural
 
 REPORT = "repairs.txt"
 _SHOWN = 50
@@ -63,7 +63,7 @@ def write_repaired(
         raise DimsweepError(what, where=str(folder), hint="give --repair another folder")
     lines = [f"{f.where}: {f.what}: {f.repair or f'not repaired; {f.fix}'}" for f in findings]
     left_out = 0
-    try:
+    with accessing(folder, "the repaired traces cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         for one in scanned:
             file = one.places.path
@@ -74,9 +74,6 @@ def write_repaired(
         if traces.groups is not None:
             shutil.copy(traces.groups, folder / f"{traces.name}.groups.json")
         (folder / REPORT).write_text("".join(f"{line}\n" for line in lines))
-    except OSError as error:
-        what = f"the repaired traces cannot be written: {error.strerror}"
-        raise DimsweepError(what, where=str(folder)) from error
     left = f", {left_out} left out" if left_out else ""
     return f"{plural(len(scanned) - left_out, 'trace')} in {folder}{left}; {REPORT} says why"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from engine import DimsweepError
-from engine.formats.chakra import write_chakra_workload
-from engine.synthesis import obfuscate
-from sweeper.cli.trace.jobs import any_cluster, read_workload
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats.chakra import write_chakra_workload
+from dimsweep.engine.synthesis import obfuscate
+from dimsweep.sweeper.cli.trace.jobs import any_cluster, read_workload
 
 
 @click.command("obfuscate")

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 
-from engine import DimsweepError
-from engine.formats.chakra import read_trace
-from sweeper.cli.overrides import overrides
-from sweeper.cli.simulate import simulate
-from sweeper.cli.trace.files import Traces, find_traces, groups_option, source
-from sweeper.config.compose import quoted
-from sweeper.output import write_file
-from sweeper.terminal import say
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats.chakra import read_trace
+from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.simulate import simulate
+from dimsweep.sweeper.cli.trace.files import Traces, find_traces, groups_option, source
+from dimsweep.sweeper.config.overrides import quoted
+from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.terminal import say
 
 
 @click.command("show")
@@ -45,8 +45,8 @@ def command(
     if picture is None and timeline is None:
         raise click.UsageError("Give --picture FILE, --timeline FILE or both.")
     if picture is not None:
-        from sweeper.draw.canvas import kind_of
-        from sweeper.draw.trace import draw_trace
+        from dimsweep.sweeper.draw.canvas import kind_of
+        from dimsweep.sweeper.draw.trace import draw_trace
 
         if not 0 <= rank < len(traces.files):
             ranks = f"the traces are of ranks 0 to {len(traces.files) - 1:,}"

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import click
 from rich.console import Console
 
-from engine import units
-from engine.formats.chakra import TraceStats, read_traces, trace_stats
-from sweeper.cli.trace.files import find_traces, groups_option, source
-from sweeper.terminal import plural, say, table
+from dimsweep.engine import units
+from dimsweep.engine.formats.chakra import TraceStats, read_traces, trace_stats
+from dimsweep.sweeper.cli.trace.files import find_traces, groups_option, source
+from dimsweep.sweeper.terminal import plural, say, table
 
 _SHOWN = 4
 _MICROSECOND = units.PICOSECONDS // 10**6

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from engine.formats.chakra import write_chakra_workload
-from engine.synthesis import read_model, synthesise
-from sweeper.cli.trace.jobs import any_cluster
-from sweeper.cli.trace.keys import parsed
-from sweeper.terminal import say_warnings
+from dimsweep.engine.formats.chakra import write_chakra_workload
+from dimsweep.engine.synthesis import read_model, synthesise
+from dimsweep.sweeper.cli.trace.jobs import any_cluster
+from dimsweep.sweeper.cli.trace.keys import parsed
+from dimsweep.sweeper.terminal import say_warnings
 
 
 @click.command("synthesise")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from engine.formats.chakra import write_chakra_workload
-from sweeper.build.program import build_cluster, build_workload
-from sweeper.cli.overrides import overrides
-from sweeper.cli.trace.keys import write_keys
-from sweeper.config.compose import compose
+from dimsweep.engine.formats.chakra import write_chakra_workload
+from dimsweep.sweeper.build.program import build_cluster, build_workload
+from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.trace.keys import write_keys
+from dimsweep.sweeper.config.compose import compose
 
 
 @click.command("write")

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from engine import units
-from sweeper.objective import COST, PERF_PER_COST
-from sweeper.report import headline, words
-from sweeper.report.decisions import LEVEL, Decisions
-from sweeper.report.question import Question
-from sweeper.report.report import Report
-from sweeper.report.sections.messages import Comparison, agreement
-from sweeper.report.sections.next_bandwidth import claim, common_unit
-from sweeper.report.summary import CellSummary
-from sweeper.terminal import plural
+from dimsweep.engine import units
+from dimsweep.sweeper.objective import COST, PERF_PER_COST
+from dimsweep.sweeper.report import headline, words
+from dimsweep.sweeper.report.decisions import LEVEL, Decisions
+from dimsweep.sweeper.report.proof import trade
+from dimsweep.sweeper.report.question import Question
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections.messages import Comparison, agreement
+from dimsweep.sweeper.report.sections.next_bandwidth import claim, common_unit
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.terminal import plural
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,17 @@ def answers(report: Report) -> list[Answer]:
         search = Answer(_HOW_SURE, one.finding())
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
-    return [built, search, _model(report), _cost(report), *(_next(cells[0]) if buys else ())]
+    rest = [*_changes(report), *(_next(cells[0]) if buys else ())]
+    return [built, search, _model(report), _cost(report), *rest]
 
 
 def _unsure(cell: CellSummary) -> float:
-    """By how much the best of a cell could be missed; without end where nothing is proven."""
+    """By how much the best of a cell could be missed by the design that the answer names; without
+    end where nothing is proven."""
     if cell.n_designs is not None:
         return 0.0
-    return math.inf if cell.gap is None else cell.gap
+    gap = cell.gap_at_cost(cell.named)
+    return math.inf if gap is None else gap
 
 
 def _where(decisions: Decisions, cell: CellSummary) -> str:
@@ -69,12 +73,12 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
     rest = [] if cell.split_varies else [f"on {split}"]
     rest.append(_over(cell))
-    rest = [" ".join(rest)]
+    rest = [] if cell.cell.coordinates.keys() >= _NETWORK else [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(row)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
         rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:
-        rest.append(words.trade_off(cell))
+        rest.append(trade(report.study) or words.trade_off(cell))
     rest += _runner_up(decisions, cell)
     return Answer(asked, "; ".join(short or [split]), "; ".join(rest))
 
@@ -91,17 +95,19 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
     found = decisions.behind(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
-        told = words.behind_best(found[1], next_cell, next_cell.best)
-        return [f"the runner-up, {decisions.name(found[0])}, is {told}"]
+        told = words.behind_best(found[1], next_cell, next_cell.named)
+        name = decisions.beside(found[0], decisions.order(0)[0])
+        return [f"the runner-up, {name}, is {told}"]
     other = cell.runner_up
     if other is None:
         return []
-    best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.best, other))
+    best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.named, other))
     share = its / best - 1 if best else 0.0
     told = words.behind_best(share, cell, other)
     return [f"the runner-up, {words.searched(cell, other)}, is {told}"]
 
 
+_NETWORK = {"topology.shape", "topology.bandwidth"}  # with which a design's name says all of it
 _ALL = 0.001  # of a budget, which no step of a bandwidth may fit
 _LISTED = 4  # scenarios whose designs are told one after the other
 
@@ -151,30 +157,34 @@ def _split(cell: CellSummary, row: pd.Series) -> str:
 
 # How good the search was, and how far the model is from measurements: two answers, never one.
 _HOW_SURE = "How sure is the search"
+_RUNNING = "Not proven yet: the search is not over"
 
 
 def _search(report: Report, cell: CellSummary) -> Answer:
     """How good the search was, by the ``cell`` of the answer of which least is known."""
     decisions = report.decisions
+    if report.study.is_certified:
+        short, _, rest_of_it = (report.proof or _RUNNING).partition(": ")
+        return Answer(_HOW_SURE, short, "; ".join(filter(None, (rest_of_it, report.ties))))
     if not any(each.split_varies or each.parameters for each in report.found):
         few = len(report.found) == 1
         short = "the one design was" if few else f"all {len(report.found):,} designs were"
         return Answer(_HOW_SURE, f"{short} simulated", "there was nothing else to search")
     rest = []
-    gap = cell.gap
+    gap, limit = cell.gap_at_cost(cell.named), cell.limit_of(cell.named)
     if cell.n_designs is not None:
         short = f"all {cell.n_designs:,} designs were simulated"
-        failed = len(cell.failed)
+        failed = cell.trials.n_broken
         rest.append(
             f"{failed:,} of them cannot be simulated" if failed else "none of the space is better"
         )
-    elif cell.limit is not None and gap is not None:
+    elif limit is not None and gap is not None:
         what = "bound" if cell.cell.front is None else "front"
         short = f"within {words.fine_percent(gap)} of the proven {what}"
         cheap = "" if cell.cell.front is None else " that costs no more"
-        rest.append(f"no split{cheap} has better than {cell.objective.show(cell.limit)}")
+        rest.append(f"no split{cheap} has better than {cell.limited.show(limit)}")
     else:
-        short = f"the best of {plural(len(cell.complete), 'trial')}"
+        short = f"the best of {plural(cell.trials.n_complete, 'trial')}"
         rest.append("no bound is proven for this study")
     if cell.rechecked:
         rest.append(agreement(Comparison.of(cell)))
@@ -186,9 +196,33 @@ def _model(report: Report) -> Answer:
     """How far the model is from measurements, of the design of the answer of which least is
     known."""
     every = [cell.evidence_of(row) for cell, row in report.chosen]
-    found = min(every, key=lambda each: (bool(each.interval), len(each.left_out), len(each.runs)))
-    rest = found.basis if found.interval else found.reason
-    return Answer("How sure is the model", found.short, rest)
+    found = min(every, key=lambda each: -each.width)
+    rest = [found.basis if found.interval else found.reason]
+    if len(report.chosen) == 1:
+        rest += _differences(*report.chosen[0])
+    return Answer("How sure is the model", found.short, "; ".join(rest))
+
+
+def _differences(cell: CellSummary, row: pd.Series) -> Iterator[str]:
+    """How sure it is that the design of the answer is faster than others: two designs share most
+    of the model's error."""
+    others = [("the runner-up", cell.runner_up)]
+    others += [(cell.reference.name, cell.reference.row)] if cell.reference else []
+    for name, other in others:
+        if other is None or other["time_s"] == row["time_s"]:
+            continue
+        sure = cell.surely(row, cell, other)
+        if sure is not None:
+            gain = other["time_s"] / row["time_s"] - 1
+            how = "faster" if gain > 0 else "slower"
+            yield f"{abs(gain):.1%} {how} than {name}: {sure:.0%} sure"
+
+
+def _changes(report: Report) -> Iterator[Answer]:
+    """What would make another network or plan the answer."""
+    short, rest = report.what_changes
+    if short:
+        yield Answer("What would change the answer", short, rest)
 
 
 def _cost(report: Report) -> Answer:
@@ -210,7 +244,7 @@ def _cost(report: Report) -> Answer:
 
 def _left(cells: list[CellSummary], cost: float) -> Iterator[str]:
     """What the dearest design leaves of the money that there is for each."""
-    stored = [{**cell.study.config, **(cell.cell.config or {})} for cell in cells]
+    stored = [cell.study.config_of(cell.cell) for cell in cells]
     asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}
     if len(asked) == 1 and (text := asked.pop()) is not None:
         limit = units.parse(text, units.MONEY)

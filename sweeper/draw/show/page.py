@@ -4,30 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from engine import DimsweepError
-from sweeper.draw.design import the_design
-from sweeper.draw.show.answer import answers
-from sweeper.draw.show.remarks import merged
-from sweeper.ledger.place import Place, make, reaching, write
-from sweeper.ledger.record import StudyRecord
-from sweeper.report import words
-from sweeper.report.causes import frequent_errors
-from sweeper.report.report import Report
-from sweeper.report.sections import cell_sheets, detail_sheets, sheets
-from sweeper.report.sheet import Sheet
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.draw.show.remarks import merged
+from dimsweep.sweeper.ledger.place import Place, make, reaching, write
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.bill import bill_of_design
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections import cell_sheets, detail_sheets, sheets
+from dimsweep.sweeper.report.sheet import Sheet
 
 _HERE = Path(__file__).parent
 STYLE = (_HERE / "style.css").read_text()
 
 
-def write_report(rows: pd.DataFrame, study: StudyRecord, folder: Place) -> Place:
-    """Write report.html into ``folder``; returns its path.
-
-    ``rows`` is the study's ledger.  Raises :class:`DimsweepError` when no trial is complete.
-    """
-    page = render(Report.of(rows, study)).encode()
+def write_report(report: Report, folder: Place) -> Place:
+    """Write report.html into ``folder``; returns its path."""
+    page = render(report).encode()
     with reaching(folder):
         make(folder)
         write(folder / "report.html", page)
@@ -39,7 +33,7 @@ def render(report: Report) -> str:
     import yaml
 
     several = len(report.summaries) > 1
-    errors = [(text, f"{times:,}") for text, times in frequent_errors(report.failed)]
+    errors = [(text, f"{times:,}") for text, times in report.causes]
     return _filled(
         "page.html.j2",
         **_charts(report),
@@ -49,6 +43,7 @@ def render(report: Report) -> str:
         remarks=merged(report.remarks),
         foot=_foot(report),
         tables=sheets(report),
+        bill=bill_of_design(report),
         details=[
             (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
             for s in report.found
@@ -81,8 +76,8 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
     from bokeh.embed import components
     from bokeh.resources import Resources
 
-    from sweeper.charts import CHARTS, in_order
-    from sweeper.charts.points import Points
+    from dimsweep.sweeper.charts import CHARTS, in_order
+    from dimsweep.sweeper.charts.points import Points
 
     points = Points.of(report)
     wanted = [chart for chart in in_order(report) if not names or chart.name in names]

@@ -38,7 +38,7 @@ class Remark:
         """What each text begins with, up to two words that all have in common behind a word that
         they do not; whose group it is does not count."""
         groups = [_GROUP.match(text) for text in self.texts]
-        named = [found.group() if found else "" for found in groups]
+        named = [group.group() if group else "" for group in groups]
         rows = [_GROUP.sub("", text).split(" ") for text in self.texts]
         alike = [len(set(words)) == 1 for words in zip(*rows, strict=False)]
         differs = alike.index(False) if False in alike else len(alike)
@@ -46,7 +46,8 @@ class Remark:
         end = next(ends, 0)
         if end and re.fullmatch(r"[\d.,]+", rows[0][end - 1]):
             end += 1  # a number, and what it counts
-        return [name + " ".join(words[:end]) for name, words in zip(named, rows, strict=True)]
+        found = (name + " ".join(words[:end]) for name, words in zip(named, rows, strict=True))
+        return [place.rstrip(",;") for place in found]
 
 
 def merged(texts: Iterable[str]) -> list[Remark]:

@@ -1,37 +1,37 @@
 """The report in the terminal."""
 
-import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.columns import Columns
-from sweeper.draw.show.remarks import merged
-from sweeper.ledger.record import StudyRecord
-from sweeper.report.causes import frequent_errors
-from sweeper.report.report import Report
-from sweeper.report.sections import sheets
-from sweeper.report.sheet import Sheet
-from sweeper.terminal import plural
+from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.draw.show.remarks import merged
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sheet import Sheet
+from dimsweep.sweeper.terminal import plural
 
 _MOST_CAUSES = 4
 
 
-def print_report(rows: pd.DataFrame, study: StudyRecord, console: Console) -> None:
-    """Print the finding, the tables and the failures; readable in 80 columns and in a pipe.
-
-    Raises :class:`DimsweepError` when no trial is complete.
-    """
-    report = Report.of(rows, study)
+def print_report(report: Report, console: Console) -> None:
+    """Print the finding, the tables and the failures; readable in 80 columns and in a pipe."""
+    study = report.study
     console.print(Text(report.headline, style="bold"))
+    if report.proof:
+        console.print(Text(report.proof))
+    if report.ties:
+        console.print(Text(f"{report.ties[0].upper()}{report.ties[1:]}"))
+    if changes := "; ".join(filter(None, report.what_changes)):
+        console.print(Text(f"What would change the answer: {changes}"))
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
     if study.note:
         console.print(Text(f"note: {study.note}"))
     for sheet in sheets(report):
         console.print()
         console.print(_dress(sheet))
-    if errors := frequent_errors(report.failed):
-        many = f"{plural(len(report.failed), 'trial')} failed or are infeasible:"
+    if errors := report.causes:
+        many = f"{plural(report.n_broken, 'trial')} failed or are infeasible:"
         console.print(Text(f"\n{many}", style="bold red"))
         for text, times in errors[:_MOST_CAUSES]:
             console.print(Text(f"{times:,} x {text}"))

@@ -1,7 +1,7 @@
 """The sections of a report, each in a file of its own and one line here, in reading order."""
 
-from sweeper.report.report import Report
-from sweeper.report.sections import (
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections import (
     best_of_cells,
     critical_path,
     dimensions,
@@ -10,16 +10,18 @@ from sweeper.report.sections import (
     messages,
     next_bandwidth,
     portfolio,
+    proof,
     provisioned,
     regrets,
     scenarios,
     time_and_cost,
     what_if,
 )
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
 
 SECTIONS: tuple[Section, ...] = (
+    proof.SECTION,
     portfolio.SECTION,
     scenarios.SECTION,
     regrets.SECTION,

@@ -1,9 +1,10 @@
 """Each dimension's bandwidth, utilisation and exposed communication: of the best trial, and of what
 it is compared with where that has the same dimensions."""
 
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary
-from sweeper.report.words import gbps, percent, seconds
+from dimsweep.sweeper.ledger.schema import BANDWIDTH, EXPOSED, UTILISATION
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import gbps, percent, seconds
 
 
 def table(summary: CellSummary) -> list[Sheet]:
@@ -15,8 +16,8 @@ def table(summary: CellSummary) -> list[Sheet]:
     for d, name in enumerate(summary.dims):
         cells = [name, percent(split[d] / split.sum())]
         for row in shown:
-            cells += [gbps(row[f"bandwidth_{d}_GBps"]), percent(row[f"utilisation_{d}"])]
-            cells += [seconds(row[f"exposed_{d}_s"])]
+            cells += [gbps(row[BANDWIDTH.at(d)]), percent(row[UTILISATION.at(d)])]
+            cells += [seconds(row[EXPOSED.at(d)])]
         rows.append(tuple(cells))
     if any(row["waiting_s"] > 0 for row in shown):
         waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]

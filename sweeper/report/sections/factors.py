@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweeper.report.factors import BASELINE, Factors, factors
-from sweeper.report.report import Report
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.words import ratio
+from dimsweep.sweeper.report.factors import BASELINE, Factors, factors
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.words import ratio
 
 _MOST = 20  # decisions against one baseline
 
@@ -15,6 +15,8 @@ _MOST = 20  # decisions against one baseline
 def tables(report: Report) -> list[Sheet]:
     """Of two values of a decision a row for each scenario; of decisions against the baseline a row
     for each decision."""
+    if report.study.is_certified:  # a few of many designs, and none of them at random
+        return []
     found = factors(report.decisions)
     if {each.reference for each in found} == {BASELINE} and len(found) > 1:
         return [_against_baseline(found[:_MOST])]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Self
 
-from sweeper.objective import COST, TIME, Objective
-from sweeper.report.recheck import Recheck
-from sweeper.report.report import Report
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary
-from sweeper.report.words import seconds, short_keys, short_split
+from dimsweep.sweeper.objective import COST, TIME, Objective
+from dimsweep.sweeper.report.recheck import Recheck
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import seconds, short_keys, short_split
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweeper.report.report import Report
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary, Floats
-from sweeper.report.words import dim_name, seconds, short_keys
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.report.words import dim_name, seconds, short_keys
 
 _SPENT = 1000.0  # USD
 _TIE = 0.99  # dimensions that are worth as much as this of the most are alike

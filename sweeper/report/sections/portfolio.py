@@ -1,9 +1,9 @@
 """For each portfolio what its workloads lose, and which other networks would do."""
 
-from sweeper.report.portfolio import PortfolioSummary
-from sweeper.report.report import Report
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.words import gbps, loss, narrow, percent
+from dimsweep.sweeper.report.portfolio import PortfolioSummary
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.words import gbps, loss, narrow, percent
 
 
 def tables(report: Report) -> list[Sheet]:

@@ -4,9 +4,9 @@ There is nothing to say where no collective crosses two dimensions, nor of a spl
 be as good as any: whatever a pair of dimensions looks like, another split would not be faster.
 """
 
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.summary import CellSummary
-from sweeper.study.rules import verdict
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.study.rules import verdict
 
 
 def table(summary: CellSummary) -> list[Sheet]:

@@ -1,9 +1,9 @@
 """For each scenario the best decision, what it gains and costs, and how near the next one is."""
 
-from sweeper.report.decisions import Decisions
-from sweeper.report.report import Report
-from sweeper.report.sheet import Section, Sheet
-from sweeper.report.words import behind, cost_head, million_usd, ratio, searched, short_keys
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
 
 
 def table(report: Report) -> list[Sheet]:
@@ -16,17 +16,17 @@ def table(report: Report) -> list[Sheet]:
     has_baseline = any(cell.reference and cell.reference.is_common for cell in cells)
     priced = any(cell.priced for cell in cells)
     objective = decisions.objective
-    columns = [*short_keys(keys), "best", objective.name.replace("_", " ")]
+    columns = [*words.short_keys(keys), "best", objective.name.replace("_", " ")]
     columns += ["over the\nbaseline"] * has_baseline
-    columns += [cost_head(cells)] * priced + ["runner-up", "it is"]
+    columns += [words.cost_head(cells)] * priced + ["runner-up", "it is"]
     rows = []
     for s, cell in enumerate(cells):
         row = [*decisions.scenarios[s].values(), _design(decisions, s)]
         row.append(objective.show(objective.of(cell.best)))
-        row += [ratio(cell.gain(objective))] * has_baseline
-        row += [million_usd(cell.best["cost_usd"])] * priced
+        row += [words.ratio(cell.gain(objective))] * has_baseline
+        row += [words.million_usd(cell.best["cost_usd"])] * priced
         found = decisions.behind(s)
-        row += ["-", "-"] if found is None else [decisions.name(found[0]), behind(found[1])]
+        row += ["-", "-"] if found is None else [decisions.name(found[0]), words.behind(found[1])]
         rows.append(tuple(row))
     return [Sheet("The best in each scenario", tuple(columns), rows, n_names=len(keys) + 1)]
 
@@ -34,7 +34,7 @@ def table(report: Report) -> list[Sheet]:
 def _design(decisions: Decisions, scenario: int) -> str:
     """The best decision, with the values of the searched keys."""
     cell, name = decisions.best(scenario), decisions.name(decisions.order(scenario)[0])
-    own = searched(cell, cell.best)
+    own = words.searched(cell, cell.best)
     return f"{name}; {own}" if own else name
 
 

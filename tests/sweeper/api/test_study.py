@@ -5,12 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import sweeper
-from engine import DimsweepError
-from sweeper.cli.main import main
-from sweeper.draw.show.answer import answers
-from sweeper.report.words import short_keys, usd
-from sweeper.run.driver import Progress
+import dimsweep
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.report.words import short_keys, usd
+from dimsweep.sweeper.run.driver import Progress
 from tests.support.studies import TINY
 
 KEYS = {
@@ -40,27 +40,27 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("here")
 def test_python_and_the_command_line_write_the_same_rows() -> None:
-    study = sweeper.Study.load("libra_gpt3_4d", *WORDS[1:], "name=python").run()
+    study = dimsweep.Study.load("libra_gpt3_4d", *WORDS[1:], "name=python").run()
     assert main(["sweep", *WORDS, "name=shell", "search.enqueue=true"]) == 0
     pd.testing.assert_frame_equal(
-        study.to_pandas(), sweeper.load("results/shell").to_pandas(), check_exact=True
+        study.to_pandas(), dimsweep.load("results/shell").to_pandas(), check_exact=True
     )
 
 
 @pytest.mark.usefixtures("here")
 def test_a_study_built_in_code_is_run_once_and_continued() -> None:
     seen: list[Progress] = []
-    study = sweeper.Study(KEYS).run()
+    study = dimsweep.Study(KEYS).run()
     rows = study.to_pandas()
     assert len(rows) == 6
-    sweeper.Study(KEYS, "budget.trials=8").run(seen.append)
+    dimsweep.Study(KEYS, "budget.trials=8").run(seen.append)
     assert seen[-1].done == 8 and seen[-1].reused == 6
     pd.testing.assert_frame_equal(study.to_pandas().head(6), rows)
 
 
 @pytest.mark.usefixtures("here")
 def test_what_a_study_found() -> None:
-    study = sweeper.Study({**KEYS, "grid": {"collective.chunks": [1, 2]}}).run()
+    study = dimsweep.Study({**KEYS, "grid": {"collective.chunks": [1, 2]}}).run()
     rows = study.to_pandas()
     assert study.best["time_s"] == rows["time_s"].min()
     assert study.bound is None or study.bound <= study.best["time_s"]
@@ -72,7 +72,7 @@ def test_what_a_study_found() -> None:
 @pytest.mark.usefixtures("here")
 def test_what_one_change_does_is_a_table() -> None:
     asked = {"twice, [so]": {"collective.chunks": "x2"}, "fast": {"topology.bandwidth[1]": "x2"}}
-    study = sweeper.Study({**KEYS, "what_if": asked}).run()
+    study = dimsweep.Study({**KEYS, "what_if": asked}).run()
     found = study.what_if.set_index("change")
     assert set(found.index) == set(asked) and (found["design"] == "best").all()
     assert set(found["label"]) == {"GPT-3"}
@@ -90,7 +90,7 @@ def test_one_network_for_all_costs_what_it_costs() -> None:
     keys |= {"cost": "illustrative", "topology.tiers": ["node", "pod"], "search": "auto"}
     keys["topology.shape"] = "Ring(4)_Switch(8)"
     space = {"bandwidth": {"total": "100 GB/s", "min": "10 GB/s", "step": "10 GB/s"}}
-    study = sweeper.Study({**keys, "portfolio": portfolio, "space": space}).run()
+    study = dimsweep.Study({**keys, "portfolio": portfolio, "space": space}).run()
     (one,) = study.report.portfolios
     found = {each.question: each for each in answers(study.report)}
     (cost,) = {float(row["cost_usd"]) for row in one.at_best()}
@@ -102,7 +102,7 @@ def test_one_network_for_all_costs_what_it_costs() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_a_picture_is_of_the_kind_that_the_file_names() -> None:
-    study = sweeper.Study(KEYS).run()
+    study = dimsweep.Study(KEYS).run()
     assert study.write_picture("found.svg").read_text().startswith("<?xml")
     assert study.write_picture("found.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(DimsweepError, match="names no kind of picture"):
@@ -113,22 +113,22 @@ def test_a_picture_is_of_the_kind_that_the_file_names() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_studies_are_compared_cell_by_cell() -> None:
-    small = sweeper.Study({**KEYS, "name": "small"}).run()
-    large = sweeper.Study(
+    small = dimsweep.Study({**KEYS, "name": "small"}).run()
+    large = dimsweep.Study(
         {**KEYS, "name": "large", "space": {"bandwidth": {"total": "400 GB/s"}}}
     ).run()
-    found = sweeper.compare(small, "results/large").set_index("study")
+    found = dimsweep.compare(small, "results/large").set_index("study")
     assert found.loc["large", "over_best"] == 1
     expected = small.best["time_s"] / large.best["time_s"]
     assert found.loc["small", "over_best"] == pytest.approx(expected)
     with pytest.raises(DimsweepError, match="nothing to compare"):
-        sweeper.compare()
+        dimsweep.compare()
 
 
 def test_polars_is_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
     with pytest.raises(DimsweepError, match="pip install polars"):
-        sweeper.Results(here).to_polars()
+        dimsweep.Results(here).to_polars()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_polars_is_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_wrong_key_is_named(keys: dict[str, object], what: str) -> None:
     with pytest.raises(DimsweepError, match=what):
-        sweeper.Study({**KEYS, **keys})
+        dimsweep.Study({**KEYS, **keys})
 
 
 def test_a_place_in_a_list_has_the_lists_name() -> None:

@@ -5,21 +5,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pandas as pd
 import pytest
 
-from engine import DimsweepError
-from sweeper.board.board import Board, _failures
-from sweeper.board.serve import make_server
-from sweeper.board.standings import Standing, Standings, line
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.pulse import Pulse, beat
-from sweeper.run.driver import Progress
-from sweeper.run.session import run_in
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.board.board import Board, _failures
+from dimsweep.sweeper.board.serve import make_server
+from dimsweep.sweeper.board.standings import Standing, Standings, line
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.pulse import Pulse, beat
+from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.session import run_in
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 from tests.support.studies import TINY, planned
@@ -56,6 +58,11 @@ def board(results: Path) -> Iterator[str]:
         thread.join()
 
 
+def least(folder: Path) -> float:
+    """The least time of a study's rows."""
+    return float(load(folder, ["time_s"]).to_pandas()["time_s"].min())
+
+
 def test_how_a_study_stands(tmp_path: Path) -> None:
     swept(tmp_path, "small")
     (tmp_path / "broken").mkdir()
@@ -64,7 +71,7 @@ def test_how_a_study_stands(tmp_path: Path) -> None:
     broken, small = standings.look()
     told = line(small, tmp_path)
     assert (told["progress"], told["failed"], told["state"]) == ("6", 0, "finished")
-    assert told["best"] == small.objective.show(small.rows["time_s"].min())
+    assert told["best"] == small.objective.show(least(tmp_path / "small"))
     assert "cannot be read" in line(broken, tmp_path)["state"]
     assert standings.look()[1] is small  # what has not changed is not read again
 
@@ -76,6 +83,49 @@ def test_two_boards_cannot_have_one_port(tmp_path: Path) -> None:
             make_server(tmp_path, port)
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{address}/report/nothing")
+
+
+@pytest.mark.parametrize("path", ["/", "/report/small", "/ws", "/static/js/bokeh.min.js"])
+def test_a_board_answers_to_the_names_of_this_machine_only(path: str, tmp_path: Path) -> None:
+    """A page whose name is bound to 127.0.0.1 once it is loaded may not read a study."""
+    if "small" in path:
+        swept(tmp_path, "small")
+
+    def ask(host: str, **more: str) -> int:
+        try:
+            with urlopen(Request(f"{address}{path}", headers={"Host": host, **more})) as answer:
+                return answer.status
+        except HTTPError as error:
+            told.append(error.read().decode())
+            return error.code
+
+    with board(tmp_path) as address:
+        port, told = address.rsplit(":", 1)[1], list[str]()
+        for evil in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "[::1"):
+            assert ask(evil) == 403
+            assert "the board answers to 127.0.0.1, localhost" in told.pop()
+        ours = ["127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", f"LOCALHOST:{port}", "[::1]"]
+        if "report" in path:  # it takes a while
+            del ours[1:]
+        wanted = 400 if path == "/ws" else 200  # it is no web socket
+        assert {ask(host) for host in ours} == {wanted}
+
+
+@pytest.mark.parametrize(("host", "origin"), [("127.0.0.1", "evil.example"), ("evil.example",) * 2])
+def test_no_other_site_listens_in(host: str, origin: str, tmp_path: Path) -> None:
+    shake = {
+        "Host": host,
+        "Origin": f"http://{origin}",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    with board(tmp_path) as address:
+        asked = HTTPConnection(address.removeprefix("http://"))
+        asked.request("GET", "/ws", headers=shake)
+        assert asked.getresponse().status == 403
+        asked.close()
 
 
 def test_the_name_of_a_folder_is_no_markup(tmp_path: Path) -> None:
@@ -135,16 +185,36 @@ def test_what_runs_comes_first_and_says_how_long_what_was_stopped_is_not_finishe
     done = int(data["progress"][0].split()[0])
     assert data["left"][0] == pytest.approx((6 - done) / 0.05) and data["eta"][1:] == ["", ""]
     assert data["eta"][0].endswith((" s", " min"))
-    assert data["loss"] == [each.rows["time_s"].min() for each in board._shown]
+    assert data["loss"] == [least(tmp_path / each.name) for each in board._shown]
 
 
 def test_a_board_tells_why_trials_failed(tmp_path: Path) -> None:
     rows = fail(make_rows(search(12)), range(3, 9), "needs 90 GB of <86> GB")
     rows.loc[5, "error"] = "needs 660 GB of <86> GB"
-    standing = Standing("demo", make_study(rows), rows)
+    standing = Standing.of("demo", make_study(rows), rows)
     told = line(standing, tmp_path)
     assert (told["failed"], told["why"]) == (6, "needs 90.00 to 660.0 GB of <86> GB")
     assert "6 x needs 90.00 to 660.0 GB of &lt;86&gt; GB" in _failures(standing)
+
+
+def test_the_gap_of_a_board_is_that_of_the_best_ones_cell(tmp_path: Path) -> None:
+    """Two networks for one workload, each with a bound of its own."""
+    parts = [
+        make_rows(search(4, total=total), cell, network=str(cell))
+        for cell, total in enumerate((250.0, 500.0))
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["time_s"] = [4.0, 3.0, 5.0, 3.5, 2.5, 2.0, 2.2, 2.4]
+    study = make_study(rows, grid=["network"])
+    for bounds, gap in (((1.0, 1.6), "25"), ((1.0, None), "")):
+        cells = [
+            cell.model_copy(update={"bound": bound})
+            for cell, bound in zip(study.cells, bounds, strict=True)
+        ]
+        changed = study.model_copy(update={"cells": tuple(cells)})
+        told = line(Standing.of("demo", changed, rows), tmp_path)
+        assert told["loss"] == 2.0
+        assert str(told["gap"]).split(".")[0].rstrip("%") == gap
 
 
 def test_what_ifs_are_no_trials_of_a_board(tmp_path: Path) -> None:
@@ -152,7 +222,7 @@ def test_what_ifs_are_no_trials_of_a_board(tmp_path: Path) -> None:
     rows = make_rows(search(12))
     beside = rows[:5].assign(origin="what_if", state=["failed"] + ["complete"] * 4)
     both = pd.concat([rows, beside], ignore_index=True)
-    told = line(Standing("demo", make_study(rows), both), tmp_path)
+    told = line(Standing.of("demo", make_study(rows), both), tmp_path)
     assert (told["progress"].split()[0], told["failed"]) == ("12", 0)
 
 

@@ -7,14 +7,15 @@ from bokeh.models import ColumnDataSource, LogScale, Plot, Scatter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import covered
-from sweeper.charts import CHARTS as ALL
-from sweeper.charts import best_split, cells, frame, front, regret, timeline
-from sweeper.charts.points import COMPUTE, Points
-from sweeper.charts.scatter import tooltip
-from sweeper.objective import OBJECTIVES
-from sweeper.report import Report, words
-from sweeper.report.what_if import Design, WhatIf
+from dimsweep.engine import covered
+from dimsweep.sweeper.charts import CHARTS as ALL
+from dimsweep.sweeper.charts import best_split, cells, frame, front, regret, timeline
+from dimsweep.sweeper.charts.points import COMPUTE, Points
+from dimsweep.sweeper.charts.scatter import tooltip
+from dimsweep.sweeper.objective import OBJECTIVES
+from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report import colours as palette
+from dimsweep.sweeper.report.what_if import Design, WhatIf
 from tests.support.reports import (
     again,
     failing,
@@ -157,7 +158,7 @@ def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
 def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     rows = make_rows(search(20))
     points = Points.of(Report.of(rows, make_study(rows)))
-    colours = {d: frame.dimension_colour(d) for d in range(4)}
+    colours = {d: palette.dimension_colour(d) for d in range(4)}
     for name in points.colours:
         if name[0].isdigit():
             assert points.colours[name] == colours[int(name[0])]
@@ -167,7 +168,7 @@ def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     )
     assert bars.data["colour"] == list(colours.values())
     assert chart.x_range.start == 0.0  # so that bars are as long as what they stand for
-    assert not {*frame.PALETTE} & {frame.BLUE, frame.ORANGE, frame.GREEN, frame.GREY}
+    assert not {*palette.PALETTE} & {palette.BLUE, palette.ORANGE, palette.GREEN, palette.GREY}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     ],
 )
 def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
-    found = frame.folded(name).split("\n")
+    found = words.folded(name).split("\n")
     if len(name) > 66 and " " in name:
         assert len(found) == 3 and found[-1].endswith("\N{HORIZONTAL ELLIPSIS}")
     else:
@@ -194,7 +195,7 @@ def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
 
 @given(st.text(max_size=60))
 def test_no_letter_of_a_name_is_lost(name):
-    whole = "".join(frame.folded(name, most=99).split())
+    whole = "".join(words.folded(name, most=99).split())
     assert whole == "".join(name.split())
 
 
@@ -272,7 +273,7 @@ def test_what_is_asked_of_the_baseline_alone_has_a_bar_too_and_texts_have_room()
 
 
 def _what_if_of_two():
-    from sweeper.charts import what_if as chart
+    from dimsweep.sweeper.charts import what_if as chart
 
     def change(name, of, speed):
         row = pd.Series({"state": "complete", "time_s": 1.0 / speed})

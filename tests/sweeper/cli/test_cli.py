@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweeper.cli.main import dimsweep, main
-from sweeper.config.compose import compose
+from dimsweep.sweeper.cli.main import dimsweep, main
+from dimsweep.sweeper.config.compose import compose
 from tests.support.studies import planned, run
 
 SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
@@ -90,13 +91,14 @@ def test_every_example_of_help_is_a_command(
             command = command.commands[name].load()
         values = command.make_context(line, typed, resilient_parsing=True).params
         if "overrides" in values:
-            compose([word for word in values["overrides"] or () if "my_" not in word])
+            chosen = [word for word in values["overrides"] or () if "my_" not in word]
+            compose(chosen, may_sweep=" sweep " in line)
 
 
 def test_all_commands_are_there() -> None:
     rooms = {"simulate", "sweep", "report", "list", "show", "verify", "astra", "trace"}
-    rooms |= {"reproduce", "diff", "packets", "repurpose"}
-    rooms |= {"new", "compare", "export", "sql", "doctor", "board"}
+    rooms |= {"bill", "reproduce", "diff", "repurpose", "calibrate", "measure"}
+    rooms |= {"new", "compare", "export", "sql", "doctor", "board", "check-plugin"}
     assert rooms | {"completion"} == {words[0] for words in COMMANDS}
     assert ("verify", "megatron") in COMMANDS and ("trace", "lint") in COMMANDS
 
@@ -105,8 +107,10 @@ def test_all_commands_are_there() -> None:
 def test_help_imports_neither_the_engine_nor_hydra(command: str) -> None:
     """So that it is shown at once."""
     code = (
-        f"import sys; from sweeper.cli.main import main; main({[*command.split(), '--help']});"
-        f"sys.exit(bool({{'engine', 'numpy', 'hydra', 'pyarrow', 'rich'}} & set(sys.modules)))"
+        "import sys; from dimsweep.sweeper.cli.main import main;"
+        f"main({[*command.split(), '--help']});"
+        f"late = {{'dimsweep.engine', 'numpy', 'hydra', 'pyarrow', 'rich'}};"
+        f"sys.exit(bool(late & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
@@ -204,6 +208,21 @@ def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> N
         ("dimsweep simulate workload=chakra workload.tr", "workload.traces="),
         ("dimsweep simulate workload=nonsense collective.chu", "collective.chunks="),
         ("dimsweep list top", "topology "),
+        ("dimsweep simulate fidelity=", "fidelity=packet"),
+        ("dimsweep sweep fidelity=phase,me", "fidelity=phase,message"),
+        ("dimsweep simulate search=c", "search=cmaes"),
+        ("dimsweep sweep search.sampler=q", "search.sampler=qmc"),
+        ("dimsweep simulate objective=m", "objective=mfu"),
+        ("dimsweep simulate collective.order=", "collective.order=themis"),
+        ("dimsweep simulate fold=", "fold=false"),
+        (
+            "dimsweep simulate workload=llama3_8b workload.plan.schedule=1",
+            "workload.plan.schedule=1f1b",
+        ),
+        (
+            "dimsweep simulate workload=llama3_8b workload.plan.gradients=b",
+            "workload.plan.gradients=bf16",
+        ),
     ],
 )
 def test_completion(line: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +231,8 @@ def test_completion(line: str, expected: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_nothing_is_completed_where_there_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    for word in ("npu=nonsense", "nonsense.", "collective.chunks.", "nonsense=", "fold.x"):
+    words = ["npu=nonsense", "nonsense.", "collective.chunks.", "nonsense=", "fold.x", "fold.x="]
+    for word in [*words, "collective.chunks=", "workload.layers.0=", "workload.plan.schedule="]:
         assert main(["complete-words", f"dimsweep simulate {word}"]) == 0
     assert not capsys.readouterr().out
 
@@ -233,6 +253,47 @@ printf '%s\\n' "${COMPREPLY[@]}"
         check=True,
     )
     assert "libra_gpt3_4d" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("shell", "script"),
+    [
+        (
+            "zsh",
+            """
+compdef() { : }; _files() { print none.et }
+compadd() { while [[ $1 != -- ]]; do shift; done; shift; (( $# )) && print -l -- "$@:q" }
+eval "$SCRIPT"; LBUFFER='dimsweep sweep s' _dimsweep; LBUFFER='dimsweep none' _dimsweep
+""",
+        ),
+        (
+            "fish",
+            """
+function __fish_complete_path; echo none.et; end
+echo $SCRIPT | source; complete -C 'dimsweep sweep s'; complete -C 'dimsweep none'
+""",
+        ),
+    ],
+)
+def test_other_shells_complete(
+    shell: str, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Complete words without the space that marks them, which the shell adds; files, where there
+    is nothing else."""
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    assert main(["completion", shell]) == 0
+    own = tmp_path / "dimsweep"
+    own.write_text("#!/bin/sh\ncase $2 in *none) ;; *) printf 'show \\nstudy=a\\n' ;; esac\n")
+    own.chmod(0o755)
+    known = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SCRIPT": capsys.readouterr().out}
+    done = subprocess.run(
+        [shell, "-c", script],
+        **{"env": {**os.environ, **known, "HOME": str(tmp_path)}, "capture_output": True},
+        text=True,
+        check=True,
+    )
+    assert sorted(done.stdout.replace("\\", "").split("\n")) == ["", "none.et", "show", "study=a"]
 
 
 # --- what does not ------------------------------------------------------------------------------
@@ -270,7 +331,6 @@ WRONG = [
         "workload.groups: nope.json",
     ),
     (["verify", "megatro"], "Did you mean 'megatron'?"),
-    (["verify", "astra_sim"], "Missing argument 'FOLDERS...'"),
     (["simulate", "topolgy.shape=Ring(4)"], "did you mean 'topology'"),
     (["simulate", "workload.hiden=3"], "did you mean 'hidden'"),
     (["simulate", "+workload.hiden=3"], "workload.hiden"),
@@ -414,9 +474,9 @@ VALUES = st.one_of(
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
 def test_random_configs_never_crash(overrides: dict[str, str]) -> None:
     """Whatever the values, the loader builds the study's plan or says what is wrong."""
-    from engine import DimsweepError
-    from sweeper.config.compose import compose
-    from sweeper.study.plan import plan_study
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.study.plan import plan_study
 
     words = [f"{key}={value}" for key, value in overrides.items()]
     try:

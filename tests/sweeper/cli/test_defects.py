@@ -11,24 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import DimsweepError, needing
-from engine.formats.chakra import read_trace
-from engine.formats.pytorch import convert_traces
-from engine.formats.weights import read_network as read_weights
-from engine.network.files import read_network
-from engine.synthesis import read_model
-from engine.units import BYTES, _magnitude, _registry, parse
-from sweeper.cli.main import DEFECT, main
-from sweeper.config.compose import _compose_files, compose
-from sweeper.ledger.bookmark import kept
-from sweeper.ledger.load import load
-from sweeper.ledger.place import place, reaching
-from sweeper.ledger.record import read_record
-from sweeper.run.executor import cluster
-from sweeper.search.optuna_sampler import _made
-from sweeper.study.plan import StudyPlan
-from tests.engine.formats.test_fuzz import GRAPHML, HOST, LINKS
-from tests.engine.formats.test_weights import onnx_model, some_safetensors, state_dict
+from dimsweep.engine import DimsweepError, needing
+from dimsweep.engine.formats.chakra import read_trace
+from dimsweep.engine.formats.pytorch import convert_traces
+from dimsweep.engine.formats.weights import read_network as read_weights
+from dimsweep.engine.network.files import read_network
+from dimsweep.engine.synthesis import read_model
+from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
+from dimsweep.sweeper.cli.main import DEFECT, main
+from dimsweep.sweeper.config import loader, options
+from dimsweep.sweeper.config.compose import _compose_files, compose
+from dimsweep.sweeper.ledger.bookmark import kept
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.place import place, reaching
+from dimsweep.sweeper.ledger.record import read_record
+from dimsweep.sweeper.run.executor import cluster
+from dimsweep.sweeper.search.optuna_sampler import _made
+from dimsweep.sweeper.study.plan import StudyPlan
+from tests.engine.formats.test_weights import onnx_model, state_dict
+from tests.faults.doors.formats import GRAPHML, HOST, LINKS, some_safetensors
 from tests.support.studies import SMALL, run
 
 SAYS = "got an unexpected keyword argument 'rng'"
@@ -67,7 +68,8 @@ def quantity() -> Use:
 
 def configuration() -> Use:
     compose(SMALL)  # so that Hydra has found its plugins
-    _compose_files.cache_clear()
+    for forget in (_compose_files.cache_clear, options._pickled.cache_clear, loader._kept.clear):
+        forget()
     return lambda: compose(SMALL)
 
 
@@ -109,35 +111,38 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
     ),
     "safetensors": (
         "safetensors.deserialize",
-        lambda: partial(read_weights, file("w.safetensors", some_safetensors())),
+        lambda: partial(read_weights, file("w.safetensors", some_safetensors()["net.safetensors"])),
     ),
     "ONNX": ("onnx.load", onnx),
     "tensor in ONNX": ("onnx.numpy_helper.to_array", onnx),
     "attribute in ONNX": ("onnx.helper.get_attribute_value", onnx),
     "trace": (
-        "engine.formats.chakra.json_form.ParseDict",
+        "dimsweep.engine.formats.chakra.json_form.ParseDict",
         lambda: partial(read_trace, file("t.json", '{"version": "0.0.4"}\n{"id": 1}')),
     ),
     "PyTorch": (
-        "engine.formats.pytorch.host.HostOp",
+        "dimsweep.engine.formats.pytorch.host.HostOp",
         lambda: partial(convert_traces, [file("h.json", HOST)], []),
     ),
     "model of traces": (
-        "engine.synthesis.model_file.TraceModel",
+        "dimsweep.engine.synthesis.model_file.TraceModel",
         lambda: partial(read_model, file("m.json", json.dumps(MODEL))),
     ),
-    "configuration": ("sweeper.config.compose.hydra_compose", configuration),
+    "configuration": ("dimsweep.sweeper.config.compose.hydra_compose", configuration),
     "file of it": ("omegaconf.OmegaConf.load", configuration),
     "options of a sampler": ("optuna.samplers._tpe.sampler.LazyRandomState", sampler),
     "record": (
-        "sweeper.ledger.record.checksum",
+        "dimsweep.sweeper.ledger.record.checksum",
         lambda: partial(read_record, file("study.json", '{"checksum": "0"}').absolute().parent),
     ),
     "bookmark": (
-        "sweeper.ledger.bookmark.checksum",
+        "dimsweep.sweeper.ledger.bookmark.checksum",
         lambda: partial(kept, file("search-00000.json", "{}").absolute().parent, 0),
     ),
-    "object store": ("sweeper.ledger.place.UPath", lambda: partial(place, "s3://bucket/results")),
+    "object store": (
+        "dimsweep.sweeper.ledger.place.UPath",
+        lambda: partial(place, "s3://bucket/results"),
+    ),
     "Ray": ("json.loads", ray),
 }
 
@@ -178,7 +183,7 @@ def test_an_optional_package_that_is_broken_is_not_told_as_missing(
 def test_a_command_names_the_defect_and_what_to_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("engine.units._registry", spoilt)
+    monkeypatch.setattr("dimsweep.engine.units._registry", spoilt)
     _magnitude.cache_clear()
     assert main(["simulate", *SMALL]) == DEFECT == 70
     told = capsys.readouterr().err
@@ -198,7 +203,7 @@ def test_too_little_memory_is_a_sentence(
     def full(*_: object) -> None:
         raise MemoryError("9 TiB")
 
-    monkeypatch.setattr("engine.units._registry", full)
+    monkeypatch.setattr("dimsweep.engine.units._registry", full)
     _magnitude.cache_clear()
     assert main(["simulate", *SMALL]) == 1
     assert capsys.readouterr().err == "error: there is not enough memory: 9 TiB\n"
@@ -208,11 +213,11 @@ def test_a_trial_that_fails_by_a_defect_says_so_and_where(
     small: Callable[..., StudyPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = small("executor=inline", "budget.trials=3")
-    monkeypatch.setattr("sweeper.run.executor.evaluate.account", spoilt)
+    monkeypatch.setattr("dimsweep.sweeper.run.executor.evaluate.account", spoilt)
     run(plan)
     rows = load(plan.folder).to_pylist()
     assert {row["state"] for row in rows} == {"failed"}
     told = rows[0]["error"]
     assert told.startswith("a defect of dimsweep or of a library, not of the trial: TypeError: f()")
     assert SAYS in told
-    assert "(in sweeper.run.executor.evaluate, line " in told
+    assert "(in dimsweep.sweeper.run.executor.evaluate, line " in told

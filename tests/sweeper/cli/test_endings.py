@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import sweeper.cli.report
-from sweeper.cli.main import main
-from sweeper.ledger.ledger import Ledger
-from sweeper.study.plan import StudyPlan
+import dimsweep.sweeper.cli.report
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.study.plan import StudyPlan
 from tests.sweeper.cli.test_cli import SMALL
 
 
@@ -17,7 +17,7 @@ def test_control_c_before_the_first_trial(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sweeper.run.session.make_executor", interrupted)
+    monkeypatch.setattr("dimsweep.sweeper.run.session.make_executor", interrupted)
     assert main(["sweep", *SMALL, f"results={tmp_path}"]) == 130
     assert "stopped before the first trial; the same command continues" in capsys.readouterr().out
 
@@ -28,7 +28,7 @@ def test_control_c_while_the_study_is_planned(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sweeper.study.plan.plan_study", interrupted)
+    monkeypatch.setattr("dimsweep.sweeper.study.plan.plan_study", interrupted)
     assert main(["sweep", *SMALL, f"results={tmp_path}"]) == 130
     assert capsys.readouterr().err.strip() == "stopped"
 
@@ -39,7 +39,7 @@ def test_a_report_that_cannot_be_written_says_that_the_rows_are_safe(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sweeper.cli.report, "report_study", full)
+    monkeypatch.setattr(dimsweep.sweeper.cli.report, "report_study", full)
     assert main(["sweep", *SMALL, f"results={tmp_path}"]) == 1
     error = capsys.readouterr().err
     assert "the report cannot be written: No space left on device; all rows are safe" in error

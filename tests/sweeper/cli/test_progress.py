@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from sweeper.cli.progress import progress_bar
-from sweeper.run.driver import Progress
-from sweeper.search import reason
-from sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.cli.progress import progress_bar
+from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.search import reason
+from dimsweep.sweeper.study.plan import StudyPlan
 
 Small = Callable[..., StudyPlan]
 
@@ -41,7 +41,7 @@ def test_where_there_is_no_terminal_a_line_is_told_each_minute(
     small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = iter([0.0, 59.0, 61.0, 80.0])
-    monkeypatch.setattr("sweeper.cli.progress.time.monotonic", lambda: next(now, 0.0))
+    monkeypatch.setattr("dimsweep.sweeper.cli.progress.time.monotonic", lambda: next(now, 0.0))
     with progress_bar(small("budget.trials=100"), Console(width=200)) as watch:
         for done in (10, 50, 60):
             watch.update(Progress(done=done))

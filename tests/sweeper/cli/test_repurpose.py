@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import simulate
-from engine.formats.weights import read_network
-from sweeper.build.program import build_cluster, build_workload
-from sweeper.cli.main import main
-from sweeper.config.compose import compose
+from dimsweep.engine import simulate
+from dimsweep.engine.formats.weights import read_network
+from dimsweep.sweeper.build.program import build_cluster, build_workload
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.compose import compose
 
 QUICK = ["topology.latency=1 us", "workload.batch=4", "workload.penalty.traffic=1.0"]
 
@@ -32,7 +32,7 @@ def small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_methods_are_compared_and_one_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.repurpose.compare.PENALTIES", (0.3, 3.0))
+    monkeypatch.setattr("dimsweep.sweeper.repurpose.compare.PENALTIES", (0.3, 3.0))
     words = ["repurpose", "net.npz", "--workers", "2", "--samples", "samples.npz", *QUICK]
     assert main([*words, "-o", "two.npz", "--front", "front.png"]) == 0
     said = capsys.readouterr().out

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from engine import MODEL_VERSION
-from sweeper import load
-from sweeper.cli import sweep
-from sweeper.cli.main import main
-from sweeper.config.compose import compose
+from dimsweep import load
+from dimsweep.engine import MODEL_VERSION
+from dimsweep.sweeper.cli import sweep
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.compose import compose
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_rows_are_compared_exported_and_asked(
     table = said(capsys, "compare", "one", "results/two").splitlines()
     assert table[0].split()[:2] == ["study", "time"] and "over best" in table[0]
     assert [line.split()[0] for line in table[1:]] == ["one", "two"]
-    assert any(line.endswith("1.00x") for line in map(str.rstrip, table))
+    assert any("1.00x" in line.split() for line in table)
 
     files = ["--csv", "r.csv", "--parquet", "r.pq", "--optuna", "r.journal"]
     assert "wrote r.csv" in said(capsys, "export", "one", *files)
@@ -53,6 +53,9 @@ def test_rows_are_compared_exported_and_asked(
     answer = said(capsys, "sql", query, "one", "two", "--csv").split()
     assert answer == ["n,best", f"4,{rows['time_s'].min()}"]
     assert "all_reduce" not in said(capsys, "sql", "SELECT trial FROM rows", "one")
+    Path("results/one").rename("results/an 'odd' [a-z]*")  # no pattern, and no end of a text
+    assert said(capsys, "sql", query, "an 'odd' [a-z]*", "two", "--csv").split() == answer
+    Path("results/an 'odd' [a-z]*").rename("results/one")
 
 
 def test_a_design_is_the_row_that_a_study_has_of_it(
@@ -82,6 +85,7 @@ def test_questions_that_cannot_be_answered(
     assert "tables: rows, one" in said(capsys, "sql", "SELECT nope FROM rows", "one", code=1)
     told = said(capsys, "sql", "COPY rows TO 'x.csv'", "one", code=1)
     assert "query: Permission" in told, "a query reads and writes no files"
+    assert "it asks for nothing" in said(capsys, "sql", " ", "one", code=1)
     assert "say what to write" in said(capsys, "export", "one", code=1)
     assert "there is no study here" in said(capsys, "compare", "one", "three", code=1)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import Cluster, Npu, Topology, Workload, simulate
-from engine.formats.chakra import read_chakra_workload
-from engine.synthesis import Job, learn, synthesise
-from sweeper.cli.main import main
-from sweeper.cli.trace.jobs import read_workload
-from sweeper.verify.astra_sim import unpack
+from dimsweep.engine import Cluster, Npu, Topology, Workload, simulate
+from dimsweep.engine.formats.chakra import read_chakra_workload
+from dimsweep.engine.synthesis import Job, learn, synthesise
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.cli.trace.jobs import read_workload
+from dimsweep.sweeper.verify.astra_sim import unpack
 from tests.support.foreign import write_kineto, write_symbolic
 from tests.support.golden import golden_file
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.formats.chakra import write_chakra_workload
-from sweeper.cli.main import main
+from dimsweep.engine.formats.chakra import write_chakra_workload
+from dimsweep.sweeper.cli.main import main
 from tests.support.jobs import cluster_of, draw, n_ranks, pipelined
 
 

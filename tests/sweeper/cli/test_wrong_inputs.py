@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import engine
-from engine import DimsweepError
-from sweeper import load
-from sweeper.api.study import Study
-from sweeper.cli.main import main
-from sweeper.ledger.record import CellRecord, StudyRecord
+import dimsweep.engine
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.api.study import Study
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "studies" / "networks" / "digits.npz"
@@ -40,7 +40,7 @@ FILES: dict[str, str | bytes] = {
     "results/torn/study.json": '{"a": ',
     "results/begun/study.json": StudyRecord(
         name="begun",
-        model=engine.MODEL_VERSION,
+        model=dimsweep.engine.MODEL_VERSION,
         objective=("time",),
         cells=(
             CellRecord(
@@ -74,6 +74,7 @@ FILES: dict[str, str | bytes] = {
     "studies/point.yaml": f"{HEAD}budget: {{trials: 300.0}}\n",
     "studies/listed.yaml": f"{HEAD}budget: [{{trials: 3}}]\n",
     "studies/blank_grid.yaml": f"{HEAD}grid:\n",
+    "studies/mapped.yaml": f"{HEAD}network: {{degrade: {{link: x}}}}\n",
     "studies/scalar.yaml": f"{HEAD}topology: {{tiers: pod}}\n",
     "studies/dotted.yaml": f"{HEAD}topology.bandwidth: 1 GB/s\n",
     "studies/number.yaml": f"{HEAD}topology: {{bandwidth: 400}}\n",
@@ -145,6 +146,7 @@ VALUES = [
     ("topology.shape", "4x8x32", "joined by _"),
     ("topology.shape", "[4,8,32]", ""),
     ("topology.shape", "Switch(1000000000000)", ""),
+    ("network.degrade", "{link: x}", "such as [{KEY: VALUE}]"),
     ("topology.tiers", "pod", "such as [a, b]"),
     ("workload.parallel", "[8,8]", "such as {KEY: VALUE}"),
     ("workload.parallel", "null", "such as {KEY: VALUE}"),
@@ -230,7 +232,7 @@ COMMANDS = [
     ("simulate workload=GPT3_175B", "workload=GPT3_175B", "did you mean 'gpt3_175b'?"),
     ("simulate topology=null", "topology=null", "known: alps,"),
     ("simulate npu=[h100,b200]", "npu", "give one option"),
-    ("simulate topology=dgx_h100,dgx_b200", "topology", "a grid simulates several"),
+    ("simulate topology=dgx_h100,dgx_b200", "topology", "`dimsweep sweep` simulates each"),
     ("simulate 'topology.bandwidth=3,2 GB/s'", "topology.bandwidth", "a number with a point"),
     ("simulate batch=64", "batch", "did you mean 'workload.batch'"),
     ("simulate npu.capacity=80GB", "npu.capacity", "known: flops,"),
@@ -254,7 +256,8 @@ COMMANDS = [
     ("sweep yes", "budget.trials (in ", "such as 8"),
     ("sweep quoted", "budget.trials (in ", "did you mean 300?"),
     ("sweep point", "budget.trials (in ", "did you mean 300?"),
-    ("sweep listed", "studies/listed.yaml", "such as {KEY: VALUE}"),
+    ("sweep listed", "studies/listed.yaml: budget: a list stands where", "such as {KEY: VALUE}"),
+    ("sweep mapped", "studies/mapped.yaml: network.degrade: keys with", "such as [{KEY: VALUE}]"),
     ("sweep blank_grid", "grid (in ", "such as {KEY: VALUE}"),
     ("sweep scalar", "topology.tiers (in ", "such as [a, b]"),
     ("sweep dotted", "studies/dotted.yaml", "a file nests its keys: topology: {bandwidth: ...}"),
@@ -301,6 +304,16 @@ COMMANDS = [
     ("repurpose w.bin", "w.bin", "known: .npz"),
     ("repurpose w.pt", "w.pt", "torch.save(model.state_dict(), FILE)"),
     (f"repurpose {shlex.quote(str(DIGITS))} --workers 1000", "workload.workers", "fewer workers"),
+    (
+        "simulate 'topology.shape=Ring(8)' workload=all_reduce",
+        "topology.latency",
+        "'topology.latency=[20 ns]' 'topology.tiers=[chiplet]'",
+    ),
+    ("simulate 'topology=Ring(8)'", "topology", "did you mean 'topology.shape=Ring(8)'?"),
+    ("simulate 'topology.bandwidth[0]x=1 GB/s'", "topology.bandwidth.0x", "cannot be read"),
+    ("simulate gpt3 16", "gpt3", "did you mean workload=gpt3_13b?"),
+    ("simulate --workload llama3_8b", "--workload", "Did you mean workload=NAME?"),
+    ("simulate gpus=64", "gpus", "nodes= with cluster="),
     ("report results/junk", "results/junk/study.json", "another version"),
     ("report torn", "results/torn/study.json", "sweep the study again"),
     ("report junk torn", "name", "give one"),
@@ -394,11 +407,11 @@ def test_there_are_enough_of_them() -> None:
     assert len({" ".join(words) for words, *_ in TABLE}) == len(TABLE) >= 150
 
 
-SMALLEST = engine.Workload((engine.GraphBuilder().build(),), {})
+SMALLEST = dimsweep.engine.Workload((dimsweep.engine.GraphBuilder().build(),), {})
 
 
 def built(**keys: Any) -> Callable[[], object]:
-    return lambda: engine.Topology.build(
+    return lambda: dimsweep.engine.Topology.build(
         **{"shape": "Ring(8)", "bandwidth": [1e9], "latency": [500], **keys}
     )
 
@@ -413,14 +426,16 @@ def built(**keys: Any) -> Callable[[], object]:
         (lambda: Study({"name": "a", "topology.bandwidth": 400}), "topology.bandwidth", "400 Gb/s"),
         (lambda: Study({"name": "a", "budget": {"trials": 4.0}}), "budget.trials", "mean 4?"),
         (lambda: Study.load("libra_gpt3_4"), "libra_gpt3_4", "did you mean 'libra_gpt3_4d'?"),
-        (lambda: engine.simulate(None, None), "workload", "engine.Workload"),  # type: ignore[arg-type]
-        (lambda: engine.simulate(SMALLEST, 8), "cluster", "engine.Cluster"),  # type: ignore[arg-type]
+        (lambda: dimsweep.engine.simulate(None, None), "workload", "dimsweep.engine.Workload"),  # type: ignore[arg-type]
+        (lambda: dimsweep.engine.simulate(SMALLEST, 8), "cluster", "dimsweep.engine.Cluster"),  # type: ignore[arg-type]
         (lambda: load(5), "folder", "results/libra_gpt3_4d"),  # type: ignore[arg-type]
         (lambda: load(None), "folder", "results/libra_gpt3_4d"),  # type: ignore[arg-type]
         (built(shape=8), "shape", "joined by _"),
         (built(shape="Ring(4)Switch(2)"), "shape", "did you mean Ring(4)_Switch(2)?"),
-        (built(bandwidth="1 GB/s"), "bandwidth", "one for each of the 1 dimensions"),
-        (built(bandwidth=1e9), "bandwidth", "one for each of the 1 dimensions"),
+        (built(bandwidth="1 GB/s"), "bandwidth", "one for each dimension of Ring(8)"),
+        (built(bandwidth=1e9), "bandwidth", "one for each dimension of Ring(8): [1000000000.0]"),
+        (lambda: dimsweep.simulate("all_reduce"), "overrides", "mean 'workload=all_reduce'?"),
+        (lambda: dimsweep.simulate({"npu": "h100"}), "overrides", "keys have names"),  # type: ignore[arg-type]
         (built(latency=[1, 2]), "latency", "one for each dimension"),
     ],
 )

@@ -8,10 +8,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from engine.kernels.packet import History
-from sweeper.cli.main import main
-from sweeper.config.compose import compose
-from sweeper.draw import congestion as pictures
+from dimsweep.engine.kernels.packet import History
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.draw import congestion as pictures
 
 LINK = "leaf d0 line 0 no 1 -> spine d0 line 0 no 1"
 SMALL = [

@@ -9,13 +9,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from engine import DimsweepError
-from sweeper.draw.canvas import kind_of, reduced
-from sweeper.draw.design import design_of, the_design
-from sweeper.draw.found import draw_found
-from sweeper.objective import COST, TIME
-from sweeper.report import Report
-from sweeper.report.colours import PALETTE, SERIES
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.canvas import kind_of, reduced
+from dimsweep.sweeper.draw.design import design_of, the_design
+from dimsweep.sweeper.draw.found import draw_found
+from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.colours import PALETTE, SERIES
 from tests.support.reports import failing, grid, make_rows, make_study, networks, only, search
 
 STUDIES = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -23,11 +23,19 @@ from engine import (
     place,
     simulate,
 )
-from engine.cluster import parse_shape
-from engine.kernels.messages import LinkAccount, MessageRun
-from engine.network import Auto, Clos, Dragonfly, Mesh, Network, build_network, read_network
-from sweeper.draw import network as pictures
-from sweeper.draw.layout import lay_out
+from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.kernels.messages import LinkAccount, MessageRun
+from dimsweep.engine.network import (
+    Auto,
+    Clos,
+    Dragonfly,
+    Mesh,
+    Network,
+    build_network,
+    read_network,
+)
+from dimsweep.sweeper.draw import network as pictures
+from dimsweep.sweeper.draw.layout import lay_out
 
 GRAPH = {
     "nodes": [{"id": f"n{i}", "npu": i} for i in range(4)] + [{"id": "left"}, {"id": "right"}],

@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from engine import DimsweepError
-from sweeper.draw.show.answer import answers
-from sweeper.draw.show.page import render, render_charts, write_report
-from sweeper.ledger.record import Provenance
-from sweeper.report import Report
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.draw.show.page import render, render_charts, write_report
+from dimsweep.sweeper.ledger.record import Provenance
+from dimsweep.sweeper.report import Report
 from tests.support.reports import (
     bounded,
     failing,
@@ -55,7 +55,7 @@ def test_a_page_is_complete(name, tmp_path):
     rows = make().replace({"a.total": {"500 GB/s": "500 </script><b>GB/s"}})
     study = make_study(rows, **options)
     study.config["note"] = "<b>bold</b>"
-    path = write_report(rows, study, tmp_path)
+    path = write_report(Report.of(rows, study), tmp_path)
     assert sorted(tmp_path.iterdir()) == [path]  # nothing temporary stays
     text = path.read_text()
     page = Page(text)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.report.causes import causes, frequent_errors
+from dimsweep.sweeper.report.causes import causes, frequent_errors
 from tests.support.reports import fail, make_rows, make_study, search, text_of
 
 NEEDS = "npu.memory: stage {} must hold {} of 86 GB: optimizer {}; more stages"
@@ -52,7 +52,7 @@ def test_the_terminal_tells_the_causes() -> None:
     rows = make_rows(search(12))
     rows = fail(rows, range(3, 9), "needs 90 GB of 86 GB")
     rows.loc[5, "error"] = "needs 660 GB of 86 GB"
-    assert frequent_errors(rows[rows["state"] == "failed"]) == [
+    assert frequent_errors([rows[rows["state"] == "failed"]]) == [
         ("needs 90.00 to 660.0 GB of 86 GB", 6)
     ]
     assert "6 x needs 90.00 to 660.0 GB of 86 GB" in text_of(rows, make_study(rows))

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import DimsweepError
-from sweeper.draw.show.answer import answers
-from sweeper.objective import OBJECTIVES
-from sweeper.report import Report, words
-from sweeper.report.factors import factors
-from sweeper.report.question import Question
-from sweeper.report.scenes import scenes
-from sweeper.report.sections import sheets
-from sweeper.study.ranking import best, front, near
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.objective import OBJECTIVES
+from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report.factors import factors
+from dimsweep.sweeper.report.question import Question
+from dimsweep.sweeper.report.scenes import scenes
+from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.study.ranking import best, front, near
 from tests.support.reports import (
     again,
     fail,
@@ -266,13 +266,11 @@ def test_unlike_models_are_told_apart() -> None:
 
 
 def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
-    from sweeper.api.results import Results
+    from dimsweep.sweeper.api.results import Results
 
     class Made(Results):
         record = property(lambda self: three_models()[1])
-
-        def to_pandas(self):
-            return three_models()[0]
+        report = property(lambda self: Report.of(*three_models()))
 
     with pytest.raises(DimsweepError, match="3 scenarios"):
         _ = Made(tmp_path).best

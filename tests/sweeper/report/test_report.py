@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine import DimsweepError
-from sweeper.draw.show.page import write_report
-from sweeper.report import Report, summarise, words
-from sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
-from sweeper.report.sections.messages import Comparison, agreement
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import Frontier
+from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.draw.show.page import write_report
+from dimsweep.sweeper.report import Report, summarise, words
+from dimsweep.sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
+from dimsweep.sweeper.report.sections.messages import Comparison, agreement
 from tests.support.reports import (
     again,
     bounded,
@@ -35,7 +37,7 @@ def test_best_equal_and_speedup():
     assert summary.best["trial"] == 2
     assert summary.equal["trial"] == 0
     assert summary.speedup == pytest.approx(2.0)
-    assert (len(summary.complete), len(summary.failed)) == (4, 0)
+    assert (summary.trials.n_complete, summary.trials.n_broken) == (4, 0)
     assert list(summary.front["trial"]) == [2]
 
 
@@ -111,19 +113,19 @@ def test_front_is_what_nothing_dominates(objective, seed):
     assert list(only(rows, objective=objective).front["trial"]) == expected
 
 
-def test_best_designs_are_ranked_and_told_apart():
+def test_designs_are_ranked_and_told_apart():
     rows = make_rows([[125.0] * 4, [338.0, 85.0, 58.0, 19.0], [338.0, 85.0, 58.0, 19.0]])
-    assert list(only(rows).best_designs(20)["trial"]) == [1, 0]
+    assert only(rows).trials.ranked(rows) == [(2, 0), (1, 1), (1, 1)]
     rows["collective.chunks"] = [64, 64, 32]
-    summary = only(rows, parameters=["collective.chunks"])
-    assert list(summary.best_designs(20)["trial"]) == [1, 2, 0]
-    assert list(summary.best_designs(1)["trial"]) == [1]
+    trials = only(rows, parameters=["collective.chunks"]).trials
+    assert trials.ranked(rows) == [(3, 0), (1, 1), (2, 2)]
 
 
 def test_shares_and_what_varies():
     summary = only(make_rows([[400.0, 50.0, 40.0, 10.0], [100.0, 350.0, 40.0, 10.0]]))
-    assert summary.shares()[0] == pytest.approx([0.8, 0.1, 0.08, 0.02])
-    assert summary.widest_dims() == (0, 1)
+    low, high = summary.trials.shares_near()
+    assert (low == high).all() and low == pytest.approx([0.8, 0.1, 0.08, 0.02])
+    assert summary.trials.widest_dims == (0, 1)
     assert summary.split_varies
     assert not only(make_rows([[125.0] * 4] * 3)).split_varies
 
@@ -144,7 +146,7 @@ def test_an_objective_without_values_is_an_error():
 def test_nothing_complete_is_an_error(rows, what, tmp_path):
     study = make_study(one_cell())
     with pytest.raises(DimsweepError, match=what) as error:
-        write_report(rows, study, tmp_path / "report")
+        write_report(Report.of(rows, study), tmp_path / "report")
     assert error.value.where == "study demo"
     assert not (tmp_path / "report").exists()
     with pytest.raises(DimsweepError, match=what):
@@ -159,15 +161,13 @@ def test_designs_looked_at_again_are_no_trials_of_the_search(objective):
     rows = one_cell(time_s=[0.8, 0.5, 0.4, 0.7])
     mixed = again(rows, [0.1, 0.2, None])  # faster than anything in the search
     alone, beside = only(rows, objective=objective), only(mixed, objective=objective)
-    for part in ("complete", "failed", "front"):
-        pd.testing.assert_frame_equal(getattr(alone, part), getattr(beside, part))
+    pd.testing.assert_frame_equal(alone.front, beside.front)
+    for each in (alone.trials, beside.trials):
+        assert (each.n_complete, each.n_broken, each.last) == (4, 0, 3)
     pd.testing.assert_series_equal(alone.best, beside.best)
     pd.testing.assert_series_equal(alone.equal, beside.equal)
     assert alone.rechecked == []
-    assert [list(part.trial) for part in (beside.complete, beside.again)] == [
-        [0, 1, 2, 3],
-        [4, 5, 6],
-    ]
+    assert list(beside.again.trial) == [4, 5, 6]
 
 
 def test_pairs_are_in_the_order_of_the_search():
@@ -444,3 +444,22 @@ def test_waiting_is_a_part_of_exposed_communication():
 def test_nothing_is_said_of_a_path_that_is_not_known():
     assert critical_path.table(only(one_cell())) == []  # a ledger from before paths were kept
     assert critical_path.table(only(one_cell(path_compute_s=None))) == []  # message by message
+
+
+@pytest.mark.parametrize("objective", [("time", "cost"), ("cost", "time")])
+def test_how_sure_the_search_is_is_said_of_the_design_that_is_named(objective):
+    """Of a front it is how much faster a network could be that costs no more, whatever is first."""
+    times, costs = [4.0, 2.0, 2.01, 3.0], [10.0, 9.0, 5.0, 4.0]
+    rows = one_cell(time_s=times, cost_usd=costs)
+    cost, bound = np.array([4.0, 5.0, 9.0]), np.array([2.5, 1.6, 1.0])
+    front = Frontier(cost, bound, bound, np.ones((3, 4)))
+    study = with_cells(make_study(rows, objective=objective), front=front, bound=0.5)
+    report = Report.of(rows, study)
+    (cell,) = report.found
+    (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
+    gap = cell.named["time_s"] / front.least_time(np.array([cell.named["cost_usd"]]))[0] - 1
+    assert cell.named["trial"] == {"time": 2, "cost": 3}[objective[0]]
+    assert cell.gap == pytest.approx(gap)
+    assert sure.short == f"within {words.fine_percent(gap)} of the proven front"
+    assert words.seconds(cell.limit_of(cell.named)) in sure.rest
+    assert cell.front_gaps(cell.front).min() <= gap

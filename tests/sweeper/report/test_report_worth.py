@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.bound import Frontier
-from sweeper.charts import next_bandwidth as next_bandwidth_chart
-from sweeper.charts.points import Points
-from sweeper.draw.show.page import render
-from sweeper.report import Report, summarise
-from sweeper.report.sections import front, next_bandwidth, provisioned, sheets
+from dimsweep.engine.bound import Frontier
+from dimsweep.sweeper.charts import next_bandwidth as next_bandwidth_chart
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.draw.show.page import render
+from dimsweep.sweeper.report import Report, summarise
+from dimsweep.sweeper.report.sections import front, next_bandwidth, provisioned, sheets
 from tests.support.examples import examples
 from tests.support.reports import (
     again,

@@ -5,12 +5,12 @@ import json
 import pytest
 from bokeh.models import ColumnDataSource
 
-from sweeper.charts.points import Points
-from sweeper.charts.what_if import CHART
-from sweeper.report import Report
-from sweeper.report.sections import cell_sheets, sheets
-from sweeper.report.summary import summarise
-from sweeper.report.what_if import claim, groups
+from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.charts.what_if import CHART
+from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.sections import cell_sheets, sheets
+from dimsweep.sweeper.report.summary import summarise
+from dimsweep.sweeper.report.what_if import claim, groups
 from tests.support.reports import (
     grid,
     make_rows,

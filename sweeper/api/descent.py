@@ -1,0 +1,109 @@
+"""The descent as a sampler of Optuna's."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.api.session import only_cell
+from dimsweep.sweeper.search.descent import DescentSampler as Descent
+from dimsweep.sweeper.search.optuna_sampler import unit
+from dimsweep.sweeper.search.sampler import Task
+from dimsweep.sweeper.space.design import coordinates, encoded, read_design
+from dimsweep.sweeper.space.trials import Trial
+
+if TYPE_CHECKING:
+    import optuna
+
+    from dimsweep.sweeper.api.study import Study
+
+SLOPES = "slopes"  # the attribute of a trial
+_STRANGE = -1  # the number of a trial that the descent did not propose
+
+
+class DescentSampler(BaseSampler):
+    """Proposes to Optuna what ``search.sampler=descent`` would to a study, with its seed.
+
+        search = optuna.create_study(sampler=dimsweep.DescentSampler(study))
+
+    A trial's parameters are the coordinates of a split (:meth:`Study.space`), its value that of the
+    first objective, and its user attribute ``slopes`` what :class:`Simulated` has of them.  It
+    learns from all trials of Optuna's study, those of an earlier process too.
+    """
+
+    def __init__(self, study: "Study") -> None:
+        """Raises :class:`DimsweepError` for a study that the descent cannot search."""
+        cell = only_cell(study.plan)
+        search = cell.config.search.model_copy(update={"options": {}})
+        self._space, self._objective = cell.space, cell.objective[0]
+        self._task = Task(
+            *("descent", search, cell.space, cell.objective, cell.first, cell.prices),
+            by_message=cell.config.by_message,
+        )
+        self._descent = Descent(self._task)
+        self._proposed = dict[int, Trial]()  # by the number of Optuna's trial
+        self._told = set[int]()
+
+    def infer_relative_search_space(
+        self, study: "optuna.Study", trial: FrozenTrial
+    ) -> dict[str, Any]:
+        """The coordinates of a split."""
+        return {name: unit() for name in coordinates(self._space)}
+
+    def sample_relative(
+        self, study: "optuna.Study", trial: FrozenTrial, search_space: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The next split of the descent, that knows all trials that are complete.
+
+        Raises :class:`DimsweepError` for a study of Optuna's that goes the other way, or whose
+        trials have no slopes.
+        """
+        if study.directions[0].name.lower() != self._objective.direction:
+            hint = f"create_study(direction={self._objective.direction!r})"
+            what = f"{self._objective.name} is to {self._objective.direction}"
+            raise DimsweepError(what, where="direction", hint=hint)
+        complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if complete and not self._proposed:
+            self._descent = Descent(self._going_on(complete))
+        self._learn(complete)
+        (proposed,) = self._descent.ask(1)
+        self._proposed[trial.number] = proposed
+        return encoded(self._space, proposed)
+
+    def sample_independent(
+        self, study: "optuna.Study", trial: FrozenTrial, param_name: str, param_distribution: Any
+    ) -> Any:
+        """Nothing but the split is searched: raises :class:`DimsweepError`."""
+        names = coordinates(self._space)
+        hint = f"{', '.join(names)}, each from 0 to 1"
+        raise DimsweepError("the descent searches splits only", where=param_name, hint=hint)
+
+    def _going_on(self, trials: Sequence[FrozenTrial]) -> Task:
+        """The task of a process after the one of ``trials``: what was tried first is not tried
+        again, and other splits are drawn at random."""
+        known, search = {self._split(each) for each in trials}, self._task.search
+        seed = (search.seed + len(trials)) % 2**32
+        first = [each for each in self._task.first if each.bandwidth not in known]
+        return replace(self._task, first=first, search=search.model_copy(update={"seed": seed}))
+
+    def _learn(self, trials: Sequence[FrozenTrial]) -> None:
+        """From trials that are new; of those that it proposed it knows what it promised."""
+        new = [trial for trial in trials if trial.number not in self._told]
+        if new and not any(SLOPES in trial.user_attrs for trial in trials):
+            raise DimsweepError(
+                "no trial has slopes, from which the descent learns",
+                where=f"trial {new[0].number}",
+                hint=f"trial.set_user_attr({SLOPES!r}, simulated.slopes), before it is told",
+            )
+        for trial in new:
+            self._told.add(trial.number)
+            split, own = self._split(trial), self._proposed.get(trial.number)
+            if own is None or own.bandwidth != split:
+                own = Trial(_STRANGE, "", split)
+            self._descent.tell([own], [trial.values], [trial.user_attrs.get(SLOPES)])
+
+    def _split(self, trial: FrozenTrial) -> tuple[float, ...] | None:
+        return read_design(self._space, trial.params).bandwidth

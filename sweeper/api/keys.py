@@ -1,0 +1,58 @@
+"""Keys and values of Python as overrides of the command line."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.guess import meant_by
+from dimsweep.sweeper.config.overrides import choice_of, is_group
+
+
+def composed(
+    keys: Mapping[str, Any], overrides: tuple[str, ...], *, may_sweep: bool = False
+) -> Composed:
+    """The configuration under ``keys``, and then under ``overrides``, which ``may_sweep``.
+
+    A config group's key with a text chooses an option of it, and with a mapping sets its keys;
+    other keys, which may be dotted, have the value that YAML would give them.  Raises
+    :class:`DimsweepError` naming the key that is wrong.
+    """
+    for word in overrides:
+        _check_word(word)
+    words = [word for item in keys.items() for word in _overrides(*item)]
+    return compose([*words, *overrides], may_sweep=may_sweep)
+
+
+def _check_word(word: Any) -> None:
+    """An override that sets a key, or leaves one out."""
+    if not isinstance(word, str):
+        hint = (
+            "keys have names: simulate(workload='all_reduce', **{'topology.bandwidth': '1 GB/s'})"
+        )
+        raise DimsweepError(f"{word!r} is no override", where="overrides", hint=hint)
+    if "=" not in word and not word.startswith("~"):
+        hint = f"did you mean {meant_by(word)!r}?"
+        raise DimsweepError(f"{word!r} sets no key", where="overrides", hint=hint)
+
+
+def _overrides(key: str, value: Any) -> list[str]:
+    """A key and its value as the command line gives them; an option of a group by its bare name."""
+    if not is_group(key):
+        return [f"{key}={_written(value)}"]
+    if isinstance(value, Mapping):
+        return [f"{key}.{name}={_written(each)}" for name, each in value.items()]
+    return [choice_of(key, value) if isinstance(value, str) else f"{key}={_written(value)}"]
+
+
+def _written(value: Any) -> str:
+    """A value in Hydra's grammar, in which a mapping's keys have no quotes, but escapes."""
+    if isinstance(value, Mapping):
+        keys = [re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", str(key)) for key in value]
+        pairs = zip(keys, value.values(), strict=True)
+        return f"{{{','.join(f'{key}:{_written(each)}' for key, each in pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_written, value))}]"
+    return json.dumps(value, ensure_ascii=False)

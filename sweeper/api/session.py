@@ -1,0 +1,209 @@
+"""A search from outside in a study's folder: ask, simulate, tell."""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.ledger.place import STUDY, Place
+from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
+from dimsweep.sweeper.ledger.rows import ASKED, BESIDE
+from dimsweep.sweeper.run.driver import Driver, told
+from dimsweep.sweeper.search import Sampler
+from dimsweep.sweeper.space.design import of_trial, read_design
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.plan import StudyPlan
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A design as it was simulated: its bandwidths are on the study's grid.
+
+    ``values`` are those of the objectives, in the units of their columns, or ``None`` where the
+    design failed (the study's rows say why).  ``slopes`` are what one more byte/s in each dimension
+    adds to the time, in seconds, or ``None`` where that is not known: message by message.
+    """
+
+    design: Mapping[str, Any]
+    values: tuple[float, ...] | None
+    slopes: tuple[float, ...] | None
+    _trial: Trial = field(repr=False, compare=False)
+
+
+class Session:
+    """A study that is open: :meth:`Study.session` opens one.
+
+    Designs that are simulated have rows of their own, which nothing replaces; a design that the
+    study tries first in any case is that trial.
+    """
+
+    def __init__(self, cell: CellPlan, driver: Driver, searcher: str) -> None:
+        self._cell, self._searcher = cell, searcher
+        self._open: Driver | None = driver
+        self._first = dict(zip(self._keys(cell.first), cell.first, strict=True))
+        self._asked = defaultdict[str, list[Trial]](list)  # not told yet, by key
+        self._next = _next_number(cell, driver)
+
+    def ask(self, n: int | None = None) -> list[dict[str, Any]]:
+        """The next designs of the study's own sampler: up to ``n``, or as many as it wants, and at
+        least one unless its grid is at its end.  It proposes what :meth:`Study.run` would, had it
+        been told as much.
+
+        Raises :class:`DimsweepError` for fewer than a sampler of generations has to be told of.
+        """
+        wanted = self._wanted
+        if not isinstance(n, int | None) or isinstance(n, bool) or (n is not None and n < 1):
+            raise DimsweepError(f"{n!r} is no number of designs", where="ask", hint="such as 8")
+        if n is not None and self._sampler.batch is not None and n < wanted:
+            what = f"its sampler proposes {wanted} designs now, and learns from all of them at once"
+            raise DimsweepError(what, where="ask", hint="ask() gives as many as it wants")
+        trials = list(self._sampler.ask(n or wanted))
+        for text, trial in zip(self._keys(trials), trials, strict=True):
+            self._asked[text].append(trial)
+        return [of_trial(trial) for trial in trials]
+
+    def simulate(self, designs: Sequence[Mapping[str, Any]]) -> list[Simulated]:
+        """Simulate designs, those of :meth:`ask` or any others, in one batch.
+
+        Each is a mapping of what :attr:`Study.space` describes.  What the study, or another one
+        beside it, has simulated is not simulated again.  Raises :class:`DimsweepError` for a
+        design that is not of the space, before any is simulated.
+        """
+        driver = self._driver
+        if isinstance(designs, Mapping | str) or not isinstance(designs, Sequence):
+            raise DimsweepError(f"{designs!r} is no list of designs", hint="put one in a list")
+        if not designs:
+            return []
+        found = []
+        for i, design in enumerate(designs):
+            with key(f"designs[{i}]"):
+                found.append(read_design(self._cell.space, design))
+        trials = self._named(found)
+        batch = driver.submit(self._cell, Trials.of(trials))
+        values, slopes = driver.collect(batch)
+        driver.count(self._cell, values)
+        return [
+            Simulated(of_trial(trial), _tuple(value), _tuple(slope), trial)
+            for trial, value, slope in zip(trials, told(values), told(slopes), strict=True)
+        ]
+
+    def tell(self, found: Sequence[Simulated]) -> None:
+        """Let the study's own sampler learn from designs that were simulated, whoever proposed
+        them."""
+        self._driver  # noqa: B018
+        if not all(isinstance(one, Simulated) for one in found):
+            raise DimsweepError("what is told is what simulate gave back", where="tell")
+        if self._sampler.prefetch is None:
+            return  # it learns nothing
+        own, others = list[tuple[Trial, Simulated]](), list[Simulated]()
+        for text, one in zip(self._keys([one._trial for one in found]), found, strict=True):
+            if self._asked[text]:
+                own.append((self._asked[text].pop(0), one))
+            else:
+                others.append(one)
+        # A sampler knows batches by their numbers; those of others' designs are no trial's.
+        strange = range(-1 - len(others), -1)
+        foreign = [(replace(one._trial, number=i), one) for i, one in zip(strange, others)]  # noqa: B905
+        own.sort(key=lambda pair: pair[0].number)
+        runs = itertools.groupby(enumerate(own), lambda place: place[1][0].number - place[0])
+        for batch in [*([pair for _, pair in run] for _, run in runs), foreign]:
+            if batch:
+                trials, results = zip(*batch, strict=True)
+                self._sampler.tell(
+                    trials, [one.values for one in results], [one.slopes for one in results]
+                )
+
+    def close(self) -> None:
+        """The study's folder is about to be closed."""
+        self._open = None
+
+    @property
+    def _driver(self) -> Driver:
+        if self._open is None:
+            hint = "simulate within the `with` of Study.session"
+            raise DimsweepError("the session is over", where="session", hint=hint)
+        return self._open
+
+    @property
+    def _wanted(self) -> int:
+        """How many designs its sampler wants to be asked for, while the session is open."""
+        self._driver  # noqa: B018
+        return self._sampler.batch or self._cell.config.search.batch
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        return self._cell.sampler()
+
+    def _keys(self, trials: Sequence[Trial]) -> list[str]:
+        return self._cell.content.keys(Trials.of(trials)) if trials else []
+
+    def _named(self, designs: Sequence[Trial]) -> list[Trial]:
+        """The designs with the numbers and origins of their rows."""
+        keys, trials = self._keys(designs), list[Trial]()
+        known = self._driver.ledger.known.places(keys, self._cell.cell.number) >= 0
+        rows = {text for text, old in zip(keys, known, strict=True) if old} | self._first.keys()
+        for text, design in zip(keys, designs, strict=True):
+            asked = self._asked.get(text)
+            name = asked[0].origin if asked else self._searcher
+            trial = replace(design, number=self._next, origin=f"{ASKED}{name}")
+            trials.append(self._first.get(text, trial))
+            self._next += text not in rows
+            rows.add(text)
+        return trials
+
+
+def _tuple(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if numbers is None else tuple(numbers)
+
+
+def only_cell(plan: StudyPlan) -> CellPlan:
+    """The cell of a study that has one."""
+    if len(plan.cells) > 1:
+        raise DimsweepError(
+            f"the study has {plan.study.n_streamed or len(plan.cells):,} cells, each with a search "
+            "of its own",
+            where="grid",
+            hint="search the axis (space.parameters), or leave it out and give one of its values",
+        )
+    return plan.cells[0]
+
+
+def checked_name(searcher: str) -> str:
+    """The name of a searcher."""
+    if not isinstance(searcher, str) or not re.fullmatch(r"[\w.+-]{1,60}", searcher):
+        hint = "letters, digits, _, ., + and -, such as optuna"
+        raise DimsweepError(f"{searcher!r} names no searcher", where="session", hint=hint)
+    return searcher
+
+
+def described(study: StudyRecord, folder: Place) -> StudyRecord:
+    """A study as a session leaves it: slopes are known to anybody, and how far its own search has
+    come is what it was; one that has not begun has planned nothing, and will not be all of it."""
+    try:
+        old = read_record(folder) if (folder / STUDY).exists() else None
+    except DamagedStudyError:  # the ledger sets it aside
+        old = None
+    finished, planned = (None, None) if old is None else (old.finished, old.n_trials)
+    cells = study.cells
+    if finished is None:
+        cells = tuple(cell.model_copy(update={"exhaustive": False}) for cell in cells)
+    update = {"finished": finished, "n_trials": planned, "cells": cells}
+    return study.model_copy(update={"learns_from_slopes": True, **update})
+
+
+def _next_number(cell: CellPlan, driver: Driver) -> int:
+    """The number after those of all trials of the cell so far, and of those it tries first."""
+    rows = driver.ledger.rows(["cell", "trial", "origin"])
+    beside = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()
+    numbers = rows["trial"].to_numpy()[(rows["cell"].to_numpy() == cell.cell.number) & ~beside]
+    return int(np.max(numbers, initial=len(cell.first) - 1)) + 1

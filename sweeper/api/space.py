@@ -1,0 +1,112 @@
+"""What a study searches, in plain Python: what other searchers are told of it."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from dimsweep.sweeper.config.parts.part import per_dimension
+from dimsweep.sweeper.space.design import coordinates
+from dimsweep.sweeper.space.space import Parameter, Range, Space
+from dimsweep.sweeper.study.cell import CellPlan
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One number or choice of a design.
+
+    A key of the configuration takes one of ``choices``, or a number from ``low`` to ``high`` in
+    ``unit``, on a grid of ``step`` or of whole numbers (``integer``), perhaps better searched by
+    its logarithm (``log``).  A coordinate of the split, ``split_0`` and so on, is from 0 to 1.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    choices: tuple[Any, ...] | None = None
+    step: float | None = None
+    log: bool = False
+    integer: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Which bandwidths a design may have, in bytes/s for each of ``dims``, innermost first: between
+    ``minimum`` and ``maximum`` on a grid of ``step``, with a ``total`` that they add up to, a
+    ``cost`` (USD, fixed parts included) or a ``bisection`` where one is given, and ``constraints``
+    in the words of the study.  With ``parts`` each is that of a part that can be bought."""
+
+    dims: tuple[str, ...]
+    minimum: tuple[float, ...]
+    maximum: tuple[float, ...] | None
+    step: float
+    total: float | None
+    cost: float | None
+    bisection: float | None
+    constraints: tuple[str, ...]
+    parts: bool
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What a study searches.
+
+    A design is a mapping with a value for each of ``axes``; in the place of the coordinates of its
+    split it may have ``bandwidth``, one for each dimension of ``splits``, as bytes/s or texts such
+    as "100 GB/s".  Any coordinates make a split that keeps all rules, and all splits have some.
+    """
+
+    axes: tuple[Axis, ...]
+    splits: Splits | None
+    _space: Space = field(repr=False)
+
+    @classmethod
+    def of(cls, cell: CellPlan, dims: tuple[str, ...]) -> Self:
+        """What the search of a cell is over, whose dimensions have these names."""
+        space = cell.space
+        axes = [Axis(name) for name in coordinates(space)]
+        axes += [_axis(name, parameter) for name, parameter in space.parameters.items()]
+        return cls(tuple(axes), _splits(cell, dims), space)
+
+    def optuna(self) -> dict[str, Any]:
+        """The axes as distributions of Optuna's, for ``ask``; its parameters are a design."""
+        from dimsweep.sweeper.search.optuna_sampler import distribution, unit
+
+        keys = self._space.parameters.items()
+        return {
+            **{name: unit() for name in coordinates(self._space)},
+            **{name: distribution(parameter, _plain) for name, parameter in keys},
+        }
+
+
+def _axis(name: str, parameter: Parameter) -> Axis:
+    if isinstance(parameter, Range):
+        return Axis(name, **vars(parameter))
+    return Axis(name, 0, len(parameter.values) - 1, choices=parameter.values)
+
+
+def _splits(cell: CellPlan, dims: tuple[str, ...]) -> Splits | None:
+    split = cell.config.space.bandwidth
+    if cell.space.split is None:
+        return None
+    most = None if split.max is None else per_dimension(split.max, len(dims), "max")
+    return Splits(
+        dims=dims,
+        minimum=tuple(map(float, per_dimension(split.min, len(dims), "min"))),
+        maximum=None if most is None else tuple(map(float, most)),
+        step=float(split.step),
+        total=_float(split.total),
+        cost=_float(split.cost),
+        bisection=_float(split.bisection),
+        constraints=split.constraints,
+        parts=split.parts,
+    )
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value as Optuna takes it: others as JSON, which a design may have, too."""
+    return value if isinstance(value, str | int | float | None) else json.dumps(value)

@@ -1,0 +1,145 @@
+"""dimsweep bill: what a cluster's network is made of, and what it costs and draws."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dimsweep.sweeper.cli.hydra import Asked, hydra_options
+from dimsweep.sweeper.cli.overrides import Overrides
+
+if TYPE_CHECKING:
+    from dimsweep.engine.network import Bill
+    from dimsweep.sweeper.config.compose import Composed
+
+
+class _Billed(Overrides):
+    """An override, a study, or a cluster by its name alone."""
+
+    name = "billed"
+
+    def meaning(self, word: str) -> str | None:
+        from dimsweep.sweeper.config.compose import CLUSTER
+        from dimsweep.sweeper.config.parts.places import groups
+
+        if word in groups().get(CLUSTER, ()):
+            return f"{CLUSTER}={word}"
+        return super().meaning(word)
+
+
+@click.command("bill")
+@click.argument("overrides", nargs=-1, type=_Billed(), metavar="[CLUSTER] [STUDY] [KEY=VALUE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print the bill as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a line for each part as CSV.")
+@hydra_options
+def command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked) -> int:
+    """Print what a network is bought as, and what that costs and draws.
+
+    A list of whole parts (cost=h100_2024_08) counts switches, adapters, transceivers and cables of
+    the network, each with the date, the level of evidence (V read in its source, N noted by others,
+    S secondary, A assumed) and the source of its price; a table by tier (cost=illustrative) counts
+    GB/s. What has no price is named, and then there is no sum.
+
+    \b
+    Usual keys:
+      nodes=N                                how many machines there are
+      cost=NAME                              the list of prices; `dimsweep list cost` shows them
+      topology.shape, topology.bandwidth     the network, such as Switch(8)_Switch(256)
+      network.file=FILE                      a graph in its place
+      cost.parts.NAME.price.value='9 kUSD'   another price of a part
+      cost.power.pue=1.2                     what a data centre draws for a watt of its machines
+
+    \b
+    Examples:
+      dimsweep bill dgx_h100 nodes=128 cost=h100_2024_08
+      dimsweep bill dgx_h100 nodes=128 --json | jq .cost_usd
+      dimsweep bill topology=libra_3d cost=libra_3d
+    """
+    if asked.multirun:
+        raise click.UsageError("--multirun: here is the bill of one network")
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv each print something else; give one")
+    overrides = asked.with_places(overrides)
+    if not asked.tell(overrides, may_sweep=True):
+        bill, name, composed = _bill(overrides)
+        how = _print_json if as_json else _print_csv if as_csv else partial(_print, name)
+        how(bill, _sources(composed))
+    return 0
+
+
+def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
+    """The bill of what ``overrides`` make, and what it is the bill of."""
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.build.program import build_cluster
+    from dimsweep.sweeper.config.compose import compose
+
+    composed = compose(overrides, may_sweep=True)
+    cost = composed.config.cost
+    with composed.blaming():
+        if not cost.parts and not cost.tiers:
+            what = f"cost={composed.choices.get('cost')} has no prices"
+            hint = "cost=NAME with some, which `dimsweep list cost` shows"
+            raise DimsweepError(what, where="cost", hint=hint)
+        cluster = build_cluster(composed.config)
+        graph = cluster.network.graph
+        bill = cost.bill(cluster.topology, cluster.network.fabrics, graph)
+    n = f"{cluster.topology.n_npus:,} NPUs"
+    what = cluster.topology.name if graph is None else f"network.{composed.config.network.instead}"
+    return bill, f"{what}, {n}, by cost={composed.choices.get('cost')}", composed
+
+
+def _sources(composed: "Composed") -> dict[str, str]:
+    """Who says the prices of a table by tier: the documents of its preset, but of what is set
+    beside it."""
+    from dimsweep.sweeper.config.sources import figures_of, numbers
+
+    name, cost = composed.choices.get("cost"), composed.config.text["cost"]
+    now, found = dict(numbers(cost)), {}
+    for figure in figures_of("cost", name) if name else []:
+        if now.get(figure.key) != figure.value:
+            continue
+        if (document := figure.source) is not None:
+            told = f"{document.date} {document.evidence}: {document.document}"
+            found[figure.key.removeprefix("tiers.")] = told
+    return found
+
+
+def _print(name: str, bill: "Bill", sources: dict[str, str]) -> None:
+    from rich.console import Console
+
+    from dimsweep.sweeper.report.bill import remarks, sheets
+    from dimsweep.sweeper.terminal import say, table
+
+    console = Console()
+    whole, *notes = sheets(bill, name, sources)
+    say(whole.title, console)
+    console.print(table(whole.columns, whole.rows, left=whole.n_names))
+    for note in notes:
+        say(f"{note.title}:", console)
+        for row in note.rows:
+            say(" ".join(row), console)
+    for text in remarks(bill):
+        say(text, console, "yellow")
+
+
+def _print_json(bill: "Bill", sources: dict[str, str]) -> None:
+    """Sums are null where something is missing."""
+    import json
+
+    from dimsweep.sweeper.report.bill import rows
+
+    told: dict[str, Any] = {"cost_usd": bill.cost, "power_w": bill.power, "pue": bill.pue}
+    told |= {"missing": [*bill.missing], "items": rows(bill, sources)[: len(bill.items)]}
+    print(json.dumps(told, indent=1))
+
+
+def _print_csv(bill: "Bill", sources: dict[str, str]) -> None:
+    import csv
+    import sys
+
+    from dimsweep.sweeper.report.bill import COLUMNS, rows
+
+    writer = csv.DictWriter(sys.stdout, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows(bill, sources))

@@ -1,0 +1,70 @@
+"""dimsweep calibrate: a cluster of one's own from measurements of one's own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+
+@click.command("calibrate")
+@click.argument("arguments", nargs=-1, required=True, metavar="FILE... [KEY=VALUE]...")
+@click.option("--name", default="mine", show_default=True, help="What cluster= then calls it.")
+@click.option("--force", is_flag=True, help="Replace the file of that name.")
+def command(arguments: Sequence[str], name: str, force: bool) -> int:
+    """Fit a cluster's few physical parameters to your own measurements.
+
+    A FILE is a table of iterations (CSV: a column seconds or ms, and keys such as tp, pp, nodes or
+    workload.plan.micro_batch), what nccl-tests printed, a profile of PyTorch's (Kineto), a log of
+    nvidia-smi in CSV, or a folder that `dimsweep measure` wrote. KEY=VALUE say the machine that it
+    starts from (cluster=, nodes=), and the workload of the iterations.
+
+    It prints what each measurement says, and which ones the others do not explain, and writes
+    conf/cluster/mine.yaml, which cluster=mine uses.
+
+    \b
+    Examples:
+      dimsweep calibrate runs.csv cluster=dgx_h100 workload=llama3_8b
+      dimsweep calibrate runs.csv nccl.log cluster=dgx_a100 nodes=4 --name lab
+    """
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.calibrate.file import file_of
+
+    overrides = [word for word in arguments if "=" in word and not Path(word).exists()]
+    paths = [Path(word) for word in arguments if word not in overrides]
+    if not paths:
+        raise click.UsageError("nothing to calibrate with: name a file of measurements")
+    file = file_of(name)
+    if file.exists() and not force:
+        hint = f"--force replaces it, --name {name}_2 keeps both"
+        raise DimsweepError("it is there already", where=str(file), hint=hint)
+    _calibrate(paths, overrides, file)
+    return 0
+
+
+def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> None:
+    """Read, fit, print, and write the cluster's file."""
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.calibrate.calibration import calibrate
+    from dimsweep.sweeper.calibrate.file import text_of
+    from dimsweep.sweeper.calibrate.observations import read_observations
+    from dimsweep.sweeper.calibrate.prior import widths
+    from dimsweep.sweeper.calibrate.report import print_calibration
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.output import write_file
+    from dimsweep.sweeper.terminal import say, waiting, wide_console
+
+    console = wide_console(160)
+    composed = compose(overrides)
+    if composed.choices.get("cluster", "none") == "none":
+        raise DimsweepError(
+            "which machine is it?", where="cluster", hint="such as cluster=dgx_h100, or the nearest"
+        )
+    config = composed.config
+    found = [each for path in paths for each in read_observations(path, overrides, config)]
+    with waiting("simulating what was measured", console):
+        done = calibrate(config, found, widths(config))
+    print_calibration(done, console)
+    text = text_of(done, composed.choices)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_file(file, "the cluster", text.encode())
+    say(f"{file}: use it as cluster={file.stem}", console)

@@ -1,0 +1,192 @@
+"""Loading plug-ins: once in a process, and anew where their text has changed."""
+
+import importlib
+import linecache
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.registry import Entry, registered
+from dimsweep.sweeper.config.parts.places import installed as installed_folder
+from dimsweep.sweeper.config.parts.places import installed_plugins as installed
+from dimsweep.sweeper.config.parts.places import options_of
+from dimsweep.sweeper.plugins.plugin import Importer, Plugin, read
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A plug-in that this process has loaded, what it has registered, and the options of
+    configuration groups that it brings along, such as ``workload=mine``."""
+
+    plugin: Plugin
+    entries: Sequence[Entry] = field(default=())
+    options: Sequence[str] = field(default=())
+
+    def forget(self) -> None:
+        """Take what it has registered out of the registries."""
+        for registry, name in self.entries:
+            if name in registry:
+                del registry[name]
+
+
+_loaded: dict[str, Loaded] = {}  # by name
+_brought: dict[str, Plugin] = {}  # those of another machine, by name
+
+
+def load(names: Sequence[str], *, anew: bool = False) -> None:
+    """Load the plug-ins of these names, and those that are installed; ``anew``: those of which the
+    text has changed are loaded again.
+
+    Raises :class:`DimsweepError` with file and line for one that there is not, that cannot be
+    read or run, that registers nothing, or whose name of something is taken.
+    """
+    for name in (*installed(), *names):
+        if name in _loaded and not (anew and name in names):
+            continue
+        plugin = _brought.get(name) or read(name)
+        if name in _loaded and _loaded[name].plugin.digest == plugin.digest:
+            continue
+        _loaded[name] = _load(plugin)
+
+
+def forget_all() -> None:
+    """As if nothing had been loaded."""
+    for each in _loaded.values():
+        each.forget()
+    _loaded.clear()
+    _brought.clear()
+
+
+def loaded(names: Iterable[str]) -> list[Loaded]:
+    """What has been loaded of plug-ins of these names, after the installed ones."""
+    return [_loaded[name] for name in dict.fromkeys((*installed(), *names))]
+
+
+def digests(names: Iterable[str]) -> dict[str, str]:
+    """The digests of plug-ins that are loaded, by keys that name them."""
+    return {f"plugins.{each.plugin.name}": each.plugin.digest for each in loaded(names)}
+
+
+class Shipped:
+    """Plug-ins on their way to a worker: to read this from a pickle is to load them, so it comes
+    before what is made of them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.plugins = [each.plugin for each in loaded(names)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.plugins,)
+
+
+def _arrived(plugins: Sequence[Plugin]) -> None:
+    _brought.update({plugin.name: plugin for plugin in plugins})
+    load([plugin.name for plugin in plugins], anew=True)
+
+
+def _load(plugin: Plugin) -> Loaded:
+    """Run a plug-in, in the place of an earlier text of it."""
+    module, known = plugin.module, set(sys.modules)
+    options = _options(plugin)
+    for name, other in list(_loaded.items()):
+        if other.plugin.module == module:
+            other.forget()
+            del _loaded[name]
+            _purge(module)
+    with registered() as entries:
+        try:
+            _run(plugin, module)
+        except BaseException as error:
+            Loaded(plugin, entries).forget()
+            sys.modules.pop(module, None)
+            if isinstance(error, Exception):
+                raise _explained(error, plugin) from error
+            raise
+    if not entries and not options and module not in known:
+        raise DimsweepError(
+            "it registers nothing",
+            where=f"plugins: {plugin.path or plugin.name}",
+            hint="such as a call of dimsweep.engine.cluster.blocks.register(MyBlock())",
+        )
+    return Loaded(plugin, tuple(entries), tuple(options))
+
+
+def _options(plugin: Plugin) -> list[str]:
+    """The options of configuration groups that a plug-in brings along; raises
+    :class:`DimsweepError` for one that others have."""
+    folder = options_of(plugin.name)
+    if folder is None or folder.resolve() == Path("conf").resolve():
+        return []  # the current folder's may be in the place of others
+    options = [file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml"))]
+    others = [options_of(name) for name in _loaded if name != plugin.name]
+    for place in {home for home in (installed_folder("conf"), *others) if home} - {folder}:
+        if taken := [option for option in options if (place / option).exists()]:
+            raise DimsweepError(
+                f"there is a {taken[0].parent} {taken[0].stem!r} already, in {place}",
+                where=f"plugins: {folder / taken[0]}",
+                hint="give it another name",
+            )
+    return [f"{option.parent}={option.stem}" for option in options]
+
+
+def _run(plugin: Plugin, module: str) -> None:
+    if plugin.path is None:
+        _import(plugin, module)
+        return
+    (text,) = plugin.files.values()
+    found_there = sys.modules[module] = ModuleType(module)
+    found_there.__file__ = plugin.path
+    lines = text.decode("utf-8-sig").splitlines(keepends=True)
+    # Tracebacks on a machine without the file show its lines, too.
+    linecache.cache[plugin.path] = (len(text), None, lines, plugin.path)
+    exec(compile(text, plugin.path, "exec"), found_there.__dict__)
+
+
+def _import(plugin: Plugin, module: str) -> None:
+    """Import a module: this machine's own if it is the same."""
+    try:
+        same = read(plugin.name).digest == plugin.digest
+    except DimsweepError:
+        same = False
+    if not same:
+        sys.meta_path.insert(0, Importer(plugin.files))
+        _purge(module)
+    importlib.import_module(module)
+
+
+def _purge(module: str) -> None:
+    """Have the package of a module imported again."""
+    package = module.partition(".")[0]
+    for each in [each for each in sys.modules if f"{each}.".startswith(f"{package}.")]:
+        del sys.modules[each]
+
+
+def raised(error: Exception) -> DimsweepError | None:
+    """What a plug-in that is loaded raised while it was used, with its file and line; None if it is
+    nothing of a plug-in's."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for each in _loaded.values():
+        if any(map(each.plugin.wrote, files)):
+            return _explained(error, each.plugin)
+    return None
+
+
+def _explained(error: Exception, plugin: Plugin) -> DimsweepError:
+    """What a plug-in raised, with its file and line."""
+    if isinstance(error, SyntaxError):
+        where, what = f"{error.filename}:{error.lineno}", f"it is no Python: {error.msg}"
+    else:
+        lines = [
+            f"{frame.f_code.co_filename}:{line}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if plugin.wrote(frame.f_code.co_filename)
+        ]
+        where = lines[-1] if lines else plugin.path or plugin.name
+        what = f"it raises {type(error).__name__}: {error}".rstrip(": ")
+    if isinstance(error, DimsweepError):
+        return DimsweepError(error.what, where=f"plugins: {where}", hint=error.hint)
+    return DimsweepError(what, where=f"plugins: {where}")

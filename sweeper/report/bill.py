@@ -1,0 +1,130 @@
+"""A bill of materials as plain texts, for the terminal and the page, and as rows for others."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.network import LEVELS, Amount, Bill, Item
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Sheet
+from dimsweep.sweeper.study.kept import design_of
+
+Sources = Mapping[str, str]  # who says the prices of a table by tier, by its keys
+
+# The columns of a row, as `dimsweep bill --csv` writes them.
+COLUMNS = (
+    *("part", "kind", "title", "like", "count", "unit"),
+    *("price_usd", "price_date", "price_source", "price_level", "cost_usd"),
+    *("watts", "watts_date", "watts_source", "watts_level", "power_w", "missing"),
+)
+
+
+def sheets(bill: Bill, title: str, sources: Sources | None = None) -> list[Sheet]:
+    """The bill as a table: what is bought, how many, and at what price; and who says the prices."""
+    said = [_said(item, sources or {}) for item in bill.items]
+    known = list(dict.fromkeys(filter(None, said)))
+    rows = []
+    for item, source in zip(bill.items, said, strict=True):
+        note = f" ({known.index(source) + 1})" if source else ""
+        rows.append((f"{item.title}{note}", item.like, *_numbers(item)))
+    rows += _sums(bill)
+    columns = ("part", "each has", "count", "USD\neach", "USD", "W")
+    found = [Sheet(title, columns, rows, n_names=2)]
+    if not any(row[1] for row in rows):  # a table by tier has no ports to tell of
+        rows = [(row[0], *row[2:]) for row in rows]
+        found = [Sheet(title, (columns[0], *columns[2:]), rows)]
+    levels = sorted({i.price.level for i in bill.items if i.price}, key=[*LEVELS, ""].index)
+    told = "; ".join(f"{each}: {LEVELS[each]}" for each in levels if each)
+    who = "Who says these prices" + (f" ({told})" if told else "")
+    notes = [(f"({i + 1})", source) for i, source in enumerate(known)]
+    return [*found, Sheet(who, ("", "source"), notes, 2)] if notes else found
+
+
+def bill_of_design(report: Report) -> tuple[list[Sheet], list[str]]:
+    """The bill of the design that the answer names, as tables and in sentences; of several the
+    first one's.  Nothing where the study has no prices."""
+    cell, row = report.chosen[0]
+    prices = report.study.config_of(cell.cell).get("cost") or {}
+    if not prices.get("parts") and not prices.get("tiers"):
+        return [], []
+    try:
+        config = design_of(report.study, cell.cell, row)
+        topology = config.topology.build()
+        network = config.network.build(topology)
+        bill = config.cost.bill(topology, network.fabrics, network.graph)
+    except DimsweepError as error:  # a file or a plug-in that is not here
+        return [], [f"there is no bill: {error}"]
+    what = topology.name if network.graph is None else f"network.{config.network.instead}"
+    return sheets(bill, f"What {what} of {topology.n_npus:,} NPUs is bought as"), remarks(bill)
+
+
+def remarks(bill: Bill) -> list[str]:
+    """What has no price, what no watts, and what prices are assumed, a sentence each."""
+    found = [f"not in the sum: {text}" for text in bill.missing]
+    found += [f"not in the watts: {text}" for text in bill.unpowered]
+    assumed = math.fsum(i.cost for i in bill.items if i.price and i.price.level == "A")
+    if bill.cost and assumed:
+        found.append(f"{assumed / bill.cost:.0%} of the sum are prices that their author assumed")
+    return found
+
+
+def _numbers(item: Item) -> tuple[str, ...]:
+    return (
+        f"{item.count:,.7g} {item.unit}" if item.unit else f"{item.count:,.0f}",
+        "" if item.price is None else f"{item.price.value:,.7g}",
+        "" if item.price is None else _sum(item.cost),
+        "" if item.watts is None else _sum(item.power),
+    )
+
+
+def _sum(amount: float) -> str:
+    """Whole dollars or watts, of which small ones are told as they are."""
+    return f"{amount:,.0f}" if amount == 0 or abs(amount) >= 100 else f"{amount:.4g}"
+
+
+def _said(item: Item, sources: Sources) -> str:
+    """The date and the level of a price, and who says it."""
+    price = item.price
+    if price is None or not price.source:
+        return sources.get(item.part, "")
+    return ": ".join(filter(None, (f"{price.date} {price.level}".strip(), price.source)))
+
+
+def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
+    """The sum, and what a data centre draws for it; neither where something is missing."""
+    cost, power, n = bill.cost, bill.power, len(bill.missing)
+    name = "sum" if cost is not None else f"no sum: {n} without a price"
+    watts = "-" if power is None else _sum(power / bill.pue)
+    yield (name, "", "", "", "-" if cost is None else _sum(cost), watts)
+    if power is not None and bill.pue != 1:
+        yield (f"with a PUE of {bill.pue:g}", "", "", "", "", _sum(power))
+
+
+def rows(bill: Bill, sources: Sources | None = None) -> list[dict[str, Any]]:
+    """A row for each line, with the :data:`COLUMNS`, in USD and W; and one for whatever is missing,
+    which says so alone."""
+    found = [_row(item, sources or {}) for item in bill.items]
+    return [*found, *({**dict.fromkeys(COLUMNS), "missing": text} for text in bill.missing)]
+
+
+def _row(item: Item, sources: Sources) -> dict[str, Any]:
+    told = {name: getattr(item, name) for name in ("part", "kind", "title", "like", "count")}
+    price, watts = _plain("price_", item.price), _plain("watts_", item.watts)
+    return {
+        **told,
+        "kind": str(item.kind),
+        "unit": item.unit,
+        "price_usd": None if item.price is None else item.price.value,
+        **{**price, "price_source": price["price_source"] or sources.get(item.part)},
+        "cost_usd": None if item.price is None else item.cost,
+        "watts": None if item.watts is None else item.watts.value,
+        **watts,
+        "power_w": None if item.watts is None else item.power,
+        "missing": None,
+    }
+
+
+def _plain(prefix: str, amount: Amount | None) -> dict[str, str | None]:
+    names = ("date", "source", "level")
+    return {f"{prefix}{name}": getattr(amount, name, None) or None for name in names}

@@ -1,0 +1,115 @@
+"""How near the best of all networks and plans what was found is, in one sentence."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dimsweep.sweeper.ledger.record import Change, End, Proof, StudyRecord
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import beside, fine_percent, seconds, usd
+from dimsweep.sweeper.study.ranking import NEAR
+from dimsweep.sweeper.terminal import plural
+
+_NOTHING = 1e-9  # a relative gap that is rounding
+
+
+def gap_of(objective: Objective, best: float, bound: float) -> float:
+    """By which share of the bound a value may be improved at most."""
+    return max(0.0, objective.loss(best) / objective.loss(bound) - 1)
+
+
+def sentence(study: StudyRecord) -> str:
+    """The proof of a study; empty for one that has none.  Without a full stop."""
+    proof = study.proof
+    if proof is None or proof.best is None or proof.bound is None:
+        return ""
+    if proof.front:
+        gap = max(step.time / step.bound - 1 for step in proof.front)
+        near = "" if gap < _NOTHING else f" by more than {fine_percent(gap)}"
+        steps = plural(len(proof.front), "step")
+        what = f"No design is faster{near} at the cost of any of {steps} of the front"
+        return f"{what}, of {proof.cells:,} networks x plans: {_effort(proof)}"
+    gap = gap_of(study.objectives[0], proof.best, proof.bound)
+    how = "The best" if gap < _NOTHING else f"Within {fine_percent(gap)} of the best"
+    return f"{how} of all {proof.cells:,} networks x plans: {_effort(proof)}"
+
+
+def _effort(proof: Proof) -> str:
+    were = "was" if proof.simulated == 1 else "were"
+    more = proof.bounded - proof.simulated
+    bounded = f"{more:,} more bounded with a program, " if more else ""
+    return f"{proof.simulated:,} {were} simulated, {bounded}the rest excluded by formula"
+
+
+def trade(study: StudyRecord) -> str:
+    """What a proven front goes from and to; empty without one.  Without a full stop."""
+    if study.proof is None or not study.proof.front:
+        return ""
+    first, last = study.proof.front[0], study.proof.front[-1]
+    ends = (f"{seconds(each.time)} at {usd(each.cost)}" for each in (first, last))
+    return f"the front goes from {' to '.join(ends)} in {plural(len(study.proof.front), 'step')}"
+
+
+def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
+    """How many of the simulated designs, the best one first, are as good as that one in practice,
+    and whether the model could tell; empty if none is.  Without a full stop."""
+    first, *others = ordered
+    best = objective.of(first.best)
+    near = [c for c in others if gap_of(objective, objective.of(c.best), best) <= NEAR]
+    if not near:
+        return ""
+    sure = first.surely(first.best, near[0], near[0].best, objective)
+    apart = fine_percent(gap_of(objective, objective.of(near[0].best), best))
+    told = "nobody measured how far the model is on such networks"
+    if sure is not None:
+        told = f"it is {sure:.0%} sure that a measurement would say the same"
+    many = f"{plural(len(near), 'other simulated design')} {'is' if len(near) == 1 else 'are'}"
+    return f"{many} within 1% of it, the next one {apart} behind: a tie, as {told}"
+
+
+def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
+    """What would change the answer ``named``, first what may move least, and what then wins; both
+    empty where nothing was looked at.  Without full stops."""
+    if not proof.changes:
+        return "", ""
+    ends = [(c.name, end) for c in proof.changes for end in (c.near_down, c.near_up)]
+    ends = sorted((each for each in ends if not each[1].is_far), key=lambda each: _far(each[1]))
+    held = "no design is better by more than 1%"
+    if not ends:
+        reach = max(c.near_up.factor for c in proof.changes)
+        what = " and ".join(dict.fromkeys(c.name.split(" ")[0] for c in proof.changes))
+        return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
+    (name, end), *others = ends
+    told = "it is not known what is" if end.by is None else f"{beside(end.by, named)} is"
+    more = [f"or {other} {_beyond(its)}" for other, its in others]
+    return f"{name} {_beyond(end)}", "; ".join([f"then {told} better by more than 1%", *more])
+
+
+def _far(end: End) -> float:
+    return max(end.factor, 1 / end.factor)
+
+
+def _beyond(end: End) -> str:
+    return f"{'above' if end.factor >= 1 else 'below'} {times(end)}"
+
+
+def times(end: End) -> str:
+    """A factor, as what-ifs have it."""
+    return f"x{end.factor:.3g}"
+
+
+def first_end(change: Change) -> End | None:
+    """The end that is nearest at which another design wins; None if none does."""
+    ends = [end for end in (change.down, change.up) if not end.is_far]
+    return min(ends, key=_far, default=None)
+
+
+def closed(proof: Proof) -> Iterator[tuple[str, int]]:
+    """What became of all cells, level by level."""
+    names = ("memory and computation", "loads in closed form", "the bound of the program")
+    yield from zip((f"excluded by {name}" for name in names), proof.excluded, strict=True)
+    yield "simulated", proof.simulated
+
+
+def refused(proof: Proof) -> str:
+    """What is no cell, and why; empty if nothing is.  Without a full stop."""
+    return ", ".join(f"{n:,} {reason}" for reason, n in proof.refused.items())

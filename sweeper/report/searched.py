@@ -1,0 +1,279 @@
+"""The trials of a cell's own search, of which there may be any number."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.objective import COST, Objective
+from dimsweep.sweeper.report.rows import Rows
+from dimsweep.sweeper.report.stands_out import Floats, Kept, best_of, on_front, steps
+from dimsweep.sweeper.study.ranking import near, ranking
+
+BROKEN = (FAILED, INFEASIBLE, LOST)  # the states of trials that are not complete
+
+
+@dataclass
+class Searched:
+    """What one look through all rows tells of a cell's trials, and what another look at its own
+    tells when it is asked for.
+
+    ``n_complete``, ``n_broken`` and ``n_lost`` count them.  ``front`` are the places of the rows no
+    other one beats in one objective without losing in the other, by the first objective; of one
+    objective that of the best.  ``steps`` are the trials better than all before them (their
+    numbers and values), and ``last`` is the number of the last one.
+    ``equal`` are places of what was asked for as the equal split.
+    """
+
+    rows: Rows
+    cell: CellRecord
+    objectives: Sequence[Objective]
+    parameters: Sequence[str]
+    n_complete: int = 0
+    n_broken: int = 0
+    n_lost: int = 0
+    n_valueless: dict[str, int] = field(default_factory=dict)
+    origins: set[str] = field(default_factory=set)
+    equal: list[int] = field(default_factory=list)
+    priced: bool = False
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        self._front, self._steps = Kept(on_front(self.objectives)), Kept(steps(self.objectives[0]))
+        self._measured = [*self.bandwidths, *self.values]
+        self._low = np.full(len(self._measured), np.inf)
+        self._high = -self._low
+        self._not_exceeded = dict[tuple[str, float], float]()
+
+    @property
+    def bandwidths(self) -> list[str]:
+        """The columns of the split."""
+        return BANDWIDTH.names(len(self.cell.dims))
+
+    @property
+    def design(self) -> list[str]:
+        """The columns that tell designs apart."""
+        return [*self.bandwidths, *self.parameters]
+
+    @property
+    def values(self) -> list[str]:
+        """The columns of the objectives."""
+        return [objective.column for objective in self.objectives]
+
+    def add(self, rows: pd.DataFrame) -> None:
+        """Look at some of its rows: their ``trial``, ``origin`` and ``state``, the split, the
+        objectives and the cost."""
+        self.origins.update(rows["origin"].dropna().unique().tolist())
+        complete = rows[(rows["state"] == COMPLETE).to_numpy()]
+        self.n_broken += int(rows["state"].isin(BROKEN).sum())
+        self.n_lost += int((rows["state"] == LOST).sum())
+        if complete.empty:
+            return
+        self.n_complete += len(complete)
+        for name in self.values:
+            missing = int(complete[name].isna().sum())
+            self.n_valueless[name] = self.n_valueless.get(name, 0) + missing
+        self.priced |= COST.column in complete and bool(complete[COST.column].notna().any())
+        self.equal += complete.index[(complete["origin"] == "equal").to_numpy()].tolist()
+        self.last = max(self.last, int(complete["trial"].max()))
+        values = np.nan_to_num(complete[self._measured].to_numpy(float), nan=-1.0)
+        self._low = np.minimum(self._low, values.min(axis=0))
+        self._high = np.maximum(self._high, values.max(axis=0))
+        told = complete[["trial", *self.values]]
+        self._front.add(told)
+        self._steps.add(told[["trial", self.values[0]]])
+
+    @property
+    def front(self) -> np.ndarray:
+        return self._front.places
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        return self._steps.rows
+
+    @property
+    def split_varies(self) -> bool:
+        """Whether the complete trials differ in bandwidth at all."""
+        n = len(self.bandwidths)
+        return self.n_complete > 0 and bool((self._low[:n] < self._high[:n]).any())
+
+    @property
+    def ends(self) -> dict[str, tuple[float, float]]:
+        """The least and the largest bandwidth of each dimension, and value of each objective."""
+        pairs = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        return dict(zip(self._measured, pairs, strict=True))
+
+    def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Some columns of the complete trials, some rows at a time."""
+        for rows in self.every([*columns, "state"]):
+            yield rows[(rows["state"] == COMPLETE).to_numpy()][list(dict.fromkeys(columns))]
+
+    def every(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Some columns of all trials, whatever became of them, some rows at a time."""
+        for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
+            yield rows[~rows["origin"].isin(BESIDE).to_numpy()]
+
+    def values_of(self, objective: Objective) -> Floats:
+        """(P,) the values of the complete trials, in any order."""
+        name = objective.column
+        found = [own[name].to_numpy(float) for own in self.complete([name])]
+        return np.concatenate(found) if found else np.empty(0)
+
+    def not_exceeded(self, objective: Objective, percent: float) -> float:
+        """The loss in an objective that so many of the complete trials do not exceed."""
+        if (objective.name, percent) not in self._not_exceeded:
+            losses = objective.sign * self.values_of(objective)
+            found = np.percentile(losses, percent, overwrite_input=True)
+            self._not_exceeded[objective.name, percent] = float(found)
+        return self._not_exceeded[objective.name, percent]
+
+    @cached_property
+    def n_designs(self) -> int:
+        """How many designs there are among all trials: of those alike in 64 bits of a hash one."""
+        found = []
+        for rows in self.every([*self.design, "state"]):
+            tried = rows[rows["state"].isin([COMPLETE, *BROKEN]).to_numpy()]
+            found.append(pd.util.hash_pandas_object(tried[self.design], index=False).to_numpy())
+        return len(np.unique(np.concatenate(found)))
+
+    def others(self, than: pd.Series) -> pd.DataFrame:
+        """The front of the complete trials that have other values of the searched keys."""
+        keys, kept = list(self.parameters), Kept(on_front(self.objectives))
+        for rows in self.complete(["trial", *self.values, *keys]):
+            kept.add(rows[(rows[keys] != than[keys]).any(axis=1).to_numpy()])
+        return self.rows.take(kept.places)
+
+    def near_first(self) -> int:
+        """The number of the first trial within 1% of the best in the first objective."""
+        values = self.steps[self.objectives[0].column].to_numpy(float)
+        return int(self.steps["trial"].to_numpy()[near(values, values[-1])][0])
+
+    def shares_near(self) -> tuple[Floats, Floats]:
+        """(D,) the least and the largest share of the total bandwidth that each dimension has in
+        the trials within 1% of the best in the first objective."""
+        (first, *_), low = self.objectives, np.full(len(self.bandwidths), np.inf)
+        best, high = float(self.steps[first.column].iloc[-1]), -low
+        for rows in self.complete([*self.bandwidths, first.column]):
+            own = rows[near(rows[first.column], best).to_numpy()]
+            if len(own):
+                share = _shares(own[self.bandwidths])
+                low, high = np.minimum(low, share.min(axis=0)), np.maximum(high, share.max(axis=0))
+        return low, high
+
+    @cached_property
+    def widest_dims(self) -> tuple[int, int]:
+        """The two dimensions whose shares vary most among the better half of the trials, in order.
+
+        The better half, because what a search does elsewhere says nothing of where it went.
+        """
+        better, n, mean, spread = self._better_half(), 0, 0.0, 0.0
+        for rows in self.complete([*self.bandwidths, "trial", *self.values]):
+            own = _shares(rows[better(rows)][self.bandwidths])
+            if len(own):  # Chan, Golub and LeVeque (1983): of parts the variance of the whole
+                apart, m = own.mean(axis=0) - mean, n + len(own)
+                spread = spread + ((own - own.mean(axis=0)) ** 2).sum(axis=0)
+                spread = spread + apart**2 * (n * len(own) / m)
+                mean, n = mean + apart * (len(own) / m), m
+        first, second = sorted(np.argsort(-np.sqrt(spread / n), kind="stable")[:2])
+        return int(first), int(second)
+
+    def _better_half(self) -> Callable[[pd.DataFrame], np.ndarray]:
+        """Which of some complete trials are of the better half, by the ranking of them all."""
+        (first, *_), half = self.objectives, -(-self.n_complete // 2)
+        losses = first.sign * self.values_of(first)
+        losses.partition(half - 1)
+        last = losses[half - 1]
+        alike = half - int((losses < last).sum())  # that many of those that lose as much
+        del losses
+        kept = Kept(lambda rows: rows.iloc[ranking(rows, self.objectives)].head(alike))
+        for rows in self.complete(["trial", *self.values]):
+            kept.add(rows[(first.sign * rows[first.column] == last).to_numpy()])
+        places = np.sort(kept.places)
+
+        def better(rows: pd.DataFrame) -> np.ndarray:
+            below = (first.sign * rows[first.column] < last).to_numpy()
+            return np.asarray(below | np.isin(rows.index, places))
+
+        return better
+
+    def ranked(self, designs: pd.DataFrame) -> list[tuple[int, int] | None]:
+        """Of each of some rows the rank (from 1) of its design among those of the complete trials,
+        and the place of the best of these that have it; None where none has.  A row has no values
+        of what its design does not tell."""
+        given = [row[self.design].dropna() for _, row in designs.iterrows()]
+        same = [Kept(lambda rows: rows.iloc[ranking(rows, self.objectives)[:1]]) for _ in given]
+        columns = ["trial", *self.values, *self.design]
+        for rows in self.complete(columns):
+            for own, kept in zip(given, same, strict=True):
+                kept.add(rows[(rows[own.index] == own).all(axis=1).to_numpy()])
+        first = self.objectives[0]
+        losses = [(first.sign * kept.rows[first.column]).max() for kept in same if len(kept.rows)]
+        above = Kept(best_of(self.objectives, self.design))
+        for rows in self.complete(columns) if losses else ():
+            above.add(rows[(first.sign * rows[first.column] <= max(losses)).to_numpy()])
+        ranks = {place: i + 1 for i, place in enumerate(above.places.tolist())}
+        places = [kept.places.tolist() for kept in same]
+        return [(ranks[own[0]], own[0]) if own else None for own in places]
+
+
+def _shares(split: pd.DataFrame) -> Floats:
+    """(N, D) shares, 0..1, of the total bandwidth."""
+    bandwidth = split.to_numpy(float)
+    return np.asarray(bandwidth / bandwidth.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What one look through all rows of a study tells: of the trials of each cell, and all columns
+    of the rows beside them, but for those tried for a portfolio, whose places are by cell."""
+
+    rows: Rows
+    searched: Mapping[int, Searched]
+    beside: pd.DataFrame
+    shared: Mapping[int, np.ndarray]
+
+    @classmethod
+    def of(cls, rows: Rows, study: StudyRecord) -> Self:
+        """Those of a study's rows."""
+        parts = study.objectives, study.parameters
+        found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
+        names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)
+        values = [*(objective.column for objective in study.objectives), COST.column]
+        beside, shared = list[int](), dict[int, list[int]]()
+        for piece in rows.pieces(["cell", "trial", "origin", "state", *names, *values]):
+            others = piece["origin"].isin(BESIDE).to_numpy()
+            told = piece[others]
+            for_all = (told["origin"] == PORTFOLIO).to_numpy()
+            beside += told.index[~for_all].tolist()
+            for number, place in zip(told["cell"][for_all], told.index[for_all], strict=True):
+                shared.setdefault(int(number), []).append(place)
+            for number, own in piece[~others].groupby("cell", sort=False):
+                if (one := found.get(int(number))) is not None:
+                    one.add(own)
+        return cls(rows, found, rows.take(np.array(beside, np.int64)), _arrays(shared))
+
+    def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Some columns of the complete trials of the searches, some rows at a time."""
+        wanted = self.rows.there(columns)
+        for rows in self.rows.pieces([*wanted, "cell", "origin", "state"]):
+            own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(BESIDE)
+            own &= rows["cell"].isin(list(self.searched))
+            yield rows[own.to_numpy()][wanted]
+
+    def broken(self) -> Iterator[pd.DataFrame]:
+        """The trials of the searches that failed or are infeasible, some rows at a time: their cell
+        and number, and the error."""
+        for rows in self.rows.pieces(["cell", "trial", "origin", "state", "error"]):
+            own = rows["state"].isin(BROKEN) & ~rows["origin"].isin(BESIDE)
+            own &= rows["cell"].isin(list(self.searched))
+            yield rows[own.to_numpy()]
+
+
+def _arrays(lists: Mapping[int, list[int]]) -> dict[int, np.ndarray]:
+    return {number: np.array(own, np.int64) for number, own in lists.items()}

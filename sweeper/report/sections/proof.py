@@ -1,0 +1,135 @@
+"""How the best of all networks and plans was proven: what closed the cells, and what came near."""
+
+from itertools import chain
+
+import pandas as pd
+
+from dimsweep.sweeper.ledger.record import Proof, Step
+from dimsweep.sweeper.ledger.schema import PATH_PARTS
+from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report import proof as words
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import beside, fine_percent, label, seconds, usd
+
+_SHOWN = 6  # designs, the best one with them
+_STEPS = 8
+_LITTLE = 0.002  # relative: what differs less is no reason
+
+
+def tables(report: Report) -> list[Sheet]:
+    proof = report.study.proof
+    if proof is None or not report.found:
+        return []
+    if proof.front:
+        return [_front(report, proof), _closed(proof)]
+    steps = _steps(proof, report.study.objectives[0])
+    return [_runners_up(report), *_changes(report, proof), _closed(proof), steps]
+
+
+def _front(report: Report, proof: Proof) -> Sheet:
+    """What each step of time and cost is: the simulated design there, and what none is below."""
+    rows, ordered = list[tuple[str, ...]](), report.ordered
+    first = ordered[0].cell.coordinates
+    for step in proof.front:
+        cell = min(ordered, key=lambda cell: _apart(cell, step))
+        name = label(cell) if cell is ordered[0] else beside(cell.cell.coordinates, first)
+        gap = fine_percent(step.time / step.bound - 1)
+        rows.append((name, usd(step.cost), seconds(step.time), seconds(step.bound), gap))
+    columns = ("design", "costs at most", "takes", "none takes less than", "gap")
+    return Sheet("The front of time and cost", columns, rows)
+
+
+def _apart(cell: CellSummary, step: Step) -> float:
+    time, cost = cell.best["time_s"] / step.time - 1, cell.best["cost_usd"] / step.cost - 1
+    return float(abs(time) + abs(cost))
+
+
+def _changes(report: Report, proof: Proof) -> list[Sheet]:
+    """How far each thing alone may move, and what wins then."""
+    if not proof.changes:
+        return []
+    named, rows = report.ordered[0].cell.coordinates, list[tuple[str, ...]]()
+    for change in proof.changes:
+        end = words.first_end(change)
+        wins = "nothing"
+        if end is not None:
+            winner = "not known" if end.by is None else beside(end.by, named)
+            wins = f"{words.times(end)}: {winner}"
+        best = f"{words.times(change.down)} to {words.times(change.up)}"
+        near = f"{words.times(change.near_down)} to {words.times(change.near_up)}"
+        rows.append((change.name, wins, best, near))
+    columns = ("alone", "what wins beyond", "the best at", "within 1% at")
+    return [Sheet("What would change the answer", columns, rows, n_names=2)]
+
+
+def _closed(proof: Proof) -> Sheet:
+    rows = [(what, f"{n:,}", fine_percent(n / proof.cells)) for what, n in words.closed(proof)]
+    rows += [(f"no cells: {reason}", f"{n:,}", "") for reason, n in proof.refused.items()]
+    return Sheet("How the cells were closed", ("", "cells", "of all"), rows)
+
+
+def _steps(proof: Proof, objective: Objective) -> Sheet:
+    """The proof as it went, thinned out."""
+    every = max(1, -(-len(proof.steps) // _STEPS))
+    steps = [*proof.steps[::every], *proof.steps[-1:]]
+    rows = [
+        (
+            f"{n:,}",
+            objective.show(best),
+            objective.show(bound),
+            fine_percent(words.gap_of(objective, best, bound)),
+        )
+        for n, best, bound in dict.fromkeys(steps)
+    ]
+    columns = ("programs bounded", "best so far", "no design beats", "gap")
+    return Sheet("How the proof went", columns, rows)
+
+
+def _runners_up(report: Report) -> Sheet:
+    """The best designs, and why each but the first loses."""
+    objective = report.study.objectives[0]
+    ordered = report.ordered
+    first, rows = ordered[0], []
+    named = first.cell.coordinates
+    for cell in ordered[:_SHOWN]:
+        lost = words.gap_of(objective, objective.of(cell.best), objective.of(first.best))
+        cost = cell.best.get("cost_usd")
+        rows.append(
+            (
+                label(cell) if cell is first else beside(cell.cell.coordinates, named),
+                "the best" if cell is first else why(cell, first),
+                objective.show(objective.of(cell.best)),
+                "" if cell is first else fine_percent(lost),
+                seconds(cell.best["time_s"]),
+                "-" if pd.isna(cost) else usd(cost),
+            )
+        )
+    columns = ("design", "why it loses", objective.most, "behind", "time", "cost")
+    return Sheet("The best designs", columns, rows, n_names=2)
+
+
+def why(cell: CellSummary, first: CellSummary) -> str:
+    """What is worse than of the first design: the time, and where most of that goes; the cost."""
+    own, best = cell.best, first.best
+    found, slower = [], own["time_s"] / best["time_s"] - 1
+    if slower > _LITTLE:
+        found.append(f"{fine_percent(slower)} slower, in {_longest(own, best, len(cell.dims))}")
+    dearer = own.get("cost_usd", 0) / (best.get("cost_usd", 0) or 1) - 1
+    if dearer > _LITTLE:
+        found.append(f"costs {fine_percent(dearer)} more")
+    return "; ".join(found) or "a near tie"
+
+
+def _longest(own: pd.Series, best: pd.Series, n_dims: int) -> str:
+    """What of the critical path is longer by most; of runs by messages, which have none, what of
+    the time."""
+    along = {f"dimension {d}": [part.at(d) for part in PATH_PARTS.values()] for d in range(n_dims)}
+    if any(pd.isna(row.get(name)) for row in (own, best) for name in chain(*along.values())):
+        along = {"exposed communication": ["exposed_s"], "waiting": ["waiting_s"]}
+    parts = {"computation": ["compute_s"], **along}
+    return max(parts, key=lambda part: sum(own[name] - best[name] for name in parts[part]))
+
+
+SECTION = Section(of_study=tables)
