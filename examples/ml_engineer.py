@@ -11,8 +11,8 @@ sure that is, too: the model was measured on machines like this one.
 
 from pathlib import Path
 
-import sweeper
-from sweeper.export.optuna import write_optuna
+import dimsweep
+from dimsweep.sweeper.export.optuna import write_optuna
 
 TODAY = {  # an invented plan: put your own here
     "workload.parallel.tensor": 8,
@@ -23,9 +23,9 @@ TODAY = {  # an invented plan: put your own here
 }
 
 
-def main(trials: int = 400, executor: str = "local") -> sweeper.Study:
+def main(trials: int = 400, executor: str = "local") -> dimsweep.Study:
     """Run the study, show its plans and what did not fit, and hand the trials to Optuna."""
-    study = sweeper.Study(
+    study = dimsweep.Study(
         {
             "name": "ml_engineer",
             "workload": "llama3_70b",

@@ -23,7 +23,7 @@ Prices are of the order of what was reported, and no quotation: put yours into t
     python examples/network_architect.py
 """
 
-import sweeper
+import dimsweep
 
 MODELS = ["llama3_70b", "mixtral_8x22b", "gpt3_13b"]
 COMMON = {
@@ -43,9 +43,9 @@ AXES = ["workload", "topology.bandwidth.1", "network.fabric.1.oversubscription"]
 WHAT_IF = ["times_as_fast", "cost_before_usd", "cost_after_usd", "per_usd"]
 
 
-def which_ports(models: list[str], nodes: int, executor: str) -> sweeper.Study:
+def which_ports(models: list[str], nodes: int, executor: str) -> dimsweep.Study:
     """One network for all models: which ports lose least over them, within the budget?"""
-    return sweeper.Study(
+    return dimsweep.Study(
         {
             **COMMON,
             "name": "architect_ports",
@@ -60,10 +60,10 @@ def which_ports(models: list[str], nodes: int, executor: str) -> sweeper.Study:
     ).run()
 
 
-def which_spines(models: list[str], nodes: int, executor: str) -> sweeper.Study:
+def which_spines(models: list[str], nodes: int, executor: str) -> dimsweep.Study:
     """Four networks of leaf and spine switches, message by message."""
     leaf = {"kind": "clos", "levels": 2, "leaf": nodes // 8, "oversubscription": 1}
-    return sweeper.Study(
+    return dimsweep.Study(
         {
             **COMMON,
             "name": f"architect_spines_of_{8 * nodes}_gpus",
@@ -84,7 +84,7 @@ def which_spines(models: list[str], nodes: int, executor: str) -> sweeper.Study:
 
 def main(
     models: list[str] = MODELS, nodes: int = 256, spine_nodes: int = 64, executor: str = "local"
-) -> tuple[sweeper.Study, sweeper.Study]:
+) -> tuple[dimsweep.Study, dimsweep.Study]:
     """Run both studies; write their pages and a picture of each, and a spreadsheet of networks."""
     ports = which_ports(models, nodes, executor)
     print(ports.headline)

@@ -13,14 +13,14 @@ questions have unlike answers, and the script tells both:
 
 import pandas as pd
 
-import sweeper
+import dimsweep
 
 SPLIT = ["bandwidth_0_GBps", "bandwidth_1_GBps", "bandwidth_2_GBps"]
 
 
-def main(minimum: str = "16 GB/s", executor: str = "local") -> sweeper.Study:
+def main(minimum: str = "16 GB/s", executor: str = "local") -> dimsweep.Study:
     """Run the study, and print both kinds of factors."""
-    study = sweeper.Study(
+    study = dimsweep.Study(
         {
             "name": "researcher",
             "npu": "a100_234",

@@ -1,0 +1,30 @@
+"""An NVMe drive beside each NPU, which writes more slowly than it reads.
+
+    dimsweep simulate plugins=examples/plugins/nvme.py memory=none memory.kind=nvme \\
+        memory.bandwidth='7 GB/s' memory.write_bandwidth='4 GB/s' ...
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Service
+from dimsweep.engine.units import BANDWIDTH, PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Nvme(RemoteMemory):
+    """``bandwidth`` is what a drive reads, ``write_bandwidth`` what it writes (bytes/s)."""
+
+    write_bandwidth: Annotated[float, BANDWIDTH] = 4e9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_amount("write_bandwidth")
+
+    def service(self, request: Request) -> Service:
+        """At the rate of its direction."""
+        rate = self.write_bandwidth if request.store else self.bandwidth
+        return Service(self.latency, own=request.n_bytes / rate * PICOSECONDS)
+
+
+MEMORIES["nvme"] = Nvme
