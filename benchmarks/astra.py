@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.study import best_cpu_seconds
-from engine import Cluster, run_batch
-from engine.formats.astra_sim.files import topology_of
-from engine.replicas.astra_sim import lower_astra, lower_astra_for_sweep
-from sweeper.verify.astra_sim import Case, find_cases, read_case
+from benchmarks.study import best_cpu_seconds, recorded
+from dimsweep.engine import Cluster, run_batch
+from dimsweep.engine.formats.astra_sim.files import topology_of
+from dimsweep.engine.replicas.astra_sim import lower_astra, lower_astra_for_sweep
+from dimsweep.sweeper.verify.astra_sim import Case, find_cases, read_case
 
-RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "astra"
 POINTS = 256
 CASES = (
     "B/Conv-3D_all_reduce_1GB_c16_baseline_LIFO",
@@ -33,16 +32,15 @@ def main() -> None:
     ``a point of a sweep``: one of many in one compiled call.  ``run``: lowered before, with the
     cycles of every rank.
     """
-    if not RECORDED.is_dir():
-        print(f"there is no {RECORDED}, which holds the recorded runs")
+    if (folder := recorded("astra", "the recorded runs")) is None:
         return
-    lower_astra(*read_case(_case(CASES[0]))).run()  # compiles
+    lower_astra(*read_case(_case(folder / CASES[0]))).run()  # compiles
     for name in CASES:
-        _report(_case(name))
+        _report(_case(folder / name))
 
 
-def _case(name: str) -> Case:
-    (case,) = find_cases([RECORDED / name])
+def _case(folder: Path) -> Case:
+    (case,) = find_cases([folder])
     return case
 
 

@@ -9,11 +9,11 @@ import random
 import sys
 from collections import defaultdict
 
-from engine import DimsweepError, run_one
-from engine.kernels.network import run_messages
-from engine.rules import Kind, kind_of
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
+from dimsweep.engine import DimsweepError, run_one
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.rules import Kind, kind_of
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
 
 PLANS = 1000
 _SHAPES = {

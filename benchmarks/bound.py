@@ -2,26 +2,22 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.study import main_program
-from engine import Prices, run_batch
-from engine.bound import ClosedForm, LinearSpace, lower_bound, optimum
+from benchmarks.study import main_program, recorded
+from dimsweep.engine import Prices, run_batch
+from dimsweep.engine.bound import ClosedForm, LinearSpace, lower_bound, optimum
 
-RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "libra" / "reference.json"
 STARTS = 6  # of SLSQP, which stalls at some
 
 
 def main() -> None:
     """Print medians over the recorded cases, and the main study's certified gap."""
-    if RECORDED.is_file():
-        _recorded()
-    else:
-        print(f"there is no {RECORDED}, which holds the recorded optima")
+    if file := recorded("libra/reference.json", "the recorded optima"):
+        _recorded(json.loads(file.read_text()))
     space = LinearSpace.budget(4, 500e9, low=1e9)
     for chunks in (64, 256):
         program = main_program(f"collective.chunks={chunks}")
@@ -36,8 +32,7 @@ def main() -> None:
         )
 
 
-def _recorded() -> None:
-    recorded = json.loads(RECORDED.read_text())
+def _recorded(recorded: dict[str, Any]) -> None:
     ours, theirs, errors, worst = [], [], [], []
     for case in recorded["cases"]:
         form, space, prices = _problem(recorded, case)

@@ -5,18 +5,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 
 import numpy as np
 import pyarrow as pa
 
-from sweeper import load
-from sweeper.config.compose import compose
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import run_sweep
-from sweeper.run.executor.evaluate import Evaluator, Job, Outcome
-from sweeper.run.executor.ray import PIECE_SECONDS, PIECES_PER_SECOND
-from sweeper.study.plan import StudyPlan, plan_study
+from benchmarks.study import peak_megabytes, sweep
+from dimsweep import load
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
+from dimsweep.sweeper.run.executor.ray import PIECE_SECONDS, PIECES_PER_SECOND
+from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 
 _NODES, _CORES = 64, 64
 _PIECE_COST = 1e-3  # seconds of the driver for a piece: Ray's submit, wait and get
@@ -105,8 +103,8 @@ def _measure(sampler: str, trials: int) -> None:
     with tempfile.TemporaryDirectory() as results:
         study = ["study=libra_gpt3_4d", f"search={sampler}", f"budget.trials={trials}"]
         plan = plan_study(compose([*study, "what_if=null", f"results={results}"]))
-        before, first = _megabytes(), _run(plan)
-        memory = f"{_megabytes():.0f} MB ({before:.0f} before)"
+        before, first = peak_megabytes(), _run(plan)
+        memory = f"{peak_megabytes():.0f} MB ({before:.0f} before)"
         again = _run(plan)
         start = time.process_time()
         rows = len(load(Path(results) / "libra_gpt3_4d"))
@@ -122,13 +120,8 @@ def _measure(sampler: str, trials: int) -> None:
 def _run(plan: StudyPlan) -> float:
     executor = FreeExecutor(plan)
     start = time.process_time()
-    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_sweep(plan, ledger, executor, lambda _: None)
+    sweep(plan, executor)
     return time.process_time() - start
-
-
-def _megabytes() -> float:
-    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 import simpy
 
 from benchmarks.study import best_cpu_seconds, main_program, n_phases, random_splits
-from engine import Program, Runner, run_one
+from dimsweep.engine import Program, Runner, run_one
 
 POINTS = 512
 

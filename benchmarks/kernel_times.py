@@ -5,15 +5,14 @@
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.cluster.kernel_times import SCALE, TABLE, Grid
+from benchmarks.study import recorded
+from dimsweep.engine.cluster.kernel_times import SCALE, TABLE, Grid
 
-MEASURED = Path(__file__).resolve().parents[2] / "shared" / "golden" / "clusters" / "kernels"
 # Rows of a product that are kept: powers of two, and half-way between them from 32 on.
 ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024, 1536)
 ROWS += (2048, 3072, 4096, 8192, 16384, 32768)
@@ -30,12 +29,11 @@ PRODUCT, ATTENTION = ["m", "n", "k"], ["bh", "seq"]
 
 def main() -> None:
     """Print, for each GPU and kind of kernel, the error on shapes that are not in the table."""
-    if not MEASURED.is_dir():
-        print(f"there is no {MEASURED}, which holds the measurements")
+    if (measured := recorded("clusters/kernels", "the measurements")) is None:
         return
     parts: dict[str, NDArray[np.integer]] = {}
     for gpu, source in ATTENTION_FROM.items():
-        products = pd.read_parquet(MEASURED / f"{gpu}_gemm.parquet")
+        products = pd.read_parquet(measured / f"{gpu}_gemm.parquet")
         for dtype, rows in products.groupby("dtype"):
             name = f"{gpu}/product/{NAMES.get(str(dtype), str(dtype))}"
             odd = rows[rows.m % 4 != 0] if (gpu, dtype) in RAGGED else rows[:0]
@@ -43,7 +41,7 @@ def main() -> None:
             if len(odd):
                 name = f"{gpu}/ragged/{dtype}"
                 parts |= _parts(name, _products(name, odd, RAGGED_ROWS))
-        attention = pd.read_parquet(MEASURED / f"{source}_attention.parquet")
+        attention = pd.read_parquet(measured / f"{source}_attention.parquet")
         attention = attention.assign(bh=attention.batch * attention.heads)
         grouped = attention.heads / attention.kv_heads
         for size, rows in attention[grouped <= MOST_GROUPED].groupby("head_dim"):

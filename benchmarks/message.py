@@ -6,7 +6,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.study import best_cpu_seconds
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -20,12 +20,12 @@ from engine import (
     place,
     run_one,
 )
-from engine.fidelity import Fidelity
-from engine.kernels.messages import lower_by_rank
-from engine.kernels.network import MessageRunner
-from engine.kernels.reference import run_on_simpy
-from engine.network import Clos, Routing
-from engine.network.wafer import MeshWafer
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.network import MessageRunner
+from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.network import Clos, Routing
+from dimsweep.engine.network.wafer import MeshWafer
 
 
 def main() -> None:

@@ -4,16 +4,15 @@ GPT-3 175B: tensor 8, pipeline 8 interleaved three times, the rest data parallel
 """
 
 import dataclasses
-import resource
 import time
 
 import numpy as np
 
-from benchmarks.study import best_cpu_seconds
-from engine import Cluster, CollectiveModel, Npu, Program, Runner, Topology, lower
-from engine.lower.program import Floats, Lookahead
-from engine.model import Recompute, Transformer
-from engine.plan import DeviceMesh, ParallelPlan, training
+from benchmarks.study import best_cpu_seconds, peak_megabytes
+from dimsweep.engine import Cluster, CollectiveModel, Npu, Program, Runner, Topology, lower
+from dimsweep.engine.lower.program import Floats, Lookahead
+from dimsweep.engine.model import Recompute, Transformer
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
 
 MODEL = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 NPU = Npu(312e12, 2039e9, efficiency=0.6)
@@ -35,12 +34,11 @@ def _lowered(n: int, micro_batches: int = 64) -> tuple[Program, float]:
     start = time.process_time()
     program = _program(n, micro_batches)
     seconds = time.process_time() - start
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     s = program.structure
     print(
         f"{n:>9,} NPUs, {micro_batches:,} micro-batches: {len(s.nodes):,} operators of "
         f"{s.shape.n_classes} classes, graph and lowering {seconds:.2f} s, "
-        f"{megabytes:,.0f} MB at most so far"
+        f"{peak_megabytes():,.0f} MB at most so far"
     )
     return program, seconds
 

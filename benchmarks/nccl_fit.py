@@ -6,6 +6,7 @@ For each kind of GPU it prints the constants, and the mean error of collectives 
 every second size fitted, the others judged, and the other way round.
 """
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from engine.cluster.blocks import Switch
-from engine.cluster.cluster import CollectiveModel
-from engine.collective.library import Request
-from engine.collective.library.nccl.choice import Choice
-from engine.collective.library.nccl.gpus import GPUS, Cost, Gpu
-from engine.collective.library.nccl.phases import answer
-from engine.collective.library.nccl.tuning import choose
-from engine.collective.steps import Setting
-from engine.kinds import CollectiveKind
-from engine.units import PICOSECONDS
-from sweeper.verify.nccl import AIMS, Row, read_rows
+from dimsweep.engine.cluster.blocks import Switch
+from dimsweep.engine.cluster.cluster import CollectiveModel
+from dimsweep.engine.collective.library import Request
+from dimsweep.engine.collective.library.nccl.choice import Choice
+from dimsweep.engine.collective.library.nccl.gpus import DIRECT, GPUS, Cost, Gpu, Hardware
+from dimsweep.engine.collective.library.nccl.phases import answer
+from dimsweep.engine.collective.library.nccl.tuning import choose
+from dimsweep.engine.collective.steps import Setting
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.sweeper.verify.nccl import AIMS, Row, read_rows
 
 _GOLDEN = Path("tests/golden/nccl.csv")
 
@@ -56,9 +57,9 @@ def fitted(gpu: Gpu, rows: Sequence[Row]) -> Gpu:
     choices = [choice for choice in gpu.costs if choice in used]
     measured = np.log([row.seconds for row in rows])
     aims = np.array([AIMS[row.is_large] for row in rows])
-    start = [np.log(gpu.own_copy), *(np.log(share) for share in gpu.crowding.values())]
+    start = np.log([gpu.own_copy, *_copies(gpu), *gpu.crowding.values()]).tolist()
     for choice in choices:
-        start += np.log(np.maximum(gpu.costs[choice], 0.01)).tolist()
+        start += np.log(np.maximum(_free(gpu, choice), 0.01)).tolist()
 
     def off(values: NDArray[np.float64]) -> NDArray[np.float64]:
         made = _made(gpu, choices, values)
@@ -69,11 +70,27 @@ def fitted(gpu: Gpu, rows: Sequence[Row]) -> Gpu:
 
 
 def _made(gpu: Gpu, choices: Sequence[Choice], values: NDArray[np.float64]) -> Gpu:
-    own, *rest = np.exp(values).tolist()
-    crowding = dict(zip(gpu.crowding, rest, strict=False))
-    rest = rest[len(crowding) :]
-    costs = {choice: Cost(*rest[3 * i : 3 * i + 3]) for i, choice in enumerate(choices)}
-    return replace(gpu, own_copy=own, crowding=crowding, costs={**gpu.costs, **costs})
+    rest = iter(np.exp(values).tolist())
+    own = next(rest)
+    copies = next((next(rest) for _ in _copies(gpu)), gpu.copies)
+    crowding = {n: next(rest) for n in gpu.crowding}
+    costs = {}
+    for choice in choices:
+        found = [next(rest) for _ in _free(gpu, choice)]
+        costs[choice] = Cost(*found) if len(found) == 3 else Cost(found[0], 0.0, found[1])
+    return replace(
+        gpu, own_copy=own, copies=copies, crowding=crowding, costs={**gpu.costs, **costs}
+    )
+
+
+def _copies(gpu: Gpu) -> list[float]:
+    return [gpu.copies] if math.isfinite(gpu.copies) else []
+
+
+def _free(gpu: Gpu, choice: Choice) -> tuple[float, ...]:
+    """What is fitted of a choice's cost."""
+    cost, over_nvlink = gpu.costs[choice], gpu.hardware is Hardware.NVLINK
+    return (cost.base, cost.bandwidth) if choice == DIRECT and over_nvlink else cost
 
 
 def request(gpu: Gpu, row: Row) -> Request:
@@ -104,7 +121,7 @@ def seconds(gpu: Gpu, row: Row) -> float:
 
 def _print(gpu: Gpu) -> None:
     crowding = {n: float(f"{share:.3g}") for n, share in gpu.crowding.items()}
-    print(f"{gpu.name}: own_copy {gpu.own_copy:.2g}, crowding {crowding}")
+    print(f"{gpu.name}: own_copy {gpu.own_copy:.2g}, copies {gpu.copies:.4g}, crowding {crowding}")
     for (algorithm, protocol), cost in gpu.costs.items():
         base, hop, bandwidth = cost
         print(f"  {algorithm} {protocol}: Cost({base:.3g}, {hop:.3g}, {bandwidth:.4g})")

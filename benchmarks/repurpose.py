@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from engine.formats.weights import Samples
-from engine.repurpose import METHODS, Penalty, Workers, restructure
-from engine.workload import TrainedLayer, TrainedNetwork
+from dimsweep.engine.formats.weights import Samples
+from dimsweep.engine.repurpose import METHODS, Penalty, Workers, restructure
+from dimsweep.engine.workload import TrainedLayer, TrainedNetwork
 
 SEEDS = range(10)
 PENALTIES = np.geomspace(1, 20, 12)

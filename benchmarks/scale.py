@@ -1,7 +1,7 @@
 """An all-reduce among 4,096 to 1,048,576 NPUs: alike ranks are folded, so the cost stays flat."""
 
 from benchmarks.study import best_cpu_seconds
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from sweeper import load
-from sweeper.config.compose import compose
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.study.plan import plan_study
+from benchmarks.study import sweep
+from dimsweep import load
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.study.plan import plan_study
 
 SAMPLERS = ("random", "tpe", "cmaes", "gp", "descent", "auto")
 BUDGETS = (40, 100, 300)
@@ -113,13 +112,11 @@ def _best_so_far(
         ours = [f"search={sampler}", f"search.seed={seed}", f"budget.trials={trials}"]
         ours += [f"results={folder}", "executor=inline"]
         plan = plan_study(compose([*overrides, *ours]))
-        with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-            executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
-            run_sweep(plan, ledger, executor, lambda _: None)
+        sweep(plan, make_executor(plan.config, plan.simulated, plan.schema))
         rows = load(Path(plan.folder)).to_pandas()
     (cell,) = plan.cells
     assert cell.bound is not None
-    is_time = cell.objective == ["time"]
+    is_time = [each.name for each in cell.objective] == ["time"]
     values = rows["time_s"] if is_time else 1 / rows["perf_per_cost"]
     # Trials that were asked for twice have one row, that of the first.
     known = dict(zip(rows["trial"], values, strict=True))

@@ -1,13 +1,41 @@
-"""The program that the benchmarks share: the main study's, GPT-3 on the 4D network."""
+"""What the benchmarks share: the main study's program, GPT-3 on the 4D network, sweeps in this
+process, measurements, and what was recorded of others."""
 
 from collections.abc import Callable
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from time import process_time
 
 import numpy as np
 
-from engine import Program
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
+from dimsweep.engine import Program
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.run.driver import run_sweep
+from dimsweep.sweeper.run.executor import Executor
+from dimsweep.sweeper.study.plan import StudyPlan
+
+_RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden"
+
+
+def recorded(name: str, what: str) -> Path | None:
+    """Recorded results beside this checkout; where there are none, that is printed."""
+    found = _RECORDED / name
+    if not found.exists():
+        print(f"there is no {found}, which holds {what}")
+    return found if found.exists() else None
+
+
+def sweep(plan: StudyPlan, executor: Executor) -> None:
+    """Run a study, or continue it."""
+    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+        run_sweep(plan, ledger, executor, lambda _: None)
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had so far."""
+    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main_program(*overrides: str) -> Program:

@@ -18,14 +18,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from typing import Self
 
-from sweeper.config.compose import compose
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import Progress, run_sweep
-from sweeper.run.executor import make_executor
-from sweeper.study.plan import plan_study
+from benchmarks.study import peak_megabytes
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 
 TRIALS = 200_000
 _WARM = 0.05  # of the trials: before them workers start, and packages are imported
@@ -55,12 +55,12 @@ def main() -> None:
 
 def _measure(sampler: str, trials: int, options: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as results:
-        _sweep(sampler, trials, options, Path(results))
+        study = ["study=libra_gpt3_4d", f"search={sampler}", f"budget.trials={trials}"]
+        plan = plan_study(compose([*study, f"results={results}", *options]))
+        _sweep(f"{sampler} {' '.join(options)}", trials, plan)
 
 
-def _sweep(sampler: str, trials: int, options: Sequence[str], results: Path) -> None:
-    study = ["study=libra_gpt3_4d", f"search={sampler}", f"budget.trials={trials}"]
-    plan = plan_study(compose([*study, f"results={results}", *options]))
+def _sweep(name: str, trials: int, plan: StudyPlan) -> None:
     moments: list[_Moment] = []
 
     def watch(progress: Progress) -> None:
@@ -68,10 +68,10 @@ def _sweep(sampler: str, trials: int, options: Sequence[str], results: Path) -> 
             moments.append(_Moment.now(progress))
 
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        executor = make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+        executor = make_executor(plan.config, plan.simulated, plan.schema)
         try:
             progress = run_sweep(plan, ledger, executor, watch)
-            _tell(f"{sampler} {' '.join(options)}", moments[0], _Moment.now(progress), progress)
+            _tell(name, moments[0], _Moment.now(progress), progress)
         finally:
             executor.close()
 
@@ -87,7 +87,7 @@ def _tell(name: str, start: _Moment, end: _Moment, progress: Progress) -> None:
         f"{engine / sum(cpu.values()):.1%} of all CPU time, {engine / workers:.1%} of the workers' "
         f"CPU time; us of CPU a trial: engine {engine / trials * 1e6:.1f}, workers "
         f"{own['workers']}, driver {own['driver']}, Ray's daemons {own['daemons']}; driver "
-        f"{getrusage(RUSAGE_SELF).ru_maxrss / 1024:.0f} MB; {progress.reused:,} asked for twice",
+        f"{peak_megabytes():.0f} MB; {progress.reused:,} asked for twice",
         flush=True,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     Compute,
@@ -22,11 +22,11 @@ from engine import (
     Workload,
     simulate,
 )
-from engine.formats.chakra import write_chakra_workload
-from engine.model import Transformer
-from engine.plan import DeviceMesh, ParallelPlan, training
-from engine.synthesis import Job, TraceModel, learn, membership, obfuscate, synthesise
-from engine.workload.graph import Work
+from dimsweep.engine.formats.chakra import write_chakra_workload
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
+from dimsweep.engine.synthesis import Job, TraceModel, learn, membership, obfuscate, synthesise
+from dimsweep.engine.workload.graph import Work
 
 KEYS = (
     "layers",

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.driver import FreeExecutor
-from sweeper.config.compose import compose
-from sweeper.config.study import Executor
-from sweeper.ledger.ledger import Ledger
-from sweeper.run.driver import run_sweep
-from sweeper.run.executor.cluster import connect
-from sweeper.run.executor.evaluate import Job, Outcome
-from sweeper.study.plan import plan_study
+from benchmarks.study import sweep
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.study import Executor
+from dimsweep.sweeper.run.executor.cluster import connect
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
+from dimsweep.sweeper.study.plan import plan_study
 
 TRIALS, OF_TUNE = 1000, 6
 _SECONDS = 1e-3  # of a trial
@@ -56,8 +55,7 @@ def _dimsweep() -> float:
         plan = plan_study(compose([*study, "what_if=null", f"results={results}"]))
         executor = _SlowExecutor(plan)
         start = time.perf_counter()
-        with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-            run_sweep(plan, ledger, executor, lambda _: None)
+        sweep(plan, executor)
         return TRIALS / (time.perf_counter() - start)
 
 

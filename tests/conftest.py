@@ -6,6 +6,9 @@ import sys
 import threading
 from pathlib import Path
 
+# Before numpy is there: each process has a core, on which further threads would only wait in turn.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 
@@ -17,6 +20,8 @@ from tests.support.examples import TIMES, times
 settings.register_profile("dimsweep", max_examples=times(50), deadline=None, derandomize=TIMES <= 1)
 settings.load_profile("dimsweep")
 
+LONG = {"test_docs.py", "test_examples.py", "test_coverage.py", "test_astra.py"}
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -25,10 +30,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compile_all()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes seconds begins first, so that no process waits for another at the end; processes
+    take groups before what has none."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
+gc.disable()  # while tests are imported, of which all stays
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays; the collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(1_000_000, 20, 10)  # the heap is large, and most of it stays
+    gc.enable()
+
+
+def _not_waited_for(descriptor: int) -> None:
+    """In the place of ``os.fsync``: a disk takes ten milliseconds for each of thousands of writes.
+    What would be lost without it is known to tests/support/disks.py, and other processes wait."""
+    os.fstat(descriptor)  # it must be open
+
+
+os.fsync = _not_waited_for
 
 
 def _refuse_fork(event: str, _: object) -> None:

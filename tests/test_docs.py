@@ -2,25 +2,28 @@
 
 import re
 import runpy
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
-from engine.cluster import MEMORIES
-from engine.cluster.blocks import BLOCKS
-from engine.collective.algorithms import ALGORITHMS
-from engine.kernels.packet.transports import TRANSPORTS
-from sweeper.cli.main import main
-from sweeper.config.workload.model import FAMILIES
-from sweeper.search.choose import SAMPLERS
+from dimsweep.engine.registry import registered
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.plugins.loading import forget_all
 from tests.support.pages import Block, blocks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-REGISTRIES: list[dict[str, Any]] = [BLOCKS, ALGORITHMS, TRANSPORTS, SAMPLERS, MEMORIES, FAMILIES]
+# Its plug-ins compile kernels that tests/sweeper/plugins needs too: in one process, once.
+COMPILED = pytest.param(
+    ROOT / "docs" / "extending.md",
+    marks=pytest.mark.xdist_group("plug-ins"),
+    id="docs/extending.md",
+)
+PRESETS = {"studies": "studies", "real_clusters": "conf/cluster"}  # pages that list all of a folder
 # What is the reader's shell's, and not dimsweep's.
 NOT_OURS = {"git", "cd", "eval", "python"}
 
@@ -31,22 +34,29 @@ def name_of(page: Path) -> str:
 
 @pytest.fixture
 def registries() -> Iterator[None]:
-    """What a page registers is forgotten after it."""
-    kept = [(registry, dict(registry)) for registry in REGISTRIES]
-    yield
-    for registry, entries in kept:
-        registry.clear()
-        registry.update(entries)
+    """What a page registers is forgotten after it, by its plug-ins and by its own blocks.
+
+    What our own modules register as they are first imported stays.
+    """
+    with registered() as entries:
+        yield
+    forget_all()
+    for registry, name in entries:
+        if name in registry and not registry[name].__module__.startswith("dimsweep."):
+            del registry[name]
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page", [COMPILED if page == COMPILED.values[0] else page for page in PAGES], ids=name_of
+)
 def test_every_block_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order, in one empty folder, so that a later block may use what an earlier one wrote."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tests").symlink_to(ROOT / "tests")  # pages name recorded cases in there
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # and examples
     monkeypatch.syspath_prepend(str(tmp_path))
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks_of(page):
@@ -59,7 +69,7 @@ def run(block: Block, where: str, names: dict[str, object]) -> None:
         file = Path(block.file)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text)
-        if block.language == "python":
+        if block.language == "python" and not block.only_written:
             # Compiled code is kept for functions of modules that can be imported, as a script's.
             names |= runpy.run_path(str(file), run_name="__main__")
     elif block.language == "python":
@@ -68,7 +78,9 @@ def run(block: Block, where: str, names: dict[str, object]) -> None:
         for words in block.commands:
             run_command([*words, *block.overrides], where)
     else:
-        assert block.language in ("text", "yaml"), f"{where}: what is {block.language!r}?"
+        assert block.language in ("text", "yaml", "sql", "toml"), (
+            f"{where}: what is {block.language!r}?"
+        )
 
 
 def run_command(words: list[str], where: str) -> None:
@@ -112,10 +124,26 @@ def test_every_file_that_a_page_names_exists() -> None:
             assert "NAME" in file or (ROOT / file).exists(), f"{name_of(page)}: {file}"
 
 
+def test_every_study_and_machine_is_told_of() -> None:
+    told = {name: (ROOT / "docs/guide" / f"{name}.md").read_text() for name in PRESETS}
+    for page, folder in PRESETS.items():
+        files = (file.name.split(".") for file in (ROOT / folder).glob("*.yaml"))
+        names = {name[0] for name in files if name[1:] == ["yaml"]} - {"none"}
+        assert not {name for name in names if f"`{name}`" not in told[page]}
+
+
 def test_every_page_is_in_the_sites_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     for page in PAGES[1:]:
         assert str(page.relative_to(ROOT / "docs")) in navigation
+
+
+def test_the_site_prints_no_roles_of_sphinx() -> None:
+    hook = runpy.run_path(str(ROOT / "docs/hooks.py"))["on_page_content"]
+    assert (
+        hook("see :class:<code>~dimsweep.engine.Npu</code>.", page=None)
+        == "see <code>dimsweep.engine.Npu</code>."
+    )
 
 
 def test_the_pictures_in_git_are_small() -> None:
@@ -125,3 +153,18 @@ def test_the_pictures_in_git_are_small() -> None:
     assert all(file.stat().st_size <= 80_000 for file in studies)
     others = sum(file.stat().st_size for file in pictures if file not in studies)
     assert others <= 150_000
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cited["version"] == project["version"]
+    assert cited["license"] == project["license"]
+
+
+def test_the_first_pages_tell_the_same_job() -> None:
+    """Both lead with it, in no more than ten lines."""
+    first = [blocks_of(ROOT / page)[0] for page in ("README.md", "docs/index.md")]
+    assert {block.file for block in first} == {"my_job.yaml"}
+    assert first[0].text == first[1].text
+    assert len(first[0].text.splitlines()) <= 10

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import sweeper
+import dimsweep
+from dimsweep.engine.network.generators import Hpn, Roft, ZCube
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -19,9 +20,26 @@ SMALL: dict[str, dict[str, object]] = {
     },
     "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
+    "one_tor_down": {
+        "roft": Roft(npus=32, radix=8, server=8),
+        "hpn": Hpn(npus=32, radix=16, server=8),
+        "zcube": ZCube(n=4, k=3, copies=2, server=8),
+        "batch": 4,
+        "interleave": 1,
+    },
 }
-# Keys of their studies: every message of eight layers is simulated, and not of 40 and 56.
-KEYS: dict[str, dict[str, object]] = {"network_architect": {"workload.model.layers": 8}}
+# Keys of their studies: every message of four layers is simulated, and not of 40 and 56.
+KEYS: dict[str, dict[str, object]] = {
+    "network_architect": {
+        "workload.model.layers": 4,
+        "workload.plan.interleave": 1,
+        "workload.plan.micro_batch": 4,
+    },
+    "one_tor_down": {
+        "workload.model.layers": 2,
+        "workload.parallel.pipeline": 1,
+    },
+}
 
 
 def shown(names: dict[str, object], cell: str) -> object:
@@ -56,5 +74,5 @@ def test_a_script_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     script.get("COMMON", {}).update(KEYS.get(name, {}))
     found = script["main"](**SMALL[name], executor="inline")
     for study in found if isinstance(found, tuple) else (found,):
-        assert isinstance(study, sweeper.Study)
+        assert isinstance(study, dimsweep.Study)
         assert (tmp_path / study.folder / "report" / "report.html").exists()

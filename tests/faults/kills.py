@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import sweeper.cli.report
-from engine import DimsweepError
-from sweeper import load
-from sweeper.cli.main import main
+import dimsweep.sweeper.cli.report
+from dimsweep import load
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.cli.main import main
 from tests.faults.nodes import Nodes
 from tests.support.studies import planned, run
+from tests.support.waiting import LONG
 
 TRIALS = 4000
 STUDY = (
@@ -30,10 +31,14 @@ STUDY = (
 )
 KINDS = ("actor", "actor", "actor", "node", "node", "driver", "driver", "head")
 N_NODES = 2
-_PATIENCE = 180.0  # seconds
 _SERVER = multiprocessing.get_context("forkserver")  # imports once what every sweep imports
 _SERVER.set_forkserver_preload(
-    ["sweeper.cli.sweep", "sweeper.run.driver", "sweeper.study.plan", "sweeper.cli.report"]
+    [
+        "dimsweep.sweeper.cli.sweep",
+        "dimsweep.sweeper.run.driver",
+        "dimsweep.sweeper.study.plan",
+        "dimsweep.sweeper.cli.report",
+    ]
 )
 
 
@@ -100,10 +105,10 @@ class Sweep:
 
     def end(self) -> tuple[int | None, str]:
         """Wait for it; its exit code, and all that it printed."""
-        self._process.join(_PATIENCE)
+        self._process.join(LONG)
         if self._process.is_alive():
             self._process.kill()
-            raise AssertionError(f"no end in {_PATIENCE:.0f} s: {self._said.read_text()}")
+            raise AssertionError(f"no end in {LONG:.0f} s: {self._said.read_text()}")
         return self._process.exitcode, self._said.read_text()
 
 
@@ -111,18 +116,18 @@ def _run(words: Sequence[str], said: str) -> None:
     with open(said, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sweeper.cli.report.report_study = lambda *_: None
+    dimsweep.sweeper.cli.report.report_study = lambda *_: None
     sys.exit(main(["sweep", *words]))
 
 
 def wait_for_rows(folder: Path, more_than: int, sweep: Sweep) -> float:
     """Wait until there are more rows than that, or the sweep ends; the seconds waited."""
     start = time.monotonic()
-    while time.monotonic() - start < _PATIENCE:
+    while time.monotonic() - start < LONG:
         if rows(folder) > more_than or sweep.has_ended:
             return time.monotonic() - start
         time.sleep(0.05)
-    raise AssertionError(f"nothing came in {_PATIENCE:.0f} s: {folder}")
+    raise AssertionError(f"nothing came in {LONG:.0f} s: {folder}")
 
 
 def rows(folder: Path) -> int:

@@ -1,12 +1,14 @@
 """Inputs and traces for ASTRA-sim's simulation, drawn at random."""
 
+import math
+
 from hypothesis import strategies as st
 
-from engine import CollectiveKind, FullyConnected, Ring, Switch
-from engine.cluster.blocks import BLOCKS
-from engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
-from engine.formats.chakra import NodeType, TraceNode
-from engine.formats.chakra.node import Node, node_of
+from dimsweep.engine import CollectiveKind, FullyConnected, Ring, Switch
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
+from dimsweep.engine.formats.chakra import NodeType, TraceNode
+from dimsweep.engine.formats.chakra.node import Node, node_of
 
 ALGORITHMS = {
     Ring(): ["ring", "direct"],
@@ -18,24 +20,14 @@ KINDS = [0, 2, 7]  # all-reduce, all-gather, reduce-scatter
 
 def ring_of_four(*, replay_only: bool = False, **more: object) -> Inputs:
     """Four NPUs, one chunk."""
-    algorithms = dict.fromkeys(CollectiveKind, ("ring",))
     system = System(
-        algorithms=algorithms,
-        custom={},
-        splits=1,
-        endpoint_delay=10,
-        active_chunks=1,
-        scheduling="LIFO",
+        algorithms=dict.fromkeys(CollectiveKind, ("ring",)),
         optimization="localBWAware",
-        inter_dimension="baseline",
-        intra_dimension="FIFO",
         local_memory_gigabytes=1600.0,
-        teraflops=0.0,
-        roofline=False,
         replay_only=replay_only,
     )
     network = Network((Ring(),), (4,), (50.0,), (500.0,))
-    return Inputs(network, system, RemoteMemory("NO_MEMORY_EXPANSION"), **more)
+    return Inputs(network, system, RemoteMemory(), **more)
 
 
 @st.composite
@@ -44,9 +36,7 @@ def inputs(draw: st.DrawFn) -> Inputs:
     sizes = [draw(st.sampled_from([2, 4] if len(blocks) > 1 else [2, 4, 8])) for _ in blocks]
     names = tuple(draw(st.sampled_from(ALGORITHMS[block])) for block in blocks)
     exchange = tuple("ring" if name == "ring" else "direct" for name in names)
-    n = 1
-    for size in sizes:
-        n *= size
+    n = math.prod(sizes)
     groups = {str(i + 1): tuple(range(i * n // 2, (i + 1) * n // 2)) for i in range(2)}
     return Inputs(
         Network(
@@ -60,20 +50,17 @@ def inputs(draw: st.DrawFn) -> Inputs:
                 **dict.fromkeys(CollectiveKind, names),
                 CollectiveKind.ALL_TO_ALL: exchange,
             },
-            custom={},
             splits=draw(st.sampled_from([1, 3, 4])),
             endpoint_delay=draw(st.sampled_from([1, 10])),
             active_chunks=draw(st.sampled_from([1, 1, 2])),
-            scheduling="LIFO",
             optimization=draw(st.sampled_from(["localBWAware", "baseline"])),
             inter_dimension=draw(st.sampled_from(["baseline", "themis", "roundRobin"])),
             intra_dimension=draw(st.sampled_from(["FIFO", "SCF"])),
             local_memory_gigabytes=1600.0,
             teraflops=900.0,
             roofline=True,
-            replay_only=False,
         ),
-        RemoteMemory("NO_MEMORY_EXPANSION"),
+        RemoteMemory(),
         groups,
         Options(queues_per_dim=draw(st.sampled_from([1, 1, 2]))),
     )

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine import Program, run_batch
-from engine.bound import EventBound, LinearSpace, lower_bound, time_of
-from engine.kernels.network import run_messages
-from sweeper.build.program import build_program
-from sweeper.config.compose import compose
+from dimsweep.engine import Program, run_batch
+from dimsweep.engine.bound import EventBound, LinearSpace, lower_bound, time_of
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.compose import compose
 from tests.support.golden import COMMITTED
 
 GB = 1e9

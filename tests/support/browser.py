@@ -1,12 +1,13 @@
 """A headless browser for tests that click, read and look."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from tests.support.waiting import until
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -96,13 +97,9 @@ class Browser:
         """Write into the first input that fits, and leave it."""
         self.all(selector)[0].send_keys(text + "\n")
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def until(self, condition: Callable[[], Any]) -> Any:
         """What the condition comes to when it holds; fails if it never does."""
-        end = time.monotonic() + seconds
-        while not (found := condition()):
-            assert time.monotonic() < end, "what was waited for did not come"
-            time.sleep(0.05)
-        return found
+        return until(condition, every=0.05)
 
     def complaints(self) -> list[str]:
         """What the browser's console has against the page."""

@@ -4,7 +4,7 @@ each of them for itself."""
 import subprocess
 import sys
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -16,10 +16,10 @@ from engine import (
     place,
     simulate,
 )
-from engine.cluster.network import NetworkModel
-from engine.kernels.flow import simulate_flows
-from engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
-from engine.network.wafer import MeshWafer
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.flow import simulate_flows
+from dimsweep.engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
+from dimsweep.engine.network.wafer import MeshWafer
 
 _PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]
 _PORTS += [Port(1, 2, 10**11, 10**6), Port(2, 1, 10**11, 10**6)]

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.formats.chakra import CollectiveType, NodeType, Trace, TraceNode, Value, write_trace
+from dimsweep.engine.formats.chakra import (
+    CollectiveType,
+    NodeType,
+    Trace,
+    TraceNode,
+    Value,
+    write_trace,
+)
 
 Keys = Mapping[str, int]
 

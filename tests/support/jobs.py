@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -20,7 +20,7 @@ from engine import (
     Topology,
     Workload,
 )
-from engine.synthesis import Job
+from dimsweep.engine.synthesis import Job
 
 Keys = dict[str, int]
 

@@ -7,17 +7,19 @@ import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
 
-from engine import Cluster, DimsweepError, Npu, Ring, Switch, Topology, Workload
-from engine.cluster.network import NetworkModel, Switching
-from engine.cluster.packets import PacketModel
-from engine.fidelity import Fidelity
-from engine.kernels.messages import MessageRun
-from engine.kernels.network import run_messages
-from engine.kernels.reference import run_on_simpy
-from engine.lower.program import Program
-from engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
-from engine.network.graph import Network
-from engine.network.routing import Routing
+from dimsweep.engine import Cluster, DimsweepError, Npu, Ring, Switch, Topology, Workload
+from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.fidelity import Fidelity
+from dimsweep.engine.kernels.messages import MessageRun
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.lower.program import Program
+from dimsweep.engine.network.degrade import Change
+from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.which import Which
 from tests.support.programs import (
     collective_models,
     pipelines,
@@ -27,6 +29,7 @@ from tests.support.programs import (
     uneven,
 )
 
+_NO_REDUCTION = r".*(share no switch that|switches that reduce take whole messages).*"
 PROGRAMS = (training, tangles, uneven, pipelines)
 
 
@@ -71,7 +74,19 @@ def networks(draw: st.DrawFn, topology: Topology) -> NetworkModel:
         buffer=draw(st.sampled_from([None, None, 2.0**22, 2.0**17])),
         window=draw(st.sampled_from([None, None, 1, 3])),
         packets=PacketModel(priorities=draw(st.sampled_from([1, 3]))),
+        degrade=draw(changes(topology.n_npus)),
     )
+
+
+@st.composite
+def changes(draw: st.DrawFn, n: int) -> tuple[Change, ...]:
+    """What may become of a network, mostly nothing: it may fall into parts, too."""
+    of = st.builds(Which, draw=st.just(1), seed=st.integers(0, 3))
+    share = st.sampled_from([0.5, 0.9])
+    slower = st.builds(Change, link=of, bandwidth=share) if n > 1 else st.nothing()
+    down = st.builds(Change, link=of, down=st.just(True)) if n > 1 else st.nothing()
+    slow = st.builds(Change, npu=of, speed=share)
+    return tuple(draw(st.just([]) | st.lists(slower | down | slow, max_size=2)))
 
 
 @st.composite
@@ -86,11 +101,12 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Cluster]:
 
 def outcome(run: object, program: object, **options: object) -> MessageRun | str:
     """What a kernel says: a run, or why there is none.  Of several lines of NPUs that share no
-    switch, each kernel names the one that it comes to first."""
+    switch, each kernel names the one that it comes to first; and where nobody carries reductions,
+    it says that, or this."""
     try:
         return run(program, **options)
     except DimsweepError as error:
-        return re.sub(r"NPUs [\d, ]+ share", "NPUs share", str(error))
+        return re.sub(_NO_REDUCTION, "nothing reduces", str(error), flags=re.DOTALL)
 
 
 def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
@@ -100,7 +116,12 @@ def check_equal(one: MessageRun | str, other: MessageRun | str) -> None:
         return
     for name in one.measures._fields[:-1]:
         a, b = getattr(one.measures, name), getattr(other.measures, name)
-        assert np.array_equal(a, b), name
+        if name.startswith("exposed_by"):
+            # The witness adds up each share of an instant, the compiled kernel differences of sums
+            # (engine.kernels.core.accounts), so that the last digits may differ.
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-3, err_msg=name)
+        else:
+            assert np.array_equal(a, b), name
     for name in ("links", "operators", "phases", "n_messages"):
         assert getattr(one, name) == getattr(other, name), name
     assert (one.traffic is None) == (other.traffic is None)

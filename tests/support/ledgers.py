@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sweeper import load
-from sweeper.ledger.ledger import Ledger
-from sweeper.ledger.record import StudyRecord
+from dimsweep import load
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.record import StudyRecord
 
 SCHEMA = pa.schema(
     [

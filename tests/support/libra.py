@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     CollectiveModel,
     Program,
@@ -17,7 +17,7 @@ from engine import (
     place,
     units,
 )
-from engine.workload import (
+from dimsweep.engine.workload import (
     Convolution,
     Layer,
     TrainingLoop,

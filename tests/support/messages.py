@@ -8,19 +8,20 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from engine import Cluster, Topology, Workload
-from engine.cluster.network import NetworkModel
-from engine.kernels.messages import MessageRun, lower_by_rank
-from engine.kernels.network import run_messages
-from engine.kernels.phase.batch import Measures, run_one
-from engine.kernels.reference.clock import Clock
-from engine.kernels.reference.links import LinkTransport
-from engine.kernels.reference.transport import Message
-from engine.kernels.reference.transport import Sending as Sent
-from engine.kernels.reference.wires import Wire
-from engine.lower.lower import lower
-from engine.network.fabric import build_network
-from engine.network.graph import Network, Node
+from dimsweep.engine import Cluster, Topology, Workload
+from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.kernels.phase.batch import run_one
+from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.transport import Message
+from dimsweep.engine.kernels.reference.transport import Sending as Sent
+from dimsweep.engine.kernels.reference.wires import Wire
+from dimsweep.engine.lower.lower import lower
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.graph import Network, Node
 
 
 class Sending(NamedTuple):

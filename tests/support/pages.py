@@ -4,6 +4,7 @@ A comment before a block may say what the test does instead of what is printed:
 
     <!-- small: KEY=VALUE ... -->     the overrides are added to each command of the block
     <!-- small: skip, WHY -->         the block is not run
+    <!-- written -->                  the block is a file that others run: it is written only
     <!-- output -->                   the block is output, not input
 """
 
@@ -32,14 +33,20 @@ class Block:
         return self.note.startswith(("small: skip", "output"))
 
     @property
+    def only_written(self) -> bool:
+        """Whether the block's file is not run by itself."""
+        return self.note == "written"
+
+    @property
     def overrides(self) -> list[str]:
         """What is added to each command to make it small."""
-        return shlex.split(self.note.removeprefix("small: ")) if self.note else []
+        is_small = self.note.startswith("small: ")
+        return shlex.split(self.note.removeprefix("small: ")) if is_small else []
 
     @property
     def file(self) -> str | None:
         """The file that a block is, if its first line says so (``# conf/workload/mine.yaml``)."""
-        named = re.match(r"# ([\w./-]+\.(?:py|ya?ml))\n", self.text)
+        named = re.match(r"# ([\w./-]+\.(?:py|ya?ml|csv))\n", self.text)
         return named[1] if named else None
 
     @property

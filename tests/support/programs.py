@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from engine import (
+from dimsweep.engine import (
     Cluster,
     Collective,
     CollectiveKind,
@@ -25,9 +25,9 @@ from engine import (
     Workload,
     place,
 )
-from engine.cluster.blocks import BLOCKS
-from engine.collective.algorithms import all_to_alls_of
-from engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
+from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.collective.algorithms import all_to_alls_of
+from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
 ALGORITHMS = {
     Ring(): ["ring"],

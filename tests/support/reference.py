@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from engine import Collective, Compute, Operator, Program
-from engine.kernels.phase.phase_time import empty_phase_times, time_phases
+from dimsweep.engine import Collective, Compute, Operator, Program
+from dimsweep.engine.kernels.phase.entrances import of_order
+from dimsweep.engine.kernels.phase.kernel import MODEL
+from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 
 
 class Phase(NamedTuple):
@@ -74,7 +76,7 @@ def phases_of(program: Program) -> Phases:
     """Every collective's phases, chunk by chunk, as the program prices them."""
     structure = program.structure
     times = empty_phase_times(structure)
-    time_phases(structure, program.bandwidth, program.latency, times)
+    of_order(MODEL.choose).time_phases(structure, program.bandwidth, program.latency, times)
     phases: Phases = {}
     for i, node in enumerate(structure.nodes):
         if node["flow"] < 0:

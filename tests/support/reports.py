@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from sweeper.draw.show.terminal import print_report
-from sweeper.ledger.record import CellRecord, StudyRecord
-from sweeper.report import Report, summarise
+from dimsweep.sweeper.draw.show.terminal import print_report
+from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.report import Report, summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 
@@ -194,7 +194,7 @@ def failing(rows):
 
 def text_of(rows, study):
     console = Console(file=io.StringIO(), width=80)
-    print_report(rows, study, console)
+    print_report(Report.of(rows, study), console)
     return console.file.getvalue()
 
 

@@ -1,0 +1,39 @@
+"""What a search among networks and plans takes: cells closed by each level, seconds and memory."""
+
+import tempfile
+import time
+
+from benchmarks.study import peak_megabytes
+from benchmarks.which_search import searched
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.study.plan import plan_study
+
+_STUDY = "studies/which_network_gpt3_1k.yaml"
+_FEWER = (  # each leaves out some of the cells that the study has
+    "space.network.cost=42940000 USD",
+    "space.plan.tensor=[8]",
+    "space.plan.pipeline=[8]",
+    "space.plan.interleave=[1, 2]",
+    "space.plan.micro_batch=[1]",
+    "space.plan.zero=[1]",
+    "space.plan.recompute=[selective]",
+)
+
+
+def main() -> None:
+    """Print a line for each space, each larger than the one before, so that the process' peak of
+    memory is the last one's."""
+    print("    cells   level 0   level 1  level 2  simulated  seconds  peak GB")
+    for left_out in range(len(_FEWER), -1, -1):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.monotonic()
+            words = [f"study={_STUDY}", "budget.gap=0", *_FEWER[len(_FEWER) - left_out :]]
+            proof, _ = searched(plan_study(compose([*words, f"results={folder}"])))
+            took = time.monotonic() - start
+        peak = peak_megabytes() * 1024 / 1e6
+        first, second, third = proof.excluded
+        print(
+            f"{proof.cells:9,} {first:9,} {second:9,} {third:8,} {proof.simulated:10,}"
+            f" {took:8.1f} {peak:8.2f}",
+            flush=True,
+        )

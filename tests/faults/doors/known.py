@@ -1,0 +1,55 @@
+"""What leads to no door, or lies behind none, and why."""
+
+_WRITTEN = "a place that is written to"
+_IGNORED = "an option of ASTRA-sim's that changes nothing here"
+
+# Parameters of commands, by their last word.
+NO_DOOR = {
+    **dict.fromkeys(
+        ("--picture", "--pictures", "--timeline", "--front", "--evidence", "--page"), _WRITTEN
+    ),
+    **dict.fromkeys(("--csv", "--parquet", "--json", "--output", "--repair", "TARGET"), _WRITTEN),
+    "measure FILE": _WRITTEN,
+    "calibrate --name": "a name of an option, of letters, digits, _ and -",
+    **dict.fromkeys(("--num-passes", "--logging-configuration"), _IGNORED),
+    **dict.fromkeys(("--compute-scale", "--comm-scale"), _IGNORED),
+}
+_OURS = "a file that the package brings along"
+_THEIRS = "it writes, where the GPU is"
+_OWN = "what one process of ours gives another"
+_MADE = "it makes a parser, when its module is imported"
+
+NO_READER = {
+    "sweeper.api.results.Results.to_arrow": "what dimsweep.load reads",
+    "sweeper.build.bands.Bands.read": _OURS,
+    "sweeper.build.evidence._read": _OURS,
+    "sweeper.build.evidence._read_table": _OURS,
+    "sweeper.calibrate.measuring.Cases.__init__": _THEIRS,
+    "sweeper.calibrate.measuring._write_table": _THEIRS,
+    "sweeper.calibrate.measuring.power": _THEIRS,
+    "sweeper.cli.measure.command": _OURS,
+    "sweeper.verify.clusters.page.write_page": _OURS,
+    "sweeper.verify.clusters.recipes.entries": _OURS,
+    "sweeper.config.parts.part.one_or_each": _MADE,
+    "sweeper.config.parts.part.quantity": _MADE,
+    "engine.kernels.messages.phases.Phases._read_chunk": "chunks of a program",
+    "engine.kernels.core.by_reference._load": "compiled code",
+    "sweeper.cli.check_plugin.command": "its plug-in is loaded as those of a configuration are",
+    "sweeper.config.guess._described": "any bytes of configurations are searched for a word",
+    "sweeper.draw.canvas.reduced": "a picture that was just drawn",
+    "sweeper.config.compose._misplaced_in": "a file that Hydra has read, for an error",
+    "sweeper.draw.show.answer._left": "a quantity of a record, which units.parse refuses or takes",
+    "sweeper.ledger.place.create": "it writes",
+    "sweeper.plugins.loading._arrived": _OWN,
+    "sweeper.run.executor.cluster._last_words": _OWN,
+    "sweeper.run.executor.cluster._silence": _OWN,
+    "sweeper.run.executor.evaluate._arrived": _OWN,
+    "sweeper.run.executor.guest.packed": _OWN,
+    "sweeper.run.executor.guest.sources": _OWN,
+    "sweeper.run.executor.guest.unpacked": _OWN,
+    "sweeper.run.executor.ray_inside.read_again": "the environment, by Ray",
+    "sweeper.run.executor.worker.Luggage.of": _OWN,
+    "sweeper.run.executor.worker._data_bytes": "what Linux tells of a process",
+    "sweeper.verify.files.Files.what": "a study's comment, whatever bytes it has",
+    "sweeper.verify.published.own_rows": "rows that it has just swept",
+}
