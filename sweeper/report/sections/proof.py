@@ -1,11 +1,9 @@
 """How the best of all networks and plans was proven: what closed the cells, and what came near."""
 
-from itertools import chain
-
 import pandas as pd
 
 from dimsweep.sweeper.ledger.record import Proof, Step
-from dimsweep.sweeper.ledger.schema import PATH_PARTS
+from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import proof as words
 from dimsweep.sweeper.report.report import Report
@@ -123,13 +121,14 @@ def why(cell: CellSummary, first: CellSummary) -> str:
 
 
 def _longest(own: pd.Series, best: pd.Series, n_dims: int) -> str:
-    """What of the critical path is longer by most; of runs by messages, which have none, what of
-    the time."""
-    along = {f"dimension {d}": [part.at(d) for part in PATH_PARTS.values()] for d in range(n_dims)}
-    if any(pd.isna(row.get(name)) for row in (own, best) for name in chain(*along.values())):
-        along = {"exposed communication": ["exposed_s"], "waiting": ["waiting_s"]}
-    parts = {"computation": ["compute_s"], **along}
-    return max(parts, key=lambda part: sum(own[name] - best[name] for name in parts[part]))
+    """The part of the time that is longer by most: computation, what communication in a dimension
+    exposes, or waiting.  Critical paths are not compared: two that are as long may lead through
+    different parts of the same program."""
+    dims = {f"dimension {d}": EXPOSED.at(d) for d in range(n_dims)}
+    if any(pd.isna(row.get(name)) for row in (own, best) for name in dims.values()):
+        dims = {"exposed communication": "exposed_s"}
+    parts = {"computation": "compute_s", **dims, "waiting": WAITED.name}
+    return max(parts, key=lambda part: own[parts[part]] - best[parts[part]])
 
 
 SECTION = Section(of_study=tables)

@@ -5,25 +5,32 @@ from typing import Any
 
 import pandas as pd
 
-from dimsweep.sweeper.ledger.schema import PATH_PARTS
 from dimsweep.sweeper.report.sections.proof import why
 from dimsweep.sweeper.report.words import fine_percent
 
 
 def design(**best: float) -> Any:
-    return SimpleNamespace(best=pd.Series({"compute_s": 1.0, **best}), dims=["Ring(2)"] * 2)
+    time = {"compute_s": 1.0, "exposed_0_s": 0.5, "exposed_1_s": 0.5, "waiting_s": 0.0, **best}
+    return SimpleNamespace(best=pd.Series(time), dims=["Ring(2)"] * 2)
 
 
-def test_what_a_runner_up_loses_by_is_the_path_s_or_where_messages_have_none_the_time_s() -> None:
-    parts = {part.at(d): 0.1 for part in PATH_PARTS.values() for d in range(2)}
-    first, other = design(time_s=2.0, **parts), design(time_s=2.5, **parts)
-    other.best["path_latency_1_s"] += 0.5
+def test_what_a_runner_up_loses_by_is_the_part_of_the_time_that_grew_most() -> None:
+    first = design(time_s=2.0)
+    assert why(design(time_s=2.5, exposed_1_s=1.0), first) == "25% slower, in dimension 1"
+    assert why(design(time_s=2.5, waiting_s=0.5), first) == "25% slower, in waiting"
+    assert why(design(time_s=2.5, compute_s=1.5), first) == "25% slower, in computation"
+    assert why(first, design(time_s=2.5)) == "a near tie"
+
+
+def test_a_critical_path_that_leads_elsewhere_is_no_reason() -> None:
+    first = design(time_s=2.0, path_compute_s=0.5, path_transfer_0_s=1.5)
+    other = design(time_s=2.5, path_compute_s=2.0, path_transfer_0_s=0.5, exposed_1_s=1.0)
     assert why(other, first) == "25% slower, in dimension 1"
-    nothing = dict.fromkeys(parts, float("nan"))
-    first = design(time_s=2.0, exposed_s=1.0, waiting_s=0.0, **nothing)
-    other = design(time_s=2.5, exposed_s=1.5, waiting_s=0.0, **nothing)
-    assert why(other, first) == "25% slower, in exposed communication"
-    assert why(first, other) == "a near tie"
+
+
+def test_networks_of_other_dimensions_are_compared_by_all_communication() -> None:
+    first = design(time_s=2.0, exposed_s=1.0, exposed_1_s=float("nan"))
+    assert why(design(time_s=2.5, exposed_s=1.5), first) == "25% slower, in exposed communication"
 
 
 def test_shares_beyond_all_are_whole_percents() -> None:
