@@ -9,7 +9,14 @@ from contextlib import suppress
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
@@ -22,10 +29,26 @@ from dimsweep.sweeper.objective import OBJECTIVES, Objective
 from dimsweep.sweeper.plugins.loading import load
 
 
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class _Columns(_Record):
+    """Of a :class:`Frontier` of K amounts: three columns (K,), and bandwidths (K, D)."""
+
+    cost: tuple[float, ...] = Field(min_length=1)
+    bound: tuple[float, ...]
+    value: tuple[float, ...]
+    bandwidth: tuple[tuple[float, ...], ...]
+
+
 def _frontier(value: Any) -> Frontier:
     if isinstance(value, Frontier):
         return value
-    return Frontier(**{name: np.array(column) for name, column in value.items()})
+    columns = {name: np.array(each) for name, each in _Columns.model_validate(value)}
+    if len(set(map(len, columns.values()))) > 1:
+        raise ValueError("its columns are of different lengths")
+    return Frontier(**columns)
 
 
 _Frontier = Annotated[
@@ -33,10 +56,6 @@ _Frontier = Annotated[
     PlainValidator(_frontier),
     PlainSerializer(lambda front: {name: each.tolist() for name, each in vars(front).items()}),
 ]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class CellRecord(_Record):

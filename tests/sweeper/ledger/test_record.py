@@ -1,7 +1,9 @@
 """study.json: one typed, frozen record, read as it was written."""
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +49,18 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert cell.ms_per_GBps == CELL.ms_per_GBps
     assert cell.front is not None and CELL.front is not None
     assert (cell.front.bandwidth == CELL.front.bandwidth).all()
+
+
+@pytest.mark.parametrize(
+    "damaged", [1.0, {"cost": []}, {"cost": [1.0, 2.0]}, {"bandwidth": [[1.0], [1.0, 2.0]]}]
+)
+def test_a_front_that_is_none_is_told(tmp_path: Path, damaged: Any) -> None:
+    written = json.loads(STUDY.to_json())
+    front = written["cells"][0]["front"]
+    written["cells"][0]["front"] = {**front, **damaged} if isinstance(damaged, dict) else damaged
+    (tmp_path / "study.json").write_text(json.dumps(written))
+    with pytest.raises(DimsweepError, match=r"cannot be read: cells\.0\.front"):
+        read_study(tmp_path)
 
 
 def test_nothing_mutates_it() -> None:
