@@ -55,7 +55,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     "damaged", [1.0, {"cost": []}, {"cost": [1.0, 2.0]}, {"bandwidth": [[1.0], [1.0, 2.0]]}]
 )
 def test_a_front_that_is_none_is_told(tmp_path: Path, damaged: Any) -> None:
-    written = json.loads(STUDY.to_json())
+    written = json.loads(STUDY.model_dump_json())  # has no checksum
     front = written["cells"][0]["front"]
     written["cells"][0]["front"] = {**front, **damaged} if isinstance(damaged, dict) else damaged
     (tmp_path / "study.json").write_text(json.dumps(written))
