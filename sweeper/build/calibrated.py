@@ -83,7 +83,7 @@ def band(config: Config) -> Band:
     """The intervals of the error of a time on a calibrated cluster, from the posterior: what its
     parameters leave open, by the time's own slopes, and the error of a single run, which grows with
     the GPUs beyond those that were measured."""
-    return _band(json.dumps(config.text, sort_keys=True, default=str))
+    return _band(json.dumps(config.text, default=str))
 
 
 def measured(config: Config) -> int:

@@ -29,6 +29,7 @@ from dimsweep.sweeper.config.guess import explain_missing, file_of, refuse_unkno
 from dimsweep.sweeper.config.loader import Loader
 from dimsweep.sweeper.config.options import read_options, state_of
 from dimsweep.sweeper.config.overrides import STUDY, Word, choice_of, is_group, quoted, read
+from dimsweep.sweeper.config.parts.order import has_order
 from dimsweep.sweeper.config.parts.part import keys_in
 from dimsweep.sweeper.config.parts.places import (
     find_option,
@@ -146,7 +147,8 @@ def compose(
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
     with _explaining(origin):
         for key, value in (values or {}).items():
-            OmegaConf.update(node, key, value, merge=True, force_add=True)
+            # What has an order is replaced: merged, it would keep that of what was there.
+            OmegaConf.update(node, key, value, merge=not has_order(key), force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
         if may_sweep and values is None:  # a cell of the grid has a value of each axis
             _take_over(plain, words)
@@ -279,6 +281,8 @@ def _covers(key: Any, part: Any, values: Any) -> bool:
     above, rest = f"{key}.", str(part)
     if not rest.startswith(above) or is_group(str(key)) or not isinstance(values, Sequence):
         return False
+    if has_order(key):  # its values replace what was there
+        return True
     for value in values:
         for name in rest.removeprefix(above).split("."):
             if not isinstance(value, Mapping):

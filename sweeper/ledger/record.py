@@ -21,6 +21,7 @@ from pydantic import (
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
+from dimsweep.sweeper.config.parts.order import canonical, in_order
 from dimsweep.sweeper.config.roles import default_role
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
@@ -286,7 +287,7 @@ class StudyRecord(_Record):
     def identity(self) -> str:
         """What a study's files are marked with: a hash of all that its rows depend on."""
         own = self.model_dump_json(include={"config", "model", "rows"})
-        return hashlib.blake2b(_canonical(json.loads(own)), digest_size=16).hexdigest()
+        return hashlib.blake2b(canonical(json.loads(own)).encode(), digest_size=16).hexdigest()
 
     def to_json(self) -> bytes:
         """The text of ``study.json``, with a checksum of everything else in it."""
@@ -372,7 +373,7 @@ def _is_misnamed(node: dict[str, Any]) -> bool:
 def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
     """Raises :class:`DimsweepError`, which says what differs, if rows of ``new`` must not be among
     those of ``old``."""
-    before, after = flat(old.config), flat(new.config)
+    before, after = flat(in_order(old.config)), flat(in_order(new.config))
     for version in ("model", "rows"):
         before[version], after[version] = getattr(old, version), getattr(new, version)
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -393,10 +394,6 @@ def flat(node: Any, path: str = "") -> dict[str, Any]:
     return {path.removeprefix("."): node}
 
 
-def _canonical(node: Any) -> bytes:
-    return json.dumps(node, sort_keys=True).encode()
-
-
 def checksum(node: Any) -> str:
     """A CRC-32 of plain data, whatever the order of its keys."""
-    return f"{zlib.crc32(_canonical(node)):08x}"
+    return f"{zlib.crc32(json.dumps(node, sort_keys=True).encode()):08x}"

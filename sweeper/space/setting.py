@@ -15,7 +15,7 @@ class Setting(Mapping[str, Any]):
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         # In the order of the keys, so that a part of one comes after the whole.
         self._values = dict(sorted((values or {}).items()))
-        self.text = json.dumps(self._values, sort_keys=True)
+        self.text = json.dumps(self._values)  # within a value, the order of keys may count
 
     @property
     def keys_only(self) -> "Setting":

@@ -13,6 +13,7 @@ from dimsweep.engine.rules import provisioning
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
+from dimsweep.sweeper.config.parts.order import in_order
 from dimsweep.sweeper.config.parts.part import key, per_dimension
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord
@@ -215,7 +216,7 @@ def _first_trials(
 
 def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
     """What the ledger keeps of a cell of a ``study``."""
-    own = {k: v for k, v in plan.content.config.items() if v != study.text[k]}
+    own = {k: v for k, v in plan.content.config.items() if in_order(v) != in_order(study.text[k])}
     prices = plan.prices
     return CellRecord(
         cell=plan.cell.number,

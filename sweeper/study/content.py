@@ -1,12 +1,12 @@
 """What the result of a trial depends on, and the keys of rows that follow from it."""
 
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
 
 from dimsweep.engine import MODEL_VERSION
+from dimsweep.sweeper.config.parts.order import canonical
 from dimsweep.sweeper.config.parts.places import contents
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.plugins.loading import digests as plugin_digests
@@ -23,7 +23,7 @@ class Content:
     def __init__(self, config: Config) -> None:
         self.config: dict[str, Any] = {name: config.text[name] for name in Design.model_fields}
         parts = [MODEL_VERSION, self.config, digests(config)]
-        self._hash = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16)
+        self._hash = hashlib.blake2b(canonical(parts).encode(), digest_size=16)
         self.text = self._hash.hexdigest()
 
     def keys(self, trials: Trials) -> list[str]:

@@ -134,10 +134,16 @@ def test_the_last_word_of_the_command_line_counts() -> None:
 
 
 def test_other_parts_of_an_axis_stay_overrides() -> None:
-    composed = swept("grid={workload.parallel: [{tensor: 2}]}", "workload.parallel.data=4")
+    composed = swept("grid={collective: [{chunks: 2}]}", "collective.order=themis")
     cell = Grid(composed, composed.config.grid, may_prune=False).compose(0)[1]
-    assert cell.config.workload.parallel["data"] == 4
-    assert cell.config.workload.parallel["tensor"] == 2
+    assert cell.config.collective.chunks == 2
+    assert cell.config.text["collective"]["order"] == "themis"
+
+
+def test_an_axis_of_plans_replaces_the_preset_s() -> None:
+    composed = swept("grid={workload.parallel: [{data: 128, tensor: 32}]}")
+    cell = Grid(composed, composed.config.grid, may_prune=False).compose(0)[1]
+    assert list(cell.config.workload.parallel.items()) == [("data", 128), ("tensor", 32)]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,8 @@ def test_other_parts_of_an_axis_stay_overrides() -> None:
     [
         (["grid={workload.parallel: [{tensor: 2}]}", "workload.parallel.tensor=8"],
          "workload.parallel.tensor", "sets workload.parallel, over this"),
+        (["grid={workload.parallel: [{tensor: 2}]}", "workload.parallel.data=4"],
+         "workload.parallel.data", "sets workload.parallel, over this"),
         (["grid={workload.parallel.tensor: [2, 4]}", "workload.parallel={tensor: 8}"],
          "workload.parallel", "sets workload.parallel.tensor, over this"),
         (["portfolio.workloads={msft1t_libra: 1}", "workload=gpt3_libra"],

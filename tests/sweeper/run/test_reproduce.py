@@ -117,3 +117,16 @@ def test_two_studies_without_a_common_row_are_compared(small: Small) -> None:
 def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(DimsweepError, match="no study here"):
         reproduce(tmp_path)
+
+
+def test_the_order_of_axes_makes_other_rows_and_another_study(small: Small) -> None:
+    """A grid's plan is that of its cell, whatever the preset's is, and no row is another plan's."""
+    plans = ["{tensor: 32, data: 128}", "{data: 128, tensor: 32}"]
+    fixed = ["space.bandwidth={total: null}", "name=orders"]
+    plan = small(*fixed, f"+grid={{workload.parallel: [{', '.join(plans)}]}}")
+    run(plan)
+    rows = load(plan.folder).to_pandas()
+    assert rows["time_s"].nunique() == rows["key"].nunique() == 2
+    assert not reproduce(plan.folder).differ
+    with pytest.raises(DimsweepError, match=r"another study.*\n  grid\.workload\.parallel: "):
+        run(small(*fixed, f"+grid={{workload.parallel: [{', '.join(plans[::-1])}]}}"))
