@@ -41,8 +41,7 @@ def _lines(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
     """A row for each cell; where scenarios have several decisions one for the scenario, too, so
     that no name is that of both."""
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
-        named = [words.unlike(cell.cell.coordinates, cells[0].cell.coordinates) for cell in cells]
-        return [(name or words.label(cell), cell) for name, cell in zip(named, cells, strict=True)]
+        return list(zip(words.labels(cells), cells, strict=True))
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
     found: list[_Row] = []
     last = None

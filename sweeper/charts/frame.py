@@ -27,7 +27,7 @@ from bokeh.plotting import figure
 
 from dimsweep.sweeper.report.colours import GREY
 from dimsweep.sweeper.report.summary import Floats
-from dimsweep.sweeper.report.words import folded
+from dimsweep.sweeper.report.words import folded, folded_apart
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
 WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,
@@ -142,7 +142,7 @@ def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure
     """A figure with a row for each name, the first on top, at y = 0, 1, ...; each of about ``row``
     pixels."""
     low, high = -0.7, len(names) - 0.3
-    texts = [folded(name) for name in names]
+    texts = folded_apart(names)
     lines = [text.count("\n") + 1 for text in texts]
     between = max((sum(pair) / 2 for pair in pairwise(lines)), default=1.0)
     row = max(row, int(_LINE * between) + 8)

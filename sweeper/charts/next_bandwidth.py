@@ -29,7 +29,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
         chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
         return claim(cells[0], unit), chart
-    chart = rows([words.label(cell) for cell in cells], title)
+    chart = rows(words.labels(cells), title)
     parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
     stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
     return f"what the next {unit} saves, by the dimension it is spent on", legend_outside(chart)

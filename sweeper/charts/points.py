@@ -162,7 +162,8 @@ class Points:
             self._add_measure(objective)
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
-            names = {s.cell.cell: words.label(s) for s in self.report.found}
+            found = self.report.found
+            names = dict(zip((s.cell.cell for s in found), words.labels(found), strict=True))
             self._add("cell", "cell", rows["cell"].map(names))
         for d, name in enumerate(self.dims):
             self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")

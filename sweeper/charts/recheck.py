@@ -19,14 +19,14 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     first = Comparison.of(cells[0])
     factor, title = points.axis(first.measure)
     chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
-    ends: list[float] = []
+    ends, names = list[float](), words.labels(cells)
     for i, cell in enumerate(cells[:_MOST]):
         comparison = Comparison.of(cell)
         pairs = [(r.phases, r.messages) for r in comparison.complete]
         x, y = ([factor * comparison.measure.of(pair[i]) for pair in pairs] for i in (0, 1))
         ranks = [str(recheck.rank) for recheck in comparison.complete]
         source = ColumnDataSource({"x": x, "y": y, "rank": ranks})
-        name = words.label(cell) if len(cells) > 1 else "one design, by its rank"
+        name = names[i] if len(cells) > 1 else "one design, by its rank"
         drawn = chart.scatter(
             "x", "y", source=source, size=9, color=series_colour(i), legend_label=name
         )

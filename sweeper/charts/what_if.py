@@ -17,7 +17,8 @@ _TITLE = "change of throughput (%)"
 
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
-    found = {words.label(cell): of for cell in points.report.found if (of := groups(cell))}
+    told = [cell for cell in points.report.found if groups(cell)]
+    found = {name: groups(cell) for name, cell in zip(words.labels(told), told, strict=True)}
     if len(found) > 1:
         return _draw_cells({name: own[0] for name, own in list(found.items())[:_CELLS]})
     for own in found.values():

@@ -49,7 +49,7 @@ def draw_found(report: Report, kind: str = "png") -> bytes:
     if design is not None:
         panels.append((_DESIGN, lambda figure: _draw_design(figure, design)))
     if len(cells) > 1:
-        names = [words.folded(words.label(cell), _LETTERS) for cell in shown]
+        names = [words.folded(name, _LETTERS) for name in words.labels(shown)]
         most = max(name.count("\n") + 1 for name in names)
         height = max(_BAR, _LINE * (most + 0.5)) * max(len(shown), 3) + 0.6
         panels.append((height, lambda figure: _draw_cells(figure.subplots(), shown)))
@@ -124,7 +124,7 @@ def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     best = np.array([objective.of(cell.named) for cell in cells])
     name = "best" if cells[0].for_all is None else "one network for all"
     nothing = [""] * len(cells)
-    names = [words.folded(words.label(cell), _LETTERS) for cell in cells]
+    names = [words.folded(name, _LETTERS) for name in words.labels(cells)]
     draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, name)])
     compared = [cell.reference for cell in cells]
     other = np.array([math.nan if each is None else objective.of(each.row) for each in compared])

@@ -19,7 +19,7 @@ _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
-_LETTERS, _LINES = 22, 3  # of a row's name
+_LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
 _FEW = 2  # axes, all of whose values are told
 
 
@@ -218,6 +218,14 @@ def cell_label(cell: CellRecord) -> str:
     return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
 
 
+def labels(cells: Sequence[CellSummary]) -> list[str]:
+    """What tells cells from each other: of their coordinates those that are not the same in all."""
+    told = [cell.cell.coordinates for cell in cells]
+    alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
+    others = [{key: value for key, value in each.items() if key not in alike} for each in told]
+    return [coordinates_of(own) or label(cell) for own, cell in zip(others, cells, strict=True)]
+
+
 def coordinates_of(coordinates: Mapping[str, str]) -> str:
     """Values of axes, each after its short name; a workload's needs none."""
     names = short_keys(list(coordinates))
@@ -367,6 +375,16 @@ def tolerance(summary: CellSummary) -> str:
 def _span(least: float, largest: float) -> str:
     low, high = f"{least * 100:.0f}", f"{largest * 100:.0f}"
     return f"{low}%" if low == high else f"{low}-{high}%"
+
+
+def folded_apart(names: Sequence[str]) -> list[str]:
+    """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
+    are cut alike."""
+    for most in range(_LINES, _LINES_AT_MOST):
+        texts = [folded(name, most=most) for name in names]
+        if len(set(texts)) == len(set(names)):
+            return texts
+    return [folded(name, most=_LINES_AT_MOST) for name in names]
 
 
 def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
