@@ -145,7 +145,7 @@ def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure
     texts = folded_apart(names)
     lines = [text.count("\n") + 1 for text in texts]
     between = max((sum(pair) / 2 for pair in pairwise(lines)), default=1.0)
-    row = max(row, int(_LINE * between) + 8)
+    row = max(row, int(_LINE * between) + 16)
     made = plot(x, "", 80 + row * max(len(names), 2), y_range=(high, low), **options)
     made.yaxis.ticker = FixedTicker(ticks=list(range(len(names))))
     made.yaxis.major_label_overrides = dict(enumerate(texts))

@@ -1,5 +1,7 @@
 """Charts of all kinds of studies: what there is to see of each, and what it says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -191,6 +193,24 @@ def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
         assert len(found) == 3 and found[-1].endswith("\N{HORIZONTAL ELLIPSIS}")
     else:
         assert found == lines
+
+
+def test_names_that_differ_are_not_cut_alike():
+    plans = [f"bandwidth 900 GB/s, 100 GB/s, parallel tensor: 2, pipeline: {n}" for n in (2, 4)]
+    assert words.folded(plans[0]) == words.folded(plans[1])
+    first, other = words.folded_apart(plans)
+    assert first.endswith("pipeline: 2") and other.endswith("pipeline: 4")
+    assert len(words.folded_apart(["ab " * 99 + end for end in "cd"])) == 2
+
+
+def test_cells_are_called_by_what_is_not_the_same_in_all():
+    def cell(**coordinates):
+        return SimpleNamespace(cell=SimpleNamespace(coordinates=coordinates, workload="GPT-3"))
+
+    assert words.labels([cell(a="1", b="x"), cell(a="1", b="y")]) == ["b x", "b y"]
+    assert words.labels([cell(a="1", b="x"), cell(a="1", b="x")]) == ["a 1, b x"] * 2
+    assert words.labels([cell(a="1")]) == ["a 1"]
+    assert words.labels([cell()]) == ["GPT-3"]
 
 
 @given(st.text(max_size=60))
