@@ -26,7 +26,7 @@ def write_csv(stored: Stored, file: str | Path) -> None:
                 "tallies", rows.select([BY_COLLECTIVE.name]).rename_columns(["own"])
             )
             found = connection.sql("SELECT to_json(own)::VARCHAR FROM tallies")
-            table = rows.set_column(place, BY_COLLECTIVE.name, found.fetch_arrow_table()[0])
+            table = rows.set_column(place, BY_COLLECTIVE.name, found.to_arrow_table()[0])
             options = pc.WriteOptions(include_header=head, quoting_style="needed")
             pc.write_csv(table, out, options)
             head = False
