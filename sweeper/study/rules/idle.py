@@ -49,7 +49,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
         return {}
     config, found = composed.config, dict[str, str]()
     used = _fidelities(config)
-    own = cache(lambda fidelity: _lowered(config, fidelity))
+    own = cache(partial(_own, config, program))
     for key in dict.fromkeys(turned):
         if key.split(".")[0] not in Design.model_fields or key in _OTHER_THINGS:
             continue
@@ -76,6 +76,11 @@ def _fidelities(config: Config) -> list[Fidelity]:
         varied += config.space.parameters["fidelity"].values or ()
     used = [config.fidelity, *(fidelity for fidelity, _ in config.recheck.rungs)]
     return list(dict.fromkeys([*used, *map(Fidelity, varied)]))
+
+
+def _own(config: Config, program: Program, fidelity: Fidelity) -> Told | None:
+    """What the kernel is told of the configuration itself, whose program is this one."""
+    return Told(program, fidelity) if fidelity == config.fidelity else _lowered(config, fidelity)
 
 
 def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
