@@ -2,9 +2,10 @@
 
 import gc
 import os
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # Before numpy is there: each process has a core, on which further threads would only wait in turn.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -57,13 +58,19 @@ def _not_waited_for(descriptor: int) -> None:
 os.fsync = _not_waited_for
 
 
-def _refuse_fork(event: str, _: object) -> None:
-    """Python 3.12 and later warn of this; a warning is easily missed, and 3.11 has none."""
-    if event in ("os.fork", "os.forkpty"):
+def _alone(fork: Callable[[], Any]) -> Callable[[], Any]:
+    """``fork``, which is refused to a process that has threads.  Python 3.12 and later warn of it; a
+    warning is easily missed, and 3.11 has none."""
+
+    def checked() -> Any:
         tasks = Path("/proc/self/task")  # threads of C code too, which Python does not count
         n = len(os.listdir(tasks)) if tasks.is_dir() else threading.active_count()
         if n > 1:
             raise RuntimeError(f"a fork of a process with {n} threads may stand still for ever")
+        return fork()
+
+    return checked
 
 
-sys.addaudithook(_refuse_fork)
+# An audit hook would be asked at each import and each file that is opened: 3 % of all tests' time.
+os.fork, os.forkpty = _alone(os.fork), _alone(os.forkpty)
