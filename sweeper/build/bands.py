@@ -93,6 +93,12 @@ def _near(rows: Sequence[Place], others: Sequence[Place], name: str) -> Floats:
     mine, theirs = (
         np.atleast_2d([np.atleast_1d(getattr(p, name)) for p in s]) for s in (rows, others)
     )
+    return near(mine, theirs)
+
+
+def near(mine: Floats, theirs: Floats) -> Floats:
+    """(R, O) how much runs at (R, C) and (O, C) coordinates share of an effect that fades with
+    their distance."""
     apart = np.abs(mine[:, None, :] - theirs[None, :, :]).sum(axis=2)
     return np.asarray(np.exp(-apart / _FAR))
 

@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import GIVE, explained
-from dimsweep.sweeper.build.bands import SHARES, Band
+from dimsweep.sweeper.build.bands import Band
+from dimsweep.sweeper.build.evidence import known
 from dimsweep.sweeper.build.parameters import Floats, Parameter, changes, parameters_of
-from dimsweep.sweeper.build.posterior import STEP, Posterior
+from dimsweep.sweeper.build.posterior import DEGREES, STEP, Posterior
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.schema import Config
 
@@ -29,7 +30,6 @@ class _Told(BaseModel):
     keys: dict[str, str | float | list[str | float]]
     covariance: list[list[Annotated[float, Field(allow_inf_nan=False)]]]
     scale: Annotated[float, Field(gt=0, le=1e3)]
-    degrees: Annotated[float, Field(gt=0, le=1e9)]
     error: Annotated[float, Field(ge=0, le=1e3)]
     measured: Annotated[int, Field(gt=0)]
     gpus: Annotated[int, Field(gt=0)]
@@ -60,7 +60,6 @@ def stored(
         "keys": {key: list(v) if isinstance(v, list) else v for key, v in values.items()},
         "covariance": [[float(f"{x:.4g}") for x in row] for row in posterior.covariance],
         "scale": round(posterior.scale, 4),
-        "degrees": posterior.degrees,
         "error": round(error, 4),
         "measured": measured,
         "gpus": gpus,
@@ -81,8 +80,9 @@ def overridden(config: Config) -> str:
 
 def band(config: Config) -> Band:
     """The intervals of the error of a time on a calibrated cluster, from the posterior: what its
-    parameters leave open, by the time's own slopes, and the error of a single run, which grows with
-    the GPUs beyond those that were measured."""
+    parameters leave open, by the time's own slopes, and the error of a plan that was not measured,
+    which grows with the GPUs beyond those that were.  Errors that wide have the ends of those of
+    left out sources."""
     return _band(json.dumps(config.text, default=str))
 
 
@@ -111,9 +111,9 @@ def _band(text: str) -> Band:
     slopes = slopes_of(config, told.parameters, lambda own: math.log(simulate(own).time))
     covariance = np.array(told.covariance, float)
     beyond = max(0.0, math.log2(config.topology.build().n_npus / max(1, told.gpus)))
-    posterior = Posterior(np.zeros(len(covariance)), covariance, told.scale, told.degrees)
+    posterior = Posterior(np.zeros(len(covariance)), covariance, told.scale, DEGREES)
     error = math.hypot(told.error, _DOUBLING * beyond / posterior.scale)
-    return Band(tuple(posterior.ends(slopes, error, share) for share in SHARES))
+    return Band.around(0.0, posterior.deviation(slopes, error), known().bands.ends)
 
 
 def slopes_of(config: Config, names: list[str], logarithm: Callable[[Config], float]) -> Floats:

@@ -292,6 +292,18 @@ def facts(config: Config, gpu: str) -> Facts:
     )
 
 
+MODEL = slice(4, 6)  # of a plan's coordinates: how wide the model is, and how deep
+
+
+def plan_of(config: Config) -> tuple[float, ...] | None:
+    """The coordinates of a transformer's plan, among which errors fade with distance; None for
+    another workload."""
+    workload = config.workload
+    if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
+        return None
+    return _plan(workload)
+
+
 def _plan(workload: Model) -> tuple[float, ...]:
     plan, shape = workload.plan, workload.model
     degrees = [workload.parallel.get(axis, 1) for axis in ("tensor", "pipeline", "expert")]

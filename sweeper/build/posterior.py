@@ -2,7 +2,9 @@
 
 The logarithm of a measured time is that of the simulated one, plus an error of Student's t with few
 degrees of freedom, so that a measurement that nothing explains counts little (Lange, Little and
-Taylor, "Robust statistical modeling using the t distribution", 1989).  The parameters' logarithms
+Taylor, "Robust statistical modeling using the t distribution", 1989), and a normal error that
+measurements share: iterations of one model and plan are off together, whatever the machine, so what
+they have in common is not all laid at the machine's door.  The parameters' logarithms
 are normal beforehand, and near the most likely ones the simulated logarithm is linear in them: the
 posterior is then normal (Laplace's approximation), its mode found by Gauss-Newton steps.
 """
@@ -14,7 +16,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import lsq_linear
-from scipy.stats import t as student
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,25 +27,49 @@ _DOUBT = 4.0  # measurements' worth of what is known of the size of errors befor
 
 
 @dataclass(frozen=True)
+class Errors:
+    """Of N measured logarithms, beforehand: (N,) deviations of each one's own error, and (N, R)
+    what each has of R errors of deviation 1 that several share."""
+
+    own: Floats
+    shared: Floats
+
+    @classmethod
+    def alone(cls, own: Floats) -> "Errors":
+        """Errors of which none is shared."""
+        return cls(own, np.zeros((len(own), 0)))
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> "Errors":
+        return Errors(self.own[rows], self.shared[rows])
+
+    @property
+    def whole(self) -> Floats:
+        """(N,) deviations of each one's error, what it shares with others included."""
+        return np.asarray(np.sqrt(self.own**2 + (self.shared**2).sum(axis=1)))
+
+
+@dataclass(frozen=True)
 class Linear:
     """What simulations say near ``at``: (N,) logarithms and (N, P) slopes; and (N,) measured
-    logarithms, with the deviations of their errors beforehand."""
+    logarithms, with their errors beforehand."""
 
     at: Floats
     values: Floats
     slopes: Floats
     measured: Floats
-    deviations: Floats
+    errors: Errors
 
-    def without(self, left: int) -> "Linear":
-        keep = np.arange(len(self.measured)) != left
+    def of(self, rows: npt.NDArray[np.bool_]) -> "Linear":
         return Linear(
             self.at,
-            self.values[keep],
-            self.slopes[keep],
-            self.measured[keep],
-            self.deviations[keep],
+            self.values[rows],
+            self.slopes[rows],
+            self.measured[rows],
+            self.errors.of(rows),
         )
+
+    def without(self, left: int) -> "Linear":
+        return self.of(np.arange(len(self.measured)) != left)
 
     def said(self, mean: Floats) -> Floats:
         """(N,) simulated logarithms at other parameters."""
@@ -65,25 +90,23 @@ class Posterior:
         """Of a time's error, with (P,) slopes and the deviation of an error of its kind."""
         return float(np.sqrt(slopes @ self.covariance @ slopes + (self.scale * error) ** 2))
 
-    def ends(self, slopes: Floats, error: float, share: float) -> tuple[float, float]:
-        """The interval of ours over theirs, as logarithms, that holds ``share`` of errors."""
-        half = student.ppf((1 + share) / 2, self.degrees) * self.deviation(slopes, error)
-        return -float(half), float(half)
-
 
 def solve(linear: Linear, widths: Floats, most: Floats) -> Posterior:
     """The posterior with a prior of these ``widths`` around 0, parameters at ``most`` so large."""
-    n, degrees = len(linear.measured), DEGREES
+    n, n_parameters, degrees = len(linear.measured), len(widths), DEGREES
+    own, shared = linear.errors.own, linear.errors.shared
     aims = linear.measured - linear.values + linear.slopes @ linear.at
-    mean, weights, scale = linear.at, np.ones(n), 1.0
+    # What is shared is found beside the parameters.
+    slopes = np.hstack([linear.slopes, shared])
+    widths = np.concatenate([widths, np.ones(shared.shape[1])])
+    most = np.concatenate([np.minimum(most, 5.0), np.full(shared.shape[1], 5.0)])
+    mean, weights, scale = np.zeros(len(widths)), np.ones(n), 1.0
     for _ in range(_WEIGHINGS):
-        roots = np.sqrt(weights) / linear.deviations / scale
-        rows = np.vstack([linear.slopes * roots[:, None], np.diag(1 / widths)])
+        roots = np.sqrt(weights) / own / scale
+        rows = np.vstack([slopes * roots[:, None], np.diag(1 / widths)])
         right = np.concatenate([aims * roots, np.zeros(len(widths))])
-        found = np.asarray(
-            lsq_linear(rows, right, (np.full(len(most), -5.0), np.minimum(most, 5.0) + 1e-9)).x
-        )
-        scores = (aims - linear.slopes @ found) / linear.deviations
+        found = np.asarray(lsq_linear(rows, right, (np.full(len(most), -5.0), most + 1e-9)).x)
+        scores = (aims - slopes @ found) / own
         weights = (degrees + 1) / (degrees + (scores / scale) ** 2)
         precision = rows.T @ rows
         leverage = np.einsum("np,pq,nq->n", rows[:n], np.linalg.inv(precision), rows[:n])
@@ -95,15 +118,17 @@ def solve(linear: Linear, widths: Floats, most: Floats) -> Posterior:
         mean = found
     # What is expected of a curvature (Fisher's information of Student's t), less where an error is
     # so large that it tells nothing; the weights themselves would be too sure of few measurements.
-    curvatures = weights * degrees / (degrees + 3) / (linear.deviations * scale) ** 2
-    precision = (linear.slopes.T * curvatures) @ linear.slopes + np.diag(widths**-2.0)
-    return Posterior(mean, np.asarray(np.linalg.inv(precision), float), scale, degrees)
+    curvatures = weights * degrees / (degrees + 3) / (own * scale) ** 2
+    precision = (slopes.T * curvatures) @ slopes + np.diag(widths**-2.0)
+    of_parameters = slice(n_parameters)
+    covariance = np.asarray(np.linalg.inv(precision), float)[of_parameters, of_parameters]
+    return Posterior(mean[of_parameters], covariance, scale, degrees)
 
 
 def fit(
     simulate: Callable[[Floats], Floats],
     measured: Floats,
-    deviations: Floats,
+    errors: Errors,
     widths: Floats,
     most: Floats,
 ) -> tuple[Posterior, Linear]:
@@ -116,7 +141,7 @@ def fit(
         slopes = (
             _slopes(simulate, at, values, most) if turn < 2 or linear is None else linear.slopes
         )
-        linear = Linear(at, values, slopes, measured, deviations)
+        linear = Linear(at, values, slopes, measured, errors)
         posterior = solve(linear, widths, most)
         moved = np.abs(posterior.mean - at).max()
         if moved < 0.01:
@@ -165,7 +190,9 @@ class LeaveOneOut:
     def scores(self) -> Floats:
         """(N,) the same in deviations of what was to be expected."""
         expected = [
-            found.deviation(self.linear.slopes[i], self.linear.deviations[i])
-            for i, found in enumerate(self.posteriors)
+            found.deviation(self.linear.slopes[i], error)
+            for i, (found, error) in enumerate(
+                zip(self.posteriors, self.linear.errors.whole, strict=True)
+            )
         ]
         return np.asarray(self.errors / np.array(expected))

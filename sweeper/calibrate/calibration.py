@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.build.evidence import MODEL, plan_of
 from dimsweep.sweeper.build.parameters import Floats, Parameter, changes, parameters_of
-from dimsweep.sweeper.build.posterior import LeaveOneOut, Linear, Posterior, fit, solve
+from dimsweep.sweeper.build.posterior import Errors, LeaveOneOut, Linear, Posterior, fit, solve
 from dimsweep.sweeper.calibrate.observations import Observation
-from dimsweep.sweeper.calibrate.prior import deviation
+from dimsweep.sweeper.calibrate.prior import shared, unseen
 from dimsweep.sweeper.config.schema import Config
 
 UNEXPLAINED = 3.0  # deviations beyond which the others do not explain a measurement
@@ -60,13 +61,8 @@ class Calibration:
     def says(self, number: int) -> str:
         """What a measurement says by itself: the parameter that it would move most, by how much."""
         rows = np.arange(len(self.observations)) == number
-        one = Linear(
-            np.zeros(len(self.parameters)),
-            self.before[rows],
-            self.linear.slopes[rows],
-            self.linear.measured[rows],
-            self.linear.deviations[rows],
-        )
+        near = replace(self.linear, at=np.zeros(len(self.parameters)), values=self.before)
+        one = near.of(rows)
         mean = solve(one, self.widths, self.most).mean
         p = int(np.abs(mean / self.widths).argmax())
         if abs(mean[p]) < 0.005:
@@ -79,9 +75,17 @@ class Calibration:
         return [i for i, score in enumerate(self.left_out.scores) if abs(score) > UNEXPLAINED]
 
     @property
+    def of_one_model(self) -> bool:
+        """Whether all iterations are of one model, so that what it is off by itself is taken for
+        the cluster's."""
+        plans = [plan_of(each.config) for each in self.observations if each.config is not None]
+        sizes = {plan and plan[MODEL] for plan in plans}
+        return len(sizes) == 1 and None not in sizes
+
+    @property
     def error(self) -> float:
-        """The deviation of an iteration's error beyond the parameters."""
-        return deviation(self.config)
+        """The deviation of an iteration's error beyond the parameters, of a plan of its own."""
+        return unseen(self.config)
 
     @property
     def gpus(self) -> int:
@@ -120,10 +124,11 @@ def calibrate(
         return np.array([_predicted(each, config, parameters, at) for each in observations])
 
     measured = np.log([each.value for each in observations])
-    deviations = np.array([each.deviation for each in observations])
+    own = np.array([each.deviation for each in observations])
+    errors = Errors(own, shared([each.config for each in observations]))
     prior = np.array([each.width for each in parameters])
     most = np.array([each.most(config) for each in parameters])
-    posterior, linear = fit(simulate, measured, deviations, prior, most)
+    posterior, linear = fit(simulate, measured, errors, prior, most)
     before = linear.values if not linear.at.any() else simulate(np.zeros(len(parameters)))
     return Calibration(config, parameters, observations, posterior, linear, before)
 

@@ -1,10 +1,14 @@
 """How far a cluster's parameters may be from its preset's, before anything of it was measured."""
 
 import math
+from collections.abc import Sequence
 from statistics import fmean, pstdev
 
-from dimsweep.sweeper.build.bands import EFFECTS
-from dimsweep.sweeper.build.evidence import Run, known, known_runs
+import numpy as np
+
+from dimsweep.sweeper.build.bands import EFFECTS, near
+from dimsweep.sweeper.build.evidence import Run, known, known_runs, plan_of
+from dimsweep.sweeper.build.parameters import Floats
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 
@@ -51,7 +55,34 @@ def _between(runs: list[Run], name: str) -> float:
 
 def deviation(config: Config) -> float:
     """That of the logarithm of an iteration's time, measured over simulated, once the parameters
-    are right: what one run of a source has by itself; more in models with experts."""
+    are right: what one run of a source has by itself."""
+    return _deviation(config, "run")
+
+
+def unseen(config: Config) -> float:
+    """That of a time of a plan that was not measured: what plans of a source are off by
+    themselves, too."""
+    return math.hypot(_deviation(config, "plan"), _deviation(config, "run"))
+
+
+def shared(configs: Sequence[Config | None]) -> Floats:
+    """(N, R) what measurements have of R errors of deviation 1 that those of near plans share,
+    as runs of one source do; nothing where a measurement is of no plan of a transformer."""
+    plans = [config and plan_of(config) for config in configs]
+    of_plans = [n for n, plan in enumerate(plans) if plan]
+    found = np.zeros((len(configs), len(of_plans)))
+    if not of_plans:
+        return found
+    coordinates = np.array([plans[n] for n in of_plans])
+    values, axes = np.linalg.eigh(near(coordinates, coordinates))
+    found[of_plans] = axes * np.sqrt(np.maximum(values, 0.0))
+    sizes = [_deviation(config, "plan") if config else 0.0 for config in configs]
+    return found * np.array(sizes)[:, None]
+
+
+def _deviation(config: Config, effect: str) -> float:
+    """That of an effect of the model of errors; more in models with experts."""
     bands, workload = known().bands, config.workload
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
-    return math.sqrt(bands.variances[-1]) * (bands.experts if experts else 1.0)
+    wider = bands.experts if experts else 1.0
+    return math.sqrt(bands.variances[EFFECTS.index(effect)]) * wider

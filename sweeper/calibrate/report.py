@@ -26,6 +26,12 @@ def print_calibration(found: Calibration, console: Console) -> None:
     )
     if found.posterior.scale > _LOST:
         say("nothing explains them: is the plan the one that ran, and the workload whole?", console)
+    if found.of_one_model:
+        say(
+            "all iterations are of one model: what it is off by itself counts as the cluster's, so "
+            "other models may be predicted worse than by the preset; measure a second one",
+            console,
+        )
     if strange := found.unexplained:
         say(
             f"{plural(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from what "

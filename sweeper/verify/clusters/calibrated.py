@@ -9,10 +9,11 @@ import numpy as np
 from rich.console import Console
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.bands import SHARES
+from dimsweep.sweeper.build.bands import SHARES, Band
+from dimsweep.sweeper.build.evidence import known
 from dimsweep.sweeper.build.parameters import Floats, changes, parameters_of
-from dimsweep.sweeper.build.posterior import STEP, Linear, Posterior, solve
-from dimsweep.sweeper.calibrate.prior import deviation, widths
+from dimsweep.sweeper.build.posterior import STEP, Errors, Linear, Posterior, solve
+from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.terminal import say, table
 from dimsweep.sweeper.verify.clusters.compared import Compared, by, origin
@@ -82,7 +83,8 @@ def _chosen(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
-    config = configure(rows[0].measured, 1)
+    configs = [configure(row.measured, 1) for row in rows]
+    config = configs[0]
     parameters = {each.name: each for each in parameters_of(config, widths(config))}
     known = [parameters.get(name) for name in _NAMES]
     linear = Linear(
@@ -90,7 +92,7 @@ def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
         np.log([row.values[1] for row in rows]),
         slopes,
         np.log([row.values[0] for row in rows]),
-        np.full(len(rows), deviation(config)),
+        Errors(np.full(len(rows), deviation(config)), shared(configs)),
     )
     prior = np.array([each.width if each else 0.05 for each in known])
     most = np.array([each.most(config) if each else 1.0 for each in known])
@@ -116,9 +118,9 @@ def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[floa
 def _predicted(row: Compared, log: float, posterior: Posterior, slopes: Floats) -> Predicted:
     theirs = row.values[0]
     error = log - math.log(theirs)
-    single = deviation(configure(row.measured, 1))
-    ends = [posterior.ends(slopes, single, share) for share in SHARES]
-    inside = tuple(low <= error <= high for low, high in ends)
+    off = posterior.deviation(slopes, unseen(configure(row.measured, 1)))
+    band = Band.around(0.0, off, known().bands.ends)
+    inside = tuple(low <= error <= high for low, high in band.ends)
     return Predicted(row, row.error, math.expm1(error), inside)
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from dimsweep.sweeper.build.parameters import changes, parameters_of
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.calibration import calibrate
 from dimsweep.sweeper.calibrate.observations import read_observations
-from dimsweep.sweeper.calibrate.prior import widths
+from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
 from dimsweep.sweeper.calibrate.profiles import read_products
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
@@ -85,6 +86,25 @@ def test_a_synthetic_machine_is_found_again(files: tuple[Path, Path]) -> None:
     assert not done.unexplained
 
 
+def test_what_near_plans_share_is_not_all_the_clusters() -> None:
+    alike = compose(BASE).config
+    other = compose([*BASE, "workload.model.hidden=1024", "workload.model.layers=32"]).config
+    has = shared([alike, alike, other, None])
+    covariance = has @ has.T
+    assert covariance[0, 0] > 0 and covariance[0, 1] == pytest.approx(covariance[0, 0])
+    assert covariance[0, 2] < 0.1 * covariance[0, 0] and not covariance[3].any()
+    assert math.hypot(math.sqrt(covariance[0, 0]), deviation(alike)) == unseen(alike)
+
+
+def test_iterations_of_one_model_are_told_from_those_of_two(files: tuple[Path, Path]) -> None:
+    config = compose(BASE).config
+    found = read_observations(files[0], BASE, config)[:1]
+    done = calibrate(config, found, widths(config))
+    assert done.of_one_model
+    deeper = replace(found[0], config=compose([*BASE, "workload.model.layers=4"]).config)
+    assert not replace(done, observations=[*found, deeper]).of_one_model
+
+
 def test_three_iterations_are_useful_and_a_wrong_one_is_named(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -120,6 +140,7 @@ def test_the_cluster_is_written_and_its_times_have_intervals_of_their_own(
     assert main(["calibrate", "runs.csv", *BASE]) == 0
     told = capsys.readouterr().out
     assert "conf/cluster/mine.yaml: use it as cluster=mine" in told and "compute efficiency" in told
+    assert "all iterations are of one model" in told
     stored = yaml.safe_load(Path("conf/cluster/mine.yaml").read_text())
     assert stored["calibration"]["measured"] == 5 and stored["npu"]["efficiency"] < 0.91
     own = ["cluster=mine", *BASE[1:]]
