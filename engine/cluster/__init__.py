@@ -4,10 +4,12 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 """
 
 from dimsweep.engine.cluster.billing import (
+    OtherPart,
     WholePrices,
     linear_bill,
     network_bill,
     product_bill,
+    with_npus,
 )
 from dimsweep.engine.cluster.bisection import bisection, cuts
 from dimsweep.engine.cluster.blocks.topology import parse_shape

@@ -2,9 +2,10 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ from dimsweep.engine.network.bill import (
     says_media,
 )
 from dimsweep.engine.network.fabric import Fabric, fitted
-from dimsweep.engine.network.graph import Kind, Link, Network
-from dimsweep.engine.network.parts import Amount, Cabling, Need, PartKind, PriceList
+from dimsweep.engine.network.graph import Device, Kind, Link, Network
+from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
 
 _OF_NO_TIER = (
     "links of the network belong to no dimension, so no tier prices them (dim of each link says "
@@ -33,16 +34,50 @@ _OF_NO_TIER = (
 )
 
 
-def product_bill(topology: Topology, fabrics: Sequence[Fabric], prices: PriceList) -> Bill:
+class OtherPart(NamedTuple):
+    """NPUs of a network that are bought as another ``part`` than the rest, by their numbers."""
+
+    part: Part
+    at: tuple[int, ...]
+
+
+def product_bill(
+    topology: Topology,
+    fabrics: Sequence[Fabric],
+    prices: PriceList,
+    others: Sequence[OtherPart] = (),
+) -> Bill:
     """What a product of dimensions is bought as, in whole parts; raises :class:`DimsweepError` for
     fabrics that do not suit its dimensions."""
-    needs, missing = Needs({Need(PartKind.NPU): topology.n_npus}), list[str]()
+    n = topology.n_npus - sum(len(other.at) for other in others)
+    needs, missing = Needs({Need(PartKind.NPU): n}), list[str]()
     for dim, fabric in fitted(topology, fabrics):
         line, unknown = _of_line(dim, fabric, prices)
         missing += unknown
         for need, n in line.items():
             needs[need] += n * (topology.n_npus // dim.size)
-    return bill_of(needs, prices, missing)
+    return with_npus(bill_of(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+
+
+def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
+    """A bill with a line for each part that so many NPUs are bought as, below those that it has."""
+    items, missing, unpowered = list[Item](), list[str](), list[str]()
+    for part, n in npus:
+        count = -(-n // part.ports)
+        item = Item(part.kind, part.name, part.called, "", count, part.price, part.watts)
+        items += [item] * bool(n)
+        what = f"the {n:,} NPUs of {part.name}"
+        if n and item.price is None:
+            missing.append(f"no price for {what} (cost: {{price: 20 kUSD}} there is one)")
+        if n and item.watts is None:
+            unpowered.append(f"no watts for {what} (cost: {{watts: 1 kW}} there says them)")
+    above = sum(item.kind == PartKind.NPU for item in bill.items)
+    return replace(
+        bill,
+        items=(*bill.items[:above], *items, *bill.items[above:]),
+        missing=(*bill.missing, *missing),
+        unpowered=(*bill.unpowered, *unpowered),
+    )
 
 
 def _of_line(dim: Dimension, fabric: Fabric, prices: PriceList) -> tuple[Needs, list[str]]:
@@ -57,18 +92,30 @@ def _of_line(dim: Dimension, fabric: Fabric, prices: PriceList) -> tuple[Needs, 
     return needs_of_dimension(dim, fabric, cables, prices)
 
 
-def network_bill(network: Network, topology: Topology, prices: PriceList) -> Bill:
+def network_bill(
+    network: Network, topology: Topology, prices: PriceList, others: Sequence[OtherPart] = ()
+) -> Bill:
     """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
-    those of their dimensions' tiers."""
+    those of their dimensions' tiers; NPUs of which the graph says what they are, are no others."""
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
-    needs = needs_of(network, cabling)
+    needs, plain = Needs(needs_of(network, cabling)), Need(PartKind.NPU)
+    others = [
+        other._replace(at=tuple(npu for npu in other.at if _is_plain(network.devices[npu])))
+        for other in others
+    ]
+    needs[plain] -= sum(len(other.at) for other in others)
     missing = []
     if not says_media(network) and _unsaid(network, cabling):
         missing.append(
             "no link of the network says its medium, so not all cables are counted (medium: fibre "
             "or copper of its links, or cost.tiers.NAME.medium for those of a dimension)"
         )
-    return bill_of(needs, prices, missing)
+    return with_npus(bill_of(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+
+
+def _is_plain(device: Device) -> bool:
+    """Whether the network says nothing of what an NPU is bought as."""
+    return not device.part and device.price is None and device.watts is None
 
 
 def _unsaid(network: Network, cabling: Sequence[Cabling | None]) -> bool:
@@ -84,6 +131,7 @@ class WholePrices(Prices):
     topology: Topology = field(kw_only=True)
     fabrics: tuple[Fabric, ...] = field(kw_only=True)
     parts: PriceList = field(kw_only=True)
+    others: tuple[OtherPart, ...] = field(kw_only=True, default=())
     watts: bool = field(kw_only=True, default=False)
     _known: dict[tuple[float, ...], float] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -103,7 +151,7 @@ class WholePrices(Prices):
         """What is bought for bandwidths (D,)."""
         pairs = zip(self.topology.dims, bandwidth, strict=True)
         dims = tuple(replace(dim, bandwidth=float(b)) for dim, b in pairs)
-        return product_bill(Topology(dims), self.fabrics, self.parts)
+        return product_bill(Topology(dims), self.fabrics, self.parts, self.others)
 
     def _at(self, bandwidth: tuple[float, ...]) -> float:
         if bandwidth not in self._known:
@@ -131,14 +179,12 @@ _CALLED = {
 def linear_bill(
     topology: Topology,
     tiers: Mapping[str, TierPrice],
-    npu_price: float = 0.0,
     fabrics: Sequence[Fabric] = (),
     network: Network | None = None,
     watts: Mapping[str, TierPrice] | None = None,
-    npu_watts: float = 0.0,
 ) -> Bill:
     """What a table of prices by tier bills: GB/s of links, switches and NICs, and what is paid at
-    any bandwidth.
+    any bandwidth; NPUs it knows none of.
 
     Of a product these are the amounts of :func:`network_prices`.  Of a graph they are counted on
     it: a cable is one link of its bandwidth, but NPUs that are joined to one another pay for one
@@ -152,8 +198,7 @@ def linear_bill(
     else:
         amounts, unknown = _of_graph(network, topology)
         missing = [*unknown]
-    n = topology.n_npus if network is None else network.n_npus
-    items = [_npus(n, npu_price, npu_watts)] if npu_price or npu_watts else []
+    items = list[Item]()
     for (tier, name), amount in sorted(
         amounts.items(), key=lambda each: _place(topology, *each[0])
     ):
@@ -177,10 +222,6 @@ def linear_bill(
     unlit = sorted({tier for tier, _ in amounts} - lit)
     unpowered = [f"no watts for links of tier {', '.join(unlit)}"] if unlit else []
     return Bill(tuple(items), tuple(dict.fromkeys(missing)), tuple(unpowered))
-
-
-def _npus(n: int, price: float, watts: float) -> Item:
-    return Item("npu", "npu", "NPUs", "", n, Amount(price), Amount(watts) if watts else None)
 
 
 def _place(topology: Topology, tier: str, name: str) -> tuple[int, int]:

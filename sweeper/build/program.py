@@ -3,6 +3,8 @@
 Errors name the key (``topology.bandwidth[1]``); :meth:`Origin.blame` adds the file.
 """
 
+from dataclasses import replace
+
 from dimsweep.engine import Cluster, Program, Workload
 from dimsweep.engine.cluster import MEMORIES
 from dimsweep.sweeper.config.parts.part import key
@@ -40,11 +42,10 @@ def build_cluster(config: Config) -> Cluster:
             others.append(other.build(n_npus, config.workload.arithmetic, config.workload.narrow))
     if memory is None and network.wafer is not None:
         memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
-    prices = config.cost.build(topology, network.fabrics, network.graph)
-    power = config.cost.build_power(topology, network.fabrics, network.graph)
-    cluster = Cluster(topology, npu, collectives, network, prices, memory, power, tuple(others))
+    cluster = Cluster(topology, npu, collectives, network, memory=memory, other_npus=tuple(others))
     assert cluster.npus  # which raises for numbers that no NPU has: here it is known whose they are
-    return cluster
+    bought = config.bought(topology, network)
+    return replace(cluster, prices=bought.prices(), power=bought.watts())
 
 
 def build_workload(config: Config, cluster: Cluster) -> Workload:

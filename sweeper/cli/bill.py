@@ -83,7 +83,7 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
             raise DimsweepError(what, where="cost", hint=hint)
         cluster = build_cluster(composed.config)
         graph = cluster.network.graph
-        bill = cost.bill(cluster.topology, cluster.network.fabrics, graph)
+        bill = composed.config.bought(cluster.topology, cluster.network).bill()
     n = f"{cluster.topology.n_npus:,} NPUs"
     what = cluster.topology.name if graph is None else f"network.{composed.config.network.instead}"
     return bill, f"{what}, {n}, by cost={composed.choices.get('cost')}", composed

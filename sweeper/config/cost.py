@@ -1,26 +1,13 @@
 """What a cluster costs, and what it draws: lists of prices by bandwidth, or of whole parts."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import model_validator
 
-import dimsweep.engine
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.cluster import (
-    TierPrice as EngineTierPrice,
-)
-from dimsweep.engine.cluster import (
-    WholePrices,
-    linear_bill,
-    network_bill,
-    network_prices,
-    product_bill,
-)
-from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, PartKind, PriceList
-from dimsweep.engine.network import Network as Graph
+from dimsweep.engine.network import Amount, Cabling, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.parts.part import (
@@ -144,12 +131,11 @@ class Cost(Part):
                     hint = "letters, digits, _ and -; its title may be anything"
                     raise DimsweepError("no name of a part", hint=hint)
                 parts.append(sold.build(name))
-        if self.npu or self.power.npu:
+        if (own := self.npu_part) is not None:
             if any(part.kind is PartKind.NPU for part in parts):
                 hint = "leave out cost.npu and cost.power.npu, or the part"
                 raise DimsweepError("a part has the NPUs' price, too", where="npu", hint=hint)
-            own = Amount(float(self.npu)), Amount(float(self.power.npu))
-            parts.append(EnginePart("npu", PartKind.NPU, "NPU", price=own[0], watts=own[1]))
+            parts.append(own)
         cabling = {
             name: Cabling(medium(tier.medium), float(tier.length or 0))
             for name, tier in self.tiers.items()
@@ -158,109 +144,38 @@ class Cost(Part):
         return PriceList(tuple(parts), tuple(cabling.items()), self.power.pue)
 
     @property
+    def npu_part(self) -> EnginePart | None:
+        """What an NPU is bought as by itself; None where the list does not say."""
+        if not self.npu and not self.power.npu:
+            return None
+        own = Amount(float(self.npu)), Amount(float(self.power.npu))
+        return EnginePart("npu", PartKind.NPU, "NPUs", price=own[0], watts=own[1])
+
+    @property
+    def has_npus(self) -> bool:
+        """Whether NPUs are in its sums, and not the network alone."""
+        return bool(self.npu_price or self.power.npu)
+
+    @property
+    def server(self) -> Sold | None:
+        """The part with a price that NPUs are cheapest as; None where no part is NPUs."""
+        servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
+        return min(servers, key=_price_of_one, default=None)
+
+    @property
     def npu_price(self) -> float:
         """What one NPU costs (USD), by itself or as its share of a server; 0 where the list is of
         networks."""
-        servers = [part for part in self.parts.values() if part.kind is PartKind.NPU and part.price]
-        return min((s.price.value / s.ports for s in servers if s.price), default=float(self.npu))
+        return float(self.npu) if self.server is None else _price_of_one(self.server)
 
-    def build(
-        self,
-        topology: dimsweep.engine.Topology,
-        fabrics: Sequence[Fabric] = (),
-        graph: Graph | None = None,
-    ) -> dimsweep.engine.Prices | None:
-        """What the network of ``fabrics``, or the ``graph`` in its place, costs; ``None`` when
-        something of it has no price (:meth:`bill` says what)."""
-        prices = self._prices(topology, fabrics, graph)
-        if prices is None:
-            return None
-        return replace(prices, lifetime=self.lifetime or 0.0, energy=self.electricity)
 
-    def _prices(
-        self, topology: dimsweep.engine.Topology, fabrics: Sequence[Fabric], graph: Graph | None
-    ) -> dimsweep.engine.Prices | None:
-        if graph is None and not self.parts:
-            return network_prices(topology, _tiers(self.tiers), self.npu, fabrics)
-        bill = self.bill(topology, fabrics, graph)
-        if bill.cost is None:
-            return None
-        return self._whole(topology, fabrics, graph, bill.cost)
-
-    def build_power(
-        self,
-        topology: dimsweep.engine.Topology,
-        fabrics: Sequence[Fabric] = (),
-        graph: Graph | None = None,
-    ) -> dimsweep.engine.Prices | None:
-        """What the cluster draws, in watts; ``None`` when something of it has none."""
-        if graph is not None or self.parts:
-            bill = self.bill(topology, fabrics, graph)
-            if bill.power is None:
-                return None
-            return self._whole(topology, fabrics, graph, bill.power, watts=True)
-        power, pue = self.power, self.power.pue
-        prices = network_prices(topology, _tiers(power.tiers), power.npu, fabrics)
-        if prices is None or pue == 1:
-            return prices
-        each = tuple(pue * watts for watts in prices.per_bandwidth)
-        return dimsweep.engine.Prices(each, pue * prices.fixed)
-
-    def _whole(
-        self,
-        topology: dimsweep.engine.Topology,
-        fabrics: Sequence[Fabric],
-        graph: Graph | None,
-        total: float,
-        *,
-        watts: bool = False,
-    ) -> dimsweep.engine.Prices:
-        """A graph costs what it does at any bandwidths of the dimensions."""
-        none = (0.0,) * len(topology.dims)
-        if graph is not None:
-            return dimsweep.engine.Prices(none, total)
-        return WholePrices(
-            none,
-            total,
-            topology=topology,
-            fabrics=tuple(fabrics),
-            parts=self.price_list(),
-            watts=watts,
-        )
-
-    def bill(
-        self,
-        topology: dimsweep.engine.Topology,
-        fabrics: Sequence[Fabric] = (),
-        graph: Graph | None = None,
-    ) -> Bill:
-        """What the network is bought as, and what of it has no price."""
-        if self.parts:
-            if graph is not None:
-                return network_bill(graph, topology, self.price_list())
-            return product_bill(topology, fabrics, self.price_list())
-        power = self.power
-        bill = linear_bill(
-            topology,
-            _tiers(self.tiers),
-            self.npu,
-            fabrics,
-            graph,
-            _tiers(power.tiers),
-            power.npu,
-        )
-        return replace(bill, pue=power.pue)
+def _price_of_one(server: Sold) -> float:
+    """USD of one NPU of a server."""
+    assert server.price is not None
+    return float(server.price.value) / server.ports
 
 
 def _facts(part: Sold) -> dict[str, Any]:
     """What the catalogue says of a part, as it was written, but for what is so anyway."""
     usual = Sold.defaults()
     return {name: each for name, each in part.plain().items() if each != usual[name]}
-
-
-def _tiers(tiers: Mapping[str, TierPrice | TierPower]) -> dict[str, EngineTierPrice]:
-    names = ("link", "switch", "nic", "port", "block")
-    return {
-        tier: EngineTierPrice(**{name: getattr(each, name) for name in names})
-        for tier, each in tiers.items()
-    }

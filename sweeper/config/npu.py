@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from pydantic import Field
+
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, suggestion, units
+from dimsweep.engine import network as engine
 from dimsweep.engine.cluster import (
     Dataflow,
     EfficiencyCurve,
     OtherNpus,
+    OtherPart,
     SystolicArray,
     kernel_times,
 )
 from dimsweep.engine.formats import read_measured
+from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.parts.numbered import numbers, spread
 from dimsweep.sweeper.config.parts.part import (
     RATE,
@@ -20,10 +25,13 @@ from dimsweep.sweeper.config.parts.part import (
     Bytes,
     File,
     Frequency,
+    MoneyOrNone,
     Parsed,
     Part,
+    Power,
     Quantity,
     Time,
+    Whole,
     default,
     key,
     member,
@@ -34,7 +42,7 @@ from dimsweep.sweeper.config.parts.part import (
 )
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.parts.precision import PRECISIONS
-from dimsweep.sweeper.config.sources import SOURCES, preset, values_of
+from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
 
 
 def _peak(value: Any) -> Quantity | dict[str, Quantity]:
@@ -159,12 +167,59 @@ def _npu(value: Any) -> Npu:
     return Npu.of({name: each for name, each in found.items() if name != SOURCES})
 
 
+class NpuCost(Part):
+    """What one piece costs and draws that holds ``npus`` of a kind: one, or a server of eight."""
+
+    price: MoneyOrNone | None = None
+    watts: Power | None = None
+    npus: Annotated[Whole, Field(ge=1, le=2**16)] = 1
+    title: str = ""
+    source: str = ""  # who says the price
+
+
+def _npu_cost(value: Any) -> NpuCost:
+    """What a list of prices has NPUs for, or the keys of it."""
+    if not isinstance(value, str):
+        return NpuCost.of(value)
+    preset("cost", value)
+    told = Cost.of({k: each for k, each in values_of("cost", value).items() if k != SOURCES})
+    if not told.npu_price:
+        hint = "such as dgx_a100, or {price: 20 kUSD}"
+        raise DimsweepError(f"cost={value} has no price of an NPU", hint=hint)
+    own: dict[str, Any] = {"price": told.npu.text, "watts": told.power.npu.text}
+    said = {figure.key: figure.source for figure in figures_of("cost", value)}.get("npu")
+    source = f"{said.date} {said.evidence}: {said.document}" if said else ""
+    if (server := told.server) is not None and server.price is not None:
+        own = {"price": server.price.value.text, "npus": server.ports, "title": server.title}
+        own["watts"] = server.watts and server.watts.value.text
+        source = f"{server.price.date} {server.price.level}: {server.price.source}"
+    return NpuCost.of({**own, "source": source})
+
+
 class Others(Part):
     """NPUs that are another ``npu`` than the rest, a preset's name or keys of its own, by their
-    numbers in the network: ``at`` [2048-4095], or [0, 8-15]."""
+    numbers in the network: ``at`` [2048-4095], or [0, 8-15].  ``cost``: the list of prices whose
+    NPUs they are, by its name, or what they cost and draw."""
 
     npu: Annotated[Npu, Parsed(_npu)]
     at: Annotated[tuple[int | str, ...], Parsed(numbers)]
+    cost: Annotated[NpuCost, Parsed(_npu_cost)] = default(NpuCost)
+
+    def bought(self, name: str, n_npus: int, rest: Cost) -> OtherPart:
+        """What they are bought as, in a network of so many; ``name`` is their key.  Where the
+        ``rest`` cost or draw nothing, neither do they: the network alone is priced."""
+        cost, machines = self.cost, " or ".join(self.npu.machines)
+        price = cost.price if rest.npu_price else 0.0
+        watts = cost.watts if rest.power.npu or rest.server else 0.0
+        part = engine.Part(
+            name,
+            engine.PartKind.NPU,
+            cost.title or (f"NPUs ({machines})" if machines else "other NPUs"),
+            cost.npus,
+            price=None if price is None else engine.Amount(price, source=cost.source),
+            watts=None if watts is None else engine.Amount(watts),
+        )
+        return OtherPart(part, spread(self.at, n_npus))
 
     def build(self, n_npus: int, precision: str, narrow: str) -> OtherNpus:
         """They, computing as the others do, in a network of so many."""

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from dimsweep.engine import DimsweepError, Fidelity, in_yaml, suggestion
+import dimsweep.engine
+from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, in_yaml, suggestion
+from dimsweep.sweeper.config.bought import Bought
 from dimsweep.sweeper.config.cluster import Collective, Memory, Topology
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.jobs import Jobs
@@ -104,6 +106,15 @@ class Design(Part):
     fold: Flag = True
     plugins: Annotated[tuple[str, ...], Parsed(_plugins)] = ()
 
+    def bought(self, topology: dimsweep.engine.Topology, network: NetworkModel) -> Bought:
+        """What the network is bought as, NPUs of all kinds with it."""
+        n = topology.n_npus if network.graph is None else network.graph.n_npus
+        others = tuple(
+            other.bought(f"other_npus[{i}]", n, self.cost)
+            for i, other in enumerate(self.other_npus if self.cost.has_npus else ())
+        )
+        return Bought(self.cost, topology, network.fabrics, network.graph, others)
+
 
 class Question(Part):
     """What a study asks; another one is another study.  ``nodes``: the size of the machine that
@@ -173,13 +184,11 @@ class Config(Run, Extent, Question, Design):
     @model_validator(mode="after")
     @teaching
     def _check(self) -> Self:
-        for where, price in (
-            ("cost.npu", self.cost.npu_price),
-            ("cost.power.npu", self.cost.power.npu),
-        ):
-            if price and self.other_npus:
-                what, hint = "it is that of NPUs of one kind", f"{where}=0 prices the network alone"
-                raise DimsweepError(what, where=where, hint=hint)
+        for i, other in enumerate(self.other_npus):
+            if other.cost.price and not self.cost.npu_price:
+                what = "the list prices no NPU, so these would be the only ones in a sum"
+                hint = "leave it out, or say what the rest cost (cost.npu)"
+                raise DimsweepError(what, where=f"other_npus[{i}].cost", hint=hint)
         for name in ("name", "results"):
             if getattr(self, name) == "":
                 hint = "leave it out, or name a folder"

@@ -47,9 +47,8 @@ class Shape:
 
     def repriced(self, config: Config) -> "Shape":
         """The same at the prices of another configuration."""
-        network = self.cluster.network
-        parts = self.cluster.topology, network.fabrics, network.graph
-        prices = config.cost.build(*parts), config.cost.build_power(*parts)
+        bought = config.bought(self.cluster.topology, self.cluster.network)
+        prices = bought.prices(), bought.watts()
         cost, power = (_amounts(each, self.bandwidth) for each in prices)
         return replace(self, cost=cost, power=power)
 

@@ -52,7 +52,7 @@ def bill_of_design(report: Report) -> tuple[list[Sheet], list[str]]:
         config = design_of(report.study, cell.cell, row)
         topology = config.topology.build()
         network = config.network.build(topology)
-        bill = config.cost.bill(topology, network.fabrics, network.graph)
+        bill = config.bought(topology, network).bill()
     except DimsweepError as error:  # a file or a plug-in that is not here
         return [], [f"there is no bill: {error}"]
     what = topology.name if network.graph is None else f"network.{config.network.instead}"

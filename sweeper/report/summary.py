@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from dimsweep.engine import DimsweepError, units
+from dimsweep.engine.cluster import with_npus
+from dimsweep.engine.network import Bill
 from dimsweep.sweeper.build.evidence import Evidence, evidence, surely
 from dimsweep.sweeper.config.cost import Cost
+from dimsweep.sweeper.config.npu import Others
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import ASKED, RECHECK, WHAT_IF
@@ -218,8 +221,13 @@ class CellSummary:
 
     @property
     def npus_cost(self) -> float:
-        """What the NPUs cost (USD), which is in every cost."""
-        return self.npu_price * self.cell.n_npus
+        """What the NPUs of all kinds cost (USD), which is in every cost."""
+        config, n = self.study.config_of(self.cell), self.cell.n_npus
+        told = config.get("other_npus") or ()
+        others = [Others.of(each).bought("", n, Cost.of(config["cost"])) for each in told]
+        rest = n - sum(len(other.at) for other in others)
+        bill = with_npus(Bill(()), ((other.part, len(other.at)) for other in others))
+        return self.npu_price * rest + (bill.cost or 0.0)
 
     @property
     def prices(self) -> Floats | None:

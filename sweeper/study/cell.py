@@ -124,13 +124,10 @@ def plan_cell(
 
 def _unpriced(config: Config, program: Program) -> DimsweepError:
     """Why a design has no cost: a part without a price, or a tier."""
-    if config.cost.parts:
-        cluster = program.cluster
-        bill = config.cost.bill(cluster.topology, cluster.network.fabrics, cluster.network.graph)
+    if config.cost.parts or config.other_npus:
+        bill = config.bought(program.cluster.topology, program.cluster.network).bill()
         what = f"the objective needs prices: {bill.missing[0]}"
-        return DimsweepError(
-            what, where="cost.parts", hint="dimsweep bill shows all that is missing"
-        )
+        return DimsweepError(what, where="cost", hint="dimsweep bill shows all that is missing")
     return DimsweepError(
         "the objective needs prices, but some dimension's tier has none",
         where="cost.tiers",

@@ -8,7 +8,7 @@ from typing import Any
 from dimsweep.engine import DimensionOrder, units
 from dimsweep.engine.cluster import parse_shape
 from dimsweep.engine.model import Transformer
-from dimsweep.engine.network import Auto
+from dimsweep.engine.network import Auto, PartKind
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.space.space import Parameter, Range, Space
@@ -132,19 +132,23 @@ class Asked:
 
     def _prices(self) -> Iterator[tuple[str, Changes]]:
         cost = self.config.cost
+        others = {
+            f"other_npus[{i}].cost.price": "x2"
+            for i, other in enumerate(self.config.other_npus)
+            if other.cost.price
+        }
         for kind in dict.fromkeys(part.kind for part in cost.parts.values() if part.price):
             names = [name for name, part in cost.parts.items() if part.kind is kind and part.price]
-            yield (
-                f"price of {kind.plural} x2",
-                {f"cost.parts.{name}.price.value": "x2" for name in names},
-            )
+            changes = {f"cost.parts.{name}.price.value": "x2" for name in names}
+            changes |= others if kind is PartKind.NPU else {}
+            yield f"price of {kind.plural} x2", changes
         used = dict.fromkeys(() if cost.parts else self.config.topology.tiers)
         if not used or not set(used) <= set(cost.tiers):
             return
         for tier in used:
             yield f"prices of {tier} x2", {f"cost.tiers.{tier}": "x2"}
         if cost.npu:
-            yield "price of NPUs x2", {"cost.npu": "x2"}
+            yield "price of NPUs x2", {"cost.npu": "x2", **others}
 
 
 def _each(value: Any) -> tuple[Any, ...]:

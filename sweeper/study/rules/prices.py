@@ -11,8 +11,8 @@ def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
     has none; and the first thing that it is."""
     config, cluster = composed.config, program.cluster
     by_tier = bool(config.cost.tiers and config.topology.tiers)
-    if config.cost.parts or (by_tier and cluster.network.graph is not None):
-        bill = config.cost.bill(cluster.topology, cluster.network.fabrics, cluster.network.graph)
+    if config.cost.parts or (by_tier and (cluster.network.graph is not None or config.other_npus)):
+        bill = config.bought(cluster.topology, cluster.network).bill()
         return _missing(composed, bill.missing)
     if program.prices is not None:
         return _unpriced_switches(composed, program)

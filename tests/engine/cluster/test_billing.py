@@ -1,6 +1,7 @@
 """Bills of clusters: products and graphs cost the same, and whole parts cost in steps."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,18 +10,21 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import InfeasibleError, Topology
 from dimsweep.engine.cluster import (
+    OtherPart,
     TierPrice,
     WholePrices,
     linear_bill,
     network_bill,
     network_prices,
     product_bill,
+    with_npus,
 )
 from dimsweep.engine.network import (
     Amount,
     Cabling,
     Clos,
     Mesh,
+    Network,
     Part,
     PartKind,
     PriceList,
@@ -30,6 +34,7 @@ from dimsweep.engine.network.generators import RailOnly
 from tests.support.examples import examples
 
 G = 400 / 8 * 1e9
+NPU = Part("npu", PartKind.NPU, price=Amount(5.0), watts=Amount(1.0))
 TIERS = {
     "pod": TierPrice(link=7e-9, switch=11e-9, nic=30e-9, port=5.0, block=1000.0),
     "node": TierPrice(link=3e-9, switch=2e-9, port=1.0),
@@ -72,8 +77,9 @@ def test_a_product_and_its_graph_cost_the_same(dims: list[tuple[str, int, float,
     )
     prices = network_prices(made, TIERS, 5.0)
     assert prices is not None
-    own = linear_bill(made, TIERS, 5.0)
-    graph = linear_bill(made, TIERS, 5.0, network=build_network(made))
+    own = with_npus(linear_bill(made, TIERS), [(NPU, made.n_npus)])
+    graph = linear_bill(made, TIERS, network=build_network(made))
+    graph = with_npus(graph, [(NPU, made.n_npus)])
     cost = float(prices.cost(np.array([dim.bandwidth for dim in made.dims])))
     assert own.cost == pytest.approx(cost, rel=1e-12)
     assert graph.cost == pytest.approx(cost, rel=1e-12)
@@ -88,7 +94,7 @@ def test_a_product_and_its_graph_cost_the_same(dims: list[tuple[str, int, float,
 def test_a_fabric_and_its_graph_have_the_same_links(shape: str, fabric: Clos | Mesh) -> None:
     made = topology(shape, [G], ["pod"])
     own, graph = (
-        {item.part: item.count for item in linear_bill(made, TIERS, 0.0, [fabric], of).items}
+        {item.part: item.count for item in linear_bill(made, TIERS, [fabric], of).items}
         for of in (None, build_network(made, [fabric]))
     )
     for part in ("pod.link", "pod.switch", "pod.nic", "pod.port"):
@@ -198,6 +204,37 @@ def test_more_bandwidth_never_costs_less(bandwidth: float, factor: float, size: 
     prices = whole(f"Switch({size})", G)
     less, more = prices.cost(np.array([[bandwidth], [bandwidth * factor]]))
     assert less <= more
+
+
+@pytest.mark.parametrize("of_graph", [False, True])
+def test_npus_of_another_kind_are_another_line(of_graph: bool) -> None:
+    """Ten of 64 are bought in servers of four, three of them, and the rest one by one."""
+    server = Part("old", PartKind.NPU, "old server", 4, price=Amount(100.0), watts=Amount(9.0))
+    made, prices = topology("Switch(64)", [G], ["pod"]), replace(LIST, parts=(*LIST.parts, NPU))
+    others = (OtherPart(server, tuple(range(10))),)
+    alike, mixed = (
+        network_bill(build_network(made), made, prices, each)
+        if of_graph
+        else product_bill(made, (), prices, each)
+        for each in ((), others)
+    )
+    assert [(i.part, i.count) for i in mixed.items[:2]] == [("npu", 54), ("old", 3)]
+    assert alike.cost is not None and alike.power is not None
+    assert mixed.cost == alike.cost - 10 * 5 + 3 * 100
+    assert mixed.power == alike.power - 10 + 3 * 9
+    unknown = replace(server, price=None, watts=None)
+    told = with_npus(mixed, [(unknown, 7), (unknown, 0)])
+    assert told.cost is None and told.power is None
+    assert told.missing == ("no price for the 7 NPUs of old (cost: {price: 20 kUSD} there is one)",)
+
+
+def test_an_npu_that_says_what_it_is_is_no_other() -> None:
+    graph = build_network(topology("Switch(4)", [G], ["pod"])).graph
+    graph.nodes[1]["price"] = 7.0
+    prices, other = replace(LIST, parts=(*LIST.parts, NPU)), replace(NPU, name="old")
+    made = topology("Switch(4)", [G], ["pod"])
+    bill = network_bill(Network(graph), made, prices, [OtherPart(other, (0, 1))])
+    assert {(i.part, i.count) for i in bill.items[:3]} == {("", 1), ("npu", 2), ("old", 1)}
 
 
 def test_what_cannot_be_bought_is_infeasible() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dimsweep.engine import DimsweepError
@@ -18,6 +19,8 @@ GPT = [
     *("workload.plan.batch=8", "workload.parallel.pipeline=2", "topology=dgx_h100"),
     *("topology.shape=Switch(8)_Switch(2)", "topology.tiers=[]"),
 ]
+PRICED = "other_npus=[{npu: a100, at: 8-15, cost: dgx_a100}]"
+TREE = "{kind: fat_tree, npus: 16, radix: 8, bandwidth: 50 GB/s, latency: 1 us}"
 MIXED = "other_npus=[{npu: a100, at: 8-15}]"
 
 
@@ -66,8 +69,13 @@ def test_nobody_measured_two_kinds_together() -> None:
         (["other_npus=[{npu: a100, at: x}]"], "other_npus[0].at[0]", "'x' is no NPU"),
         (["other_npus=[{npu: a100}]"], "other_npus[0].at", "needs a value"),
         (["other_npus=[{npu: {flop: 1 TFLOP/s}, at: 0}]"], "other_npus[0].npu.flop", "unknown key"),
-        ([MIXED, "cost.npu=1 USD"], "cost.npu", "NPUs of one kind"),
-        ([MIXED, "cost.power.npu=1 W"], "cost.power.npu", "NPUs of one kind"),
+        ([PRICED], "other_npus[0].cost", "the list prices no NPU"),
+        (["other_npus=[{npu: a100, at: 0, cost: x}]"], "other_npus[0].cost", "no option 'x'"),
+        (
+            ["other_npus=[{npu: a100, at: 0, cost: libra_3d}]"],
+            *("other_npus[0].cost", "cost=libra_3d has no price of an NPU"),
+        ),
+        (["other_npus=[{npu: a100, at: 0, cost: {usd: 1}}]"], "other_npus[0].cost.usd", "unknown"),
     ],
 )
 def test_what_is_wrong_is_named(told: list[str], where: str, says: str) -> None:
@@ -75,6 +83,45 @@ def test_what_is_wrong_is_named(told: list[str], where: str, says: str) -> None:
         build_program(config(*told))
     assert raised.value.where.split(" ")[0] == where
     assert says in raised.value.what
+
+
+@pytest.mark.parametrize("cost", ["dgx_h100", "h100_2024_08"])
+@pytest.mark.parametrize("more", [[], ["fidelity=flow", f"network.generator={TREE}"]])
+def test_half_of_the_npus_at_a_price_of_their_own(cost: str, more: list[str]) -> None:
+    """Eight A100s at 24,900 USD and 813 W in the place of H100s, on any network."""
+    own = ["topology.tiers=[pod,pod]", f"cost={cost}", *more]
+    mixed, alike = build_cluster(config(PRICED, *own)), build_cluster(config(*own))
+    rest = {"dgx_h100": (37_500, 1275, 1), "h100_2024_08": (310_000 / 8, 10_200 / 8, 1.3)}
+    usd, watts, pue = rest[cost]
+    at = np.array([dim.bandwidth for dim in mixed.topology.dims])
+    for ours, whole, saved in (
+        (mixed.prices, alike.prices, 8 * (usd - 24_900)),
+        (mixed.power, alike.power, 8 * pue * (watts - 813)),
+    ):
+        assert ours is not None and whole is not None
+        assert whole.cost(at) - ours.cost(at) == pytest.approx(saved)
+
+
+def test_what_has_no_price_is_told() -> None:
+    own = config(MIXED, "topology.tiers=[node,pod]", "cost=dgx_h100")
+    cluster = build_cluster(own)
+    assert cluster.prices is None and cluster.power is None
+    (told,) = own.bought(cluster.topology, cluster.network).bill().missing
+    assert told.startswith("no price for the 8 NPUs of other_npus[0]")
+    alone = build_cluster(own.changed({"cost.npu": "0 USD", "cost.power.npu": "0 W"}))
+    assert alone.prices is not None and alone.power is not None
+
+
+def test_a_price_says_who_says_it() -> None:
+    a100, server = (
+        config(f"other_npus=[{{npu: a100, at: 0, cost: {name}}}]", "cost.npu=1 USD")
+        .other_npus[0]
+        .cost
+        for name in ("dgx_a100", "h100_2024_08")
+    )
+    assert a100.source == "2020-05 data sheet: NVIDIA, press release on the DGX A100"
+    assert (server.npus, server.price, server.watts) == (8, 310e3, 10.2e3)
+    assert server.source == "2024-08 V: public spreadsheet of H100 clusters"
 
 
 def test_a_trace_has_one_time_of_a_computation(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.config.bought import Bought
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.parts.places import study_names
 from dimsweep.sweeper.draw.show.page import render
@@ -112,9 +113,10 @@ def test_real_clusters_have_links_prices_and_watts(name: str) -> None:
     config = compose([f"topology={name}", f"npu={npu}", f"cost={cost}"]).config
     topology = config.topology.build()
     bandwidth = np.array([dim.bandwidth for dim in topology.dims])
+    bought = Bought(config.cost, topology)
     for built, each in (
-        (config.cost.build(topology), usd),
-        (config.cost.build_power(topology), watts),
+        (bought.prices(), usd),
+        (bought.watts(), watts),
     ):
         assert (built is None) == (each is None)
         if built is not None:
@@ -124,7 +126,7 @@ def test_real_clusters_have_links_prices_and_watts(name: str) -> None:
 @pytest.mark.parametrize("cost", ["libra_3d", "libra_4d", "illustrative"])
 def test_every_cost_file_prices_the_preset_of_real_nodes(cost: str) -> None:
     composed = compose(["topology=dgx_a100", "workload=gpt3_175b", f"cost={cost}"])
-    assert composed.config.cost.build(composed.config.topology.build()) is not None
+    assert Bought(composed.config.cost, composed.config.topology.build()).prices() is not None
 
 
 def no_provisioning(*overrides: str) -> list[str]:
