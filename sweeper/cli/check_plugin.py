@@ -12,10 +12,11 @@ import click
 def command(plugin: str) -> int:
     """Check what a plug-in registers, in all fidelities.
 
-    FILE is a Python file, or a module that can be imported. Blocks, algorithms, transports,
-    memories and models are held against what they say of themselves and against all fidelities
-    that know them (engine.testing), samplers and objectives against a small search; options of
-    configuration groups are composed. The exit code is 1 if something does not hold.
+    FILE is a Python file, or a module that can be imported. Blocks, algorithms, generators of
+    networks, transports, memories and models are held against what they say of themselves and
+    against all fidelities that know them (engine.testing), samplers and objectives against a
+    small search; options of configuration groups are composed. The exit code is 1 if something
+    does not hold.
 
     \b
     Examples:
@@ -64,6 +65,7 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
         "block": lambda name, block: check_block(block),
         "collective algorithm": lambda name, algorithm: check_algorithm(algorithm),
         "order of dimensions": lambda name, order: check_order(name),
+        "generator": lambda name, generator: _of_generator(name),
         "transport": lambda name, transport: check_transport(name),
         "memory": lambda name, memory: check_memory(name),
         "family of models": lambda name, family: check_model(family()),
@@ -71,6 +73,21 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
         "objective": lambda name, objective: _told(_of_objective(name, objective)),
         "option": _of_option,
     }
+
+
+def _of_generator(kind: str) -> None:
+    """As a configuration that gives its kind alone makes it."""
+    from dimsweep.engine import DimsweepError
+    from dimsweep.engine.testing import check_generator
+    from dimsweep.sweeper.config.network import Network
+
+    try:
+        made = Network.of({"generator": {"kind": kind}}).generator
+    except DimsweepError as error:
+        what = f"{error.where}: {error.what}; what is checked is the network of its defaults"
+        raise DimsweepError(what) from error
+    assert made is not None
+    check_generator(made)
 
 
 def _of_option(option: str, plugin: str) -> None:

@@ -16,31 +16,35 @@ from dimsweep.engine.network.generators.slim_fly import SlimFly
 from dimsweep.engine.network.generators.zcube import ZCube
 from dimsweep.engine.registry import Registry
 
-#: All generators by their kinds.
-GENERATORS: Registry[type[Generator]] = Registry("generator")
+#: All generators by their kinds.  A new one is one file with a subclass, and one line here.
+GENERATORS: Registry[type[Generator]] = Registry(
+    "generator",
+    {
+        generator.kind: generator
+        for generator in (
+            FatTree,
+            Roft,
+            RailOnly,
+            Hpn,
+            DragonflyNetwork,
+            DragonflyPlus,
+            HyperX,
+            HammingMesh,
+            BCube,
+            ZCube,
+            SlimFly,
+            Jellyfish,
+            OcsTorus,
+            NvlRacks,
+            Atop,
+        )
+    },
+)
 
 
 def register(generator: type[Generator]) -> None:
-    """Makes a generator known by its ``kind``.
+    """Makes a generator of a plug-in known by its ``kind``.
 
     Raises :class:`DimsweepError` if there is one of that kind already.
     """
     GENERATORS[generator.kind] = generator
-
-
-# A new generator is one file with a subclass, and one line here.
-register(FatTree)
-register(Roft)
-register(RailOnly)
-register(Hpn)
-register(DragonflyNetwork)
-register(DragonflyPlus)
-register(HyperX)
-register(HammingMesh)
-register(BCube)
-register(ZCube)
-register(SlimFly)
-register(Jellyfish)
-register(OcsTorus)
-register(NvlRacks)
-register(Atop)

@@ -3,6 +3,7 @@
 import pickle
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Fidelity, simulate
@@ -12,6 +13,7 @@ from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.phase.entrances import of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
+from dimsweep.engine.network.generators import GENERATORS
 from dimsweep.sweeper.build.program import build_cluster, build_workload
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
@@ -20,7 +22,7 @@ from dimsweep.sweeper.config.workload.model import FAMILIES
 from dimsweep.sweeper.plugins import loading
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plugins"
-NAMES = ("nvme", "mamba2", "hyperx", "swing", "earliest", "nscc")
+NAMES = ("nvme", "mamba2", "hyperx", "swing", "earliest", "nscc", "polar_fly")
 ONE = ("topology.tiers=[]", "topology.bandwidth=100 GB/s", "topology.latency=1 us")
 
 
@@ -64,6 +66,23 @@ def test_what_does_not_hold_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "rows have no column 'slack_s'" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("told", "instead", "says"),
+    [
+        ("q: int = 3", "q: int", "generator.q: this key needs a value; what is checked is"),
+        ("npu // self.hosts]", "0]", "switch 0 has 30 cables and 6 ports"),
+        ("q + 1 + self.hosts", "id(wires.graph)", "another network of the same parameters"),
+    ],
+)
+def test_a_generator_that_does_not_hold_is_told(
+    told: str, instead: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "polar_fly.py").read_text()
+    (tmp_path / "wrong.py").write_text(text.replace(told, instead))
+    assert main(["check-plugin", str(tmp_path / "wrong.py")]) == 1
+    assert says in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_drive_reads_and_writes_at_rates_of_their_own() -> None:
     config_of("nvme")
     drive = MEMORIES["nvme"](8e9, write_bandwidth=2e9)  # type: ignore[call-arg]
@@ -104,6 +123,18 @@ def test_hyperx_is_a_dimension_of_a_shape() -> None:
     words = ("workload=all_reduce", "topology.shape=HyperX(16)", "collective.chunks=1")
     config = config_of("hyperx", *words)
     assert time_of(config) == pytest.approx(time_of(config, Fidelity.MESSAGE), rel=1e-6)
+
+
+def test_switches_of_diameter_two() -> None:
+    """57 of them for q = 7, of which 8 are orthogonal to themselves: 8 * 57 - 8 ends of cables."""
+    config_of("polar_fly")
+    network = GENERATORS["polar_fly"](q=7, hosts=1).build()  # type: ignore[call-arg]
+    of_switches = network.graph.subgraph([node for node in network.graph if isinstance(node, str)])
+    assert len(of_switches) == 57
+    assert len(of_switches.edges) == 8 * 57 - 8
+    assert nx.diameter(of_switches) == 2
+    with pytest.raises(DimsweepError, match="9 is no prime"):
+        GENERATORS["polar_fly"](q=9).build()  # type: ignore[call-arg]
 
 
 def test_a_rival_of_themis() -> None:
