@@ -36,11 +36,13 @@ from dimsweep.engine.errors import (
     DimsweepError,
     InfeasibleError,
     accessing,
+    at,
     in_yaml,
     nearest,
     needing,
     suggestion,
     told_defect,
+    within,
 )
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.batch import Runner, outcome_error, run_batch, run_one

@@ -25,6 +25,11 @@ class DimsweepError(Exception):
         joint = "" if not self.where or self.where.startswith("[") else "."
         return type(self)(self.what, where=f"{prefix}{joint}{self.where}", hint=self.hint)
 
+    def within(self, file: object) -> "DimsweepError":
+        """The same error, whose place is one within a ``file``: ``a.yaml: topology``."""
+        place = f"{file}: {self.where}" if self.where else str(file)
+        return type(self)(self.what, where=place, hint=self.hint)
+
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their positional arguments; keep the place and the hint on the way
         # back from a worker process.
@@ -54,6 +59,15 @@ def at(place: str) -> Iterator[None]:
         yield
     except DimsweepError as error:
         raise error.at(place) from error.__cause__
+
+
+@contextmanager
+def within(file: object) -> Iterator[None]:
+    """Errors from within have their place in the ``file`` (see :meth:`DimsweepError.within`)."""
+    try:
+        yield
+    except DimsweepError as error:
+        raise error.within(file) from error.__cause__
 
 
 @contextmanager

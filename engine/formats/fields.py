@@ -120,8 +120,7 @@ def validated(kind: type[_T], content: Any, path: Path) -> _T:
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
-        fault = explained(error)
-        raise DimsweepError(fault.what, where=f"{path}: {fault.where}", hint=fault.hint) from error
+        raise explained(error).within(path) from error
 
 
 def explained(error: ValidationError) -> DimsweepError:

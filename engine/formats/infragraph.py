@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, at, suggestion, within
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
 from dimsweep.engine.network import Kind, Network
 
@@ -133,10 +133,8 @@ def read_infragraph(path: Path) -> Network:
     """
     read = read_json if path.suffix.lower() == ".json" else read_yaml
     file = validated(_File, read(path), path)
-    try:
+    with within(path):
         return _Graph(file).network()
-    except DimsweepError as error:
-        raise error.at(str(path)) from None
 
 
 class _Graph:
@@ -235,12 +233,10 @@ class _Graph:
         ends: Callable[[_End], list[str]],
         where: str,
     ) -> None:
-        try:
+        with at(where):
             attributes = _named(links, edge.link, "link").attributes()
             for one, other in self._pairs(edge.scheme, ends(edge.ep1), ends(edge.ep2)):
                 self._cable(self._names[one], self._names[other], attributes)
-        except DimsweepError as error:
-            raise error.at(where) from None
 
     def _pairs(self, scheme: str, one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
         if scheme == "ring":

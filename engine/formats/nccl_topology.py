@@ -61,7 +61,7 @@ def read_nccl_topology(path: Path) -> Network:
     except RecursionError as error:
         raise DimsweepError("it is nested too deeply", where=str(path)) from error
     except DimsweepError as error:
-        raise error.at(str(path)) from None
+        raise error.within(path) from None
 
 
 class _Node:

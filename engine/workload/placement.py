@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, suggestion
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, at, suggestion
 from dimsweep.engine.workload.graph import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
@@ -35,10 +35,8 @@ def place(
     # What the others leave is known when they are placed.
     for name, axis in sorted(axes.items(), key=lambda entry: entry[1] == REST):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
-        try:
+        with at(name):
             split = _split(axis, room)
-        except DimsweepError as error:
-            raise error.at(name) from None
         groups[name] = Group(sizes=tuple(split), strides=tuple(taken))
         taken = [t * p for t, p in zip(taken, split, strict=True)]
     if axes and math.prod(taken) != math.prod(sizes):

@@ -19,6 +19,7 @@ from dimsweep.engine import (
     QueueOrder,
     SubgroupBandwidth,
     suggestion,
+    within,
 )
 from dimsweep.engine.cluster import MEMORIES, Nccl, Timings, parse_shape
 from dimsweep.engine.formats import GIVE, read_nccl_tests
@@ -40,7 +41,6 @@ from dimsweep.sweeper.config.parts.part import (
     named,
     one_or_each,
     per_dimension,
-    within,
 )
 from dimsweep.sweeper.config.parts.places import found
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, units
+from dimsweep.engine import DimsweepError, units, within
 from dimsweep.engine.cluster import Switching
 from dimsweep.engine.formats import read_any_network
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Transport
@@ -51,7 +51,6 @@ from dimsweep.sweeper.config.parts.part import (
     one_of,
     one_or_each,
     per_dimension,
-    within,
     written,
 )
 from dimsweep.sweeper.config.parts.places import found

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, suggestion, units
+from dimsweep.engine import DimsweepError, suggestion, units, within
 from dimsweep.engine import network as engine
 from dimsweep.engine.cluster import (
     Dataflow,
@@ -37,7 +37,6 @@ from dimsweep.sweeper.config.parts.part import (
     member,
     mirror,
     quantity,
-    within,
     written,
 )
 from dimsweep.sweeper.config.parts.places import found
@@ -54,10 +53,8 @@ def _peak(value: Any) -> Quantity | dict[str, Quantity]:
         if precision not in PRECISIONS:
             hint = suggestion(str(precision), PRECISIONS)
             raise DimsweepError("unknown key", where=str(precision), hint=hint)
-        try:
+        with key(precision):
             rates[precision] = RATE(rate)
-        except DimsweepError as error:
-            raise error.at(precision) from error.__cause__
     return rates
 
 

@@ -95,7 +95,7 @@ def compare(folder: Path) -> Iterator[Value]:
             try:
                 yield from points(row)
             except DimsweepError as error:
-                raise error.at(place) from None
+                raise error.within(place) from None
             except ValueError as error:
                 raise DimsweepError(str(error), where=place, hint="numbers only") from None
     if not found:

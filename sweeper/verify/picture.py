@@ -105,8 +105,7 @@ def read_picture(file: Path) -> Picture:
     try:
         return Picture.model_validate(OmegaConf.to_container(read_options(file).node))
     except ValidationError as error:
-        told = explained(error)
-        raise DimsweepError(told.what, where=f"{file}: {told.where}", hint=told.hint) from error
+        raise explained(error).within(file) from error
 
 
 def draw(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:

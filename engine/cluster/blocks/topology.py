@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.blocks import BLOCKS, GRIDS, Block, Grid
-from dimsweep.engine.errors import DimsweepError, in_yaml, nearest
+from dimsweep.engine.errors import DimsweepError, at, in_yaml, nearest
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 
@@ -102,12 +102,9 @@ class Topology:
                 )
         dims = []
         for d, (block, size) in enumerate(blocks):
-            try:
-                dims.append(
-                    Dimension(block, size, bandwidth[d], latency[d], tiers[d] if tiers else "")
-                )
-            except DimsweepError as error:
-                raise error.at(f"dimension {d}") from None
+            with at(f"dimension {d}"):
+                tier = tiers[d] if tiers else ""
+                dims.append(Dimension(block, size, bandwidth[d], latency[d], tier))
         return cls(tuple(dims))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.errors import DimsweepError, accessing, within
 from dimsweep.engine.formats.chakra import json_form, stream
 from dimsweep.engine.formats.chakra.decode import Attributes, Decoder, decode_metadata
 from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
@@ -116,10 +116,8 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
 
 
 def _messages(trace: Trace, places: Places) -> Iterator[Any]:
-    try:
+    with within(f"{places.path}: metadata"):
         yield encode_metadata(trace)
-    except DimsweepError as error:
-        raise error.at(f"{places.path}: metadata") from error
     for number, node in enumerate(trace.nodes, 1):
         try:
             yield encode_node(node)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.errors import DimsweepError, accessing, within
 from dimsweep.engine.formats.chakra import own, stream
 from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
 from dimsweep.engine.formats.chakra.node import KINDS
@@ -162,10 +162,8 @@ class _Writer:
         fixed = [stream.delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
         for index, operator in enumerate(graph):
-            try:
+            with within(f"{where}, operator {operator.name!r}"):
                 piece = self._piece(index, operator, seen)
-            except DimsweepError as error:
-                raise error.at(f"{where}, operator {operator.name!r}") from error
             if isinstance(piece, bytes):
                 fixed.append(piece)
                 continue

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError, within
 from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.pytorch.communication import (
@@ -62,11 +62,8 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
         number = profile.rank if profile.rank is not None and len(hosts) == 1 else rank
         names = groups.of_rank(host.groups, profile, len(hosts))
         conversion = _Rank(host, profile, number, names)
-        try:
+        with within(path):
             traces.append(Trace(tuple(conversion.nodes())))
-        except DimsweepError as error:
-            where = f"{path}: {error.where}" if error.where else str(path)
-            raise DimsweepError(error.what, where=where, hint=error.hint) from error
         n_kernels += len(profile.kernels)
         n_left_out += len(profile.kernels) - conversion.n_kernels
     return Converted(traces, groups.ranks, n_kernels, n_left_out)

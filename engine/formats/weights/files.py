@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, accessing, needing
+from dimsweep.engine.errors import DimsweepError, accessing, needing, within
 from dimsweep.engine.formats.weights.archive import check_size, opened
 from dimsweep.engine.formats.weights.onnx_graph import read_onnx
 from dimsweep.engine.formats.weights.state_dict import read_state_dict
@@ -42,16 +42,13 @@ def read_network(
     for a package that would read it and is not installed.
     """
     path = Path(path)
-    try:
+    with within(path):
         if path.suffix == ".onnx":
             layers, shape = read_onnx(path)
         else:
             layers, shape = _layers(_tensors(path), activation), None
         given = tuple(input_shape) if input_shape else shape or _taken_by(layers)
         return TrainedNetwork(tuple(layers), given, path.stem)
-    except DimsweepError as error:
-        place = f"{path}: {error.where}" if error.where else str(path)
-        raise DimsweepError(error.what, where=place, hint=error.hint) from error
 
 
 def _tensors(path: Path) -> Tensors:
@@ -210,7 +207,7 @@ def read_samples(path: Path | str) -> Samples:
     Raises :class:`DimsweepError` naming the file and the array.
     """
     path = Path(path)
-    try:
+    with within(path):
         arrays = _tensors(path) if path.suffix == ".npz" else {}
         missing = [name for name in ("inputs", "labels") if name not in arrays]
         if missing:
@@ -224,6 +221,3 @@ def read_samples(path: Path | str) -> Samples:
         return Samples(
             inputs, labels.astype(np.int64), None if more is None else _samples("calibration", more)
         )
-    except DimsweepError as error:
-        place = f"{path}: {error.where}" if error.where else str(path)
-        raise DimsweepError(error.what, where=place, hint=error.hint) from error

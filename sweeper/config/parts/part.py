@@ -7,7 +7,6 @@ Every error is a :class:`DimsweepError` that names the key.
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from enum import Enum
 from functools import cache, wraps
 from types import NoneType, UnionType
@@ -36,8 +35,10 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, at, in_yaml, suggestion, units
 from dimsweep.engine.formats import explained
+
+key = at  # `with key("npu"):` has errors from within say that they are of this key
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -184,10 +185,8 @@ def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return parse(value)
         parsed = []
         for i, each in enumerate(value):
-            try:
+            with key(f"[{i}]"):
                 parsed.append(parse(each))
-            except DimsweepError as error:
-                raise error.at(f"[{i}]") from error.__cause__
         return tuple(parsed)
 
     return parse_all
@@ -236,10 +235,10 @@ def walk(node: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         pairs = ((f"{place}.{name}".removeprefix("."), each) for name, each in node.items())
     elif isinstance(node, (list, tuple)):
         pairs = ((f"{place}[{i}]", each) for i, each in enumerate(node))
-    for at, each in pairs:
-        yield at, each
+    for inner, each in pairs:
+        yield inner, each
         if not isinstance(each, _LEAVES):
-            yield from walk(each, at)
+            yield from walk(each, inner)
 
 
 def keys_in(node: Any) -> Iterator[tuple[str, Any]]:
@@ -414,22 +413,3 @@ class OneOf:
         (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
         fields = written(dataclasses.asdict(found))
         return {self._key: kind, **fields} if fields else kind
-
-
-@contextmanager
-def key(name: str) -> Iterator[None]:
-    """Errors from within get ``name`` put in front of their place."""
-    try:
-        yield
-    except DimsweepError as error:
-        raise error.at(name) from error.__cause__
-
-
-@contextmanager
-def within(file_key: str) -> Iterator[None]:
-    """Errors from within have their place in the file that ``file_key`` names, not in a key."""
-    try:
-        yield
-    except DimsweepError as error:
-        where = f"{file_key}: {error.where}"
-        raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__

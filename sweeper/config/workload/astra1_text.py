@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from dimsweep.engine import Group
+from dimsweep.engine import Group, within
 from dimsweep.engine.formats import read_astra1_layers
 from dimsweep.engine.workload import Layer
-from dimsweep.sweeper.config.parts.part import File, Part, default, within
+from dimsweep.sweeper.config.parts.part import File, Part, default
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.layered import Layered
 

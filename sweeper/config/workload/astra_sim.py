@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
 from dimsweep.engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
 from dimsweep.engine.replicas.astra_sim import lower_astra_for_sweep
-from dimsweep.sweeper.config.parts.part import File, Flag, Whole, within
+from dimsweep.sweeper.config.parts.part import File, Flag, Whole
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
 

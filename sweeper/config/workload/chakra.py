@@ -1,9 +1,9 @@
 """Chakra execution traces."""
 
 import dimsweep.engine
-from dimsweep.engine import Cluster
+from dimsweep.engine import Cluster, within
 from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
-from dimsweep.sweeper.config.parts.part import File, within
+from dimsweep.sweeper.config.parts.part import File
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 import dimsweep.engine
-from dimsweep.engine import Cluster
+from dimsweep.engine import Cluster, within
 from dimsweep.engine.formats.weights import Samples, read_network, read_samples
 from dimsweep.engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
 from dimsweep.engine.workload import Amount, TrainedNetwork
@@ -16,7 +16,6 @@ from dimsweep.sweeper.config.parts.part import (
     Whole,
     default,
     key,
-    within,
 )
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload

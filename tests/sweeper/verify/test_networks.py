@@ -93,10 +93,10 @@ def test_what_differs_is_an_exit_code(tmp_path: Path) -> None:
     [
         (
             "gpus,topology,switches\n8,Moebius,3\n",
-            "a.csv: line 2.topology",
+            "a.csv: line 2: topology",
             "no generator is known",
         ),
-        ("#\ngpus,topology,apl\n7,ROFT,3\n", "a.csv: line 3.gpus", "the radix at 7 NPUs"),
+        ("#\ngpus,topology,apl\n7,ROFT,3\n", "a.csv: line 3: gpus", "the radix at 7 NPUs"),
         ('gpus,topology,switches\n4,"BCube(2,2)",many\n', "a.csv: line 2", "many"),
         ("gpus,name\n8,HPN\n", "", "no table of counts or of path lengths"),
     ],
