@@ -2,7 +2,15 @@
 
 from dimsweep.engine.formats.astra1_text import read_layers as read_astra1_layers
 from dimsweep.engine.formats.content import read_bytes, read_text
-from dimsweep.engine.formats.fields import GIVE, explain_yaml, explained, refuse_surprises
+from dimsweep.engine.formats.fields import (
+    GIVE,
+    explain_yaml,
+    explained,
+    parse_json,
+    read_json,
+    refuse_surprises,
+    validated,
+)
 from dimsweep.engine.formats.measured import read_measured
 from dimsweep.engine.formats.nccl_tests import read_nccl_tests
 from dimsweep.engine.formats.networks import read_any_network

@@ -41,12 +41,20 @@ _ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no JSON object."""
-    return _mapping(path, json.loads, "JSON")
+    return parse_json(read_text(path, "file"), path)
+
+
+def parse_json(text: str, where: object) -> dict[str, Any]:
+    """The JSON object in a text, which is at ``where``: a file, or a line of one.
+
+    Raises :class:`DimsweepError` for any other text.
+    """
+    return _mapping(text, where, json.loads, "JSON")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
-    return _mapping(path, _load_yaml, "YAML")
+    return _mapping(read_text(path, "file"), path, _load_yaml, "YAML")
 
 
 # Numbers that YAML 1.1 reads otherwise than people do: 010 is eight, and 1:30 is ninety.
@@ -73,7 +81,7 @@ def refuse_surprises(text: str) -> None:
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def explain_yaml(error: Exception, file: Path) -> DimsweepError:
+def explain_yaml(error: Exception, file: object) -> DimsweepError:
     """What YAML's parser says, in a sentence, with the line."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     what, hint = problem or str(error).partition("\n")[0], ""
@@ -100,23 +108,26 @@ def _load_yaml(text: str) -> object:
     return yaml.safe_load(text)
 
 
-def _mapping(path: Path, parse: Callable[[str], object], form: str) -> dict[str, Any]:
+def _mapping(text: str, where: object, parse: Callable[[str], object], form: str) -> dict[str, Any]:
     try:
-        content = parse(read_text(path, "file"))
+        content = parse(text)
     except yaml.YAMLError as error:
-        raise explain_yaml(error, path) from error
+        raise explain_yaml(error, where) from error
     except ValueError as error:
-        raise DimsweepError(f"the file is not {form}: {error}", where=str(path)) from error
+        raise DimsweepError(f"the file is not {form}: {error}", where=str(where)) from error
     except RecursionError as error:
-        raise DimsweepError("the file is nested too deeply", where=str(path)) from error
+        raise DimsweepError("the file is nested too deeply", where=str(where)) from error
     if not isinstance(content, dict):
         hint = f"this is to be {form}, such as " + ('{"a": 1}' if form == "JSON" else "a: 1")
-        raise DimsweepError("the file holds no mapping of keys", where=str(path), hint=hint)
+        raise DimsweepError("the file holds no mapping of keys", where=str(where), hint=hint)
     return content
 
 
-def validated(kind: type[_T], content: Any, path: Path) -> _T:
-    """``content`` of the file as a ``kind``.  Raises :class:`DimsweepError` naming file and key."""
+def validated(kind: type[_T], content: Any, path: object) -> _T:
+    """``content`` of the file, or of a line of it, as a ``kind``.
+
+    Raises :class:`DimsweepError` naming file and key.
+    """
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
@@ -137,6 +148,8 @@ def explained(error: ValidationError) -> DimsweepError:
     if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
         found = cause.args[0]
         return found.at(place) if place else found
+    if kind == "value_error":  # of a validator, whose text says it all
+        return DimsweepError(str(cause), where=place)
     if kind == "missing":
         return DimsweepError("this key needs a value", where=place, hint=GIVE)
     if kind in _EXPECTED:

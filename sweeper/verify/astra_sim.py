@@ -1,6 +1,5 @@
 """Recorded runs of ASTRA-sim 2.0, simulated again and compared to the cycle."""
 
-import json
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import DimsweepError, accessing
+from dimsweep.engine.formats import read_json, validated
 from dimsweep.engine.formats.astra_sim import (
     Inputs,
     Options,
@@ -31,25 +31,29 @@ from dimsweep.sweeper.verify.golden import recorded
 from dimsweep.sweeper.verify.points import Point, Shape, Value, absolute, json_option, print_json
 
 
-class _Ranks(BaseModel):
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Ranks(_Read):
     cycles: list[int]
     exposed: list[int]
 
 
-class _Alike(BaseModel):
+class _Alike(_Read):
     cycles: int
     exposed: int
 
 
-class _AllAlike(BaseModel):
+class _AllAlike(_Read):
     all_ranks: _Alike
 
 
-class _Nothing(BaseModel):
+class _Nothing(_Read):
     model_config = ConfigDict(extra="forbid")
 
 
-class _Result(BaseModel):
+class _Result(_Read):
     """What is read of a ``result.json``."""
 
     backend: str = ""
@@ -101,17 +105,11 @@ def find_cases(folders: Sequence[Path]) -> list[Case]:
 
 
 def _read(file: Path) -> Case:
-    try:
-        result = json.loads(file.read_text())
-        _Result.model_validate(result, strict=True)
-        case = Case(file.parent, result)
+    result = read_json(file)
+    validated(_Result, result, file)
+    case = Case(file.parent, result)
+    with accessing(file, "args_extra cannot be read", ValueError):
         _options(case)
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise DimsweepError(f"it cannot be read: {what}", where=str(file)) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
     return case
 
 

@@ -3,20 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 import networkx as nx
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import parse_json, read_json, read_text, validated
 from dimsweep.engine.kernels.packet import PacketRun
 from dimsweep.engine.replicas.ns3_rdma import Build, Scenario, Topology, simulate_scenario
 
 _PINT = 10  # its CC_MODE
+_SHARED = ("topologies.json", "scenarios.json", "base_config.json")
 _CASES = "cases_*.jsonl"
 _MOST_BYTES = 10**9  # of all flows of a scenario
 _MOST_PACKETS = 2 * 10**6
-_T = TypeVar("_T")
 
 _Count = Annotated[int, Field(ge=0, le=10**6)]
 _Rate = Annotated[str, Field(pattern=r"^\d{1,7}(\.\d{1,6})?Mb/s$")]
@@ -183,16 +184,22 @@ def read_cases(folder: Path) -> Iterator[Case]:
     """The cases of every file cases_*.jsonl in ``folder``.
 
     Raises :class:`DimsweepError` naming file, line and key for what is no recorded run."""
-    topologies = _read(folder, "topologies.json", dict[str, _Topology])
-    scenarios = _read(folder, "scenarios.json", dict[str, _Scenario])
-    base = _read(folder, "base_config.json", dict[str, Any])
+    for name in _SHARED:
+        if not (folder / name).exists():
+            hint = f"a folder with {', '.join(_SHARED)} and {_CASES}, as tests/golden/roce"
+            what = "there is no such file beside the recorded runs"
+            raise DimsweepError(what, where=str(folder / name), hint=hint)
+    of_topologies, of_scenarios, of_config = (folder / name for name in _SHARED)
+    topologies = validated(dict[str, _Topology], read_json(of_topologies), of_topologies)
+    scenarios = validated(dict[str, _Scenario], read_json(of_scenarios), of_scenarios)
+    base = read_json(of_config)
     files = sorted(folder.glob(_CASES))
     if not files:
         raise DimsweepError(f"there is no file {_CASES}", where=str(folder))
     for file in files:
-        for number, text in enumerate(_text(file).splitlines(), 1):
+        for number, text in enumerate(read_text(file, "file").splitlines(), 1):
             where = f"{file}: line {number}"
-            line = _validated(_Line, text, where)
+            line = validated(_Line, parse_json(text, where), where)
             scenario = scenarios.get(line.scenario)
             topology = topologies.get(scenario.topology) if scenario else None
             if scenario is None or topology is None:
@@ -203,7 +210,7 @@ def read_cases(folder: Path) -> Iterator[Case]:
 def _case(
     line: _Line, scenario: _Scenario, topology: _Topology, base: dict[str, Any], where: str
 ) -> Case:
-    config = _validated(_Config, base | scenario.config_overrides, f"{where}: configuration")
+    config = validated(_Config, base | scenario.config_overrides, f"{where}: configuration")
     try:
         scenario.check(topology)
     except ValueError as error:
@@ -215,34 +222,3 @@ def _case(
         raise DimsweepError(f"{n:,} packets, more than {_MOST_PACKETS:,}", where=where)
     wired = Topology(topology.nodes, topology.switches, topology.links_a_b_bps_delayns)
     return Case(line.model_dump(), Scenario(wired, scenario.flows, config.model_dump()))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DimsweepError(
-            f"the recorded runs cannot be read: {reason}",
-            where=str(file),
-            hint="a folder with topologies.json, scenarios.json, base_config.json and "
-            f"{_CASES}, as tests/golden/roce",
-        ) from error
-
-
-def _read(folder: Path, name: str, kind: type[_T]) -> _T:
-    return _validated(kind, _text(folder / name), str(folder / name))
-
-
-def _validated(kind: type[_T], given: str | dict[str, Any], where: str) -> _T:
-    """A text of JSON, or what one holds, as ``kind``."""
-    adapter = TypeAdapter(kind)
-    try:
-        if isinstance(given, str):
-            return adapter.validate_json(given)
-        return adapter.validate_python(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        where = f"{where}: {place}" if place else where
-        raise DimsweepError(f"it cannot be read: {first['msg']}", where=where) from error

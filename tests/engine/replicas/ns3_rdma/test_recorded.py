@@ -46,7 +46,7 @@ def test_headroom_that_exceeds_the_buffer_is_refused() -> None:
 
 def test_a_folder_without_recorded_runs_is_told(tmp_path: Path) -> None:
     with pytest.raises(
-        DimsweepError, match=r"topologies\.json: the recorded runs cannot be read: No such file"
+        DimsweepError, match=r"topologies\.json: there is no such file beside the recorded runs"
     ):
         list(read_cases(tmp_path))
 
