@@ -63,6 +63,10 @@ class Objective:
         worse, better = (bound, value) if self.maximised else (value, bound)
         return worse <= better * (1 + gap)
 
+    def gap(self, value: float, bound: float) -> float:
+        """By what share a ``value`` is worse than a ``bound``, or than another value."""
+        return (bound / value if self.maximised else value / bound) - 1
+
     def loss(self, value: _Values) -> _Values:
         """What is minimised: ``value`` itself, or its inverse if it is maximised (seconds times USD
         for performance per cost).  It is its own inverse function."""

@@ -210,7 +210,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
         told |= {"best": objective.show(value), "loss": float(objective.loss(value))}
         bound = {each.cell: each.bound for each in study.cells}[cell]
         if bound is not None:
-            told["gap"] = fine_percent(objective.loss(value) / objective.loss(bound) - 1)
+            told["gap"] = fine_percent(objective.gap(value, bound))
     return told
 
 

@@ -86,6 +86,5 @@ class Watch:
         bound = progress.bound
         text = f", best {self._objective.show(value)}"
         if bound is not None:
-            gap = self._objective.loss(value) / self._objective.loss(bound) - 1
-            text += f", {fine_percent(gap)} from the bound"
+            text += f", {fine_percent(self._objective.gap(value, bound))} from the bound"
         return text

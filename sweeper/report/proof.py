@@ -12,11 +12,6 @@ from dimsweep.sweeper.terminal import plural
 _NOTHING = 1e-9  # a relative gap that is rounding
 
 
-def gap_of(objective: Objective, best: float, bound: float) -> float:
-    """By which share of the bound a value may be improved at most."""
-    return max(0.0, objective.loss(best) / objective.loss(bound) - 1)
-
-
 def sentence(study: StudyRecord) -> str:
     """The proof of a study; empty for one that has none.  Without a full stop."""
     proof = study.proof
@@ -28,7 +23,7 @@ def sentence(study: StudyRecord) -> str:
         steps = plural(len(proof.front), "step")
         what = f"No design is faster{near} at the cost of any of {steps} of the front"
         return f"{what}, of {proof.cells:,} networks x plans: {_effort(proof)}"
-    gap = gap_of(study.objectives[0], proof.best, proof.bound)
+    gap = max(study.objectives[0].gap(proof.best, proof.bound), 0.0)
     how = "The best" if gap < _NOTHING else f"Within {fine_percent(gap)} of the best"
     return f"{how} of all {proof.cells:,} networks x plans: {_effort(proof)}"
 
@@ -54,11 +49,11 @@ def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
     and whether the model could tell; empty if none is.  Without a full stop."""
     first, *others = ordered
     best = objective.of(first.best)
-    near = [c for c in others if gap_of(objective, objective.of(c.best), best) <= NEAR]
+    near = [c for c in others if objective.gap(objective.of(c.best), best) <= NEAR]
     if not near:
         return ""
     sure = first.surely(first.best, near[0], near[0].best, objective)
-    apart = fine_percent(gap_of(objective, objective.of(near[0].best), best))
+    apart = fine_percent(objective.gap(objective.of(near[0].best), best))
     told = "nobody measured how far the model is on such networks"
     if sure is not None:
         told = f"it is {sure:.0%} sure that a measurement would say the same"

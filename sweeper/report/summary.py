@@ -317,8 +317,7 @@ class CellSummary:
 def _gap(objective: Objective, row: pd.Series, bound: float | None) -> float | None:
     if bound is None or not math.isfinite(bound) or bound == 0:
         return None
-    own = objective.of(row)
-    return (own / bound if objective.sign > 0 else bound / own) - 1
+    return objective.gap(objective.of(row), bound)
 
 
 def summarise(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> list[CellSummary]:

@@ -101,9 +101,8 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
     other = cell.runner_up
     if other is None:
         return []
-    best, its = (cell.objective.loss(cell.objective.of(row)) for row in (cell.named, other))
-    share = its / best - 1 if best else 0.0
-    told = words.behind_best(share, cell, other)
+    its, best = (cell.objective.of(row) for row in (other, cell.named))
+    told = words.behind_best(cell.objective.gap(its, best) if best else 0.0, cell, other)
     return [f"the runner-up, {words.searched(cell, other)}, is {told}"]
 
 

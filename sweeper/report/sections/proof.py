@@ -77,7 +77,7 @@ def _steps(proof: Proof, objective: Objective) -> Sheet:
             f"{n:,}",
             objective.show(best),
             objective.show(bound),
-            fine_percent(words.gap_of(objective, best, bound)),
+            fine_percent(max(objective.gap(best, bound), 0.0)),
         )
         for n, best, bound in dict.fromkeys(steps)
     ]
@@ -92,7 +92,7 @@ def _runners_up(report: Report) -> Sheet:
     first, rows = ordered[0], []
     named = first.cell.coordinates
     for cell in ordered[:_SHOWN]:
-        lost = words.gap_of(objective, objective.of(cell.best), objective.of(first.best))
+        lost = objective.gap(objective.of(cell.best), objective.of(first.best))
         cost = cell.best.get("cost_usd")
         rows.append(
             (
