@@ -4,9 +4,11 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import CoreSchema, core_schema
 
 Keys = Mapping[str, float]
 _INTEGER = 0.002  # a slope so near to a whole number is one
@@ -26,6 +28,15 @@ class Term:
     factor: float
     powers: dict[str, int]
 
+    def __str__(self) -> str:
+        return " * ".join([repr(self.factor), *(f"{k}^{p}" for k, p in self.powers.items())])
+
+    @classmethod
+    def of(cls, text: str) -> "Term":
+        factor, *powers = text.split(" * ")
+        pairs = (power.rpartition("^") for power in powers)
+        return cls(float(factor), {name: int(power) for name, _, power in pairs})
+
     def at(self, keys: Keys) -> float:
         try:
             powers = (float(keys[name]) ** power for name, power in self.powers.items())
@@ -41,6 +52,27 @@ class Formula:
 
     terms: tuple[Term, ...]
     spread: float = 0.0
+
+    def __str__(self) -> str:
+        """``3.0 * hidden^2 * tensor^-1 + 5.0; spread 0.03``."""
+        spread = f"; spread {self.spread:.6g}" if self.spread else ""
+        return (" + ".join(map(str, self.terms)) or "0.0") + spread
+
+    @classmethod
+    def of(cls, text: str) -> "Formula":
+        """The formula that is written so; raises ValueError for a text that is none."""
+        terms, _, spread = text.partition("; spread ")
+        found = map(Term.of, terms.split(" + "))
+        return cls(tuple(term for term in found if term.factor), float(spread or 0.0))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
+        """In a file it is its text."""
+        return core_schema.no_info_after_validator_function(
+            cls.of,
+            core_schema.str_schema(strict=True),
+            serialization=core_schema.to_string_ser_schema(),
+        )
 
     def at(self, keys: Keys) -> float:
         return sum(term.at(keys) for term in self.terms)

@@ -34,15 +34,23 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """A group's members in a dimension: how many there are, and how far apart."""
+
+    size: Formula
+    stride: Formula
+
+
+@dataclass(frozen=True)
 class Layout:
     """Where ranks are: the sizes of the dimensions, how many stages there are and how far apart
-    along which of them (``axis``), and each group's size and stride in every dimension."""
+    along which of them (``axis``), and each group's extent in every dimension."""
 
     sizes: tuple[Formula, ...]
     axis: int
     stages: Formula
     stride: Formula
-    groups: Mapping[str, tuple[tuple[Formula, Formula], ...]]
+    groups: Mapping[str, tuple[Extent, ...]]
 
 
 @dataclass(frozen=True)
@@ -205,8 +213,8 @@ def _layout(jobs: Sequence[Job], degrees: Sequence[str]) -> Layout:
     def of(number: Callable[[Job], float]) -> Formula:
         return fit_product([number(job) for job in jobs], keys, degrees)
 
-    def of_group(name: str, d: int) -> tuple[Formula, Formula]:
-        return (
+    def of_group(name: str, d: int) -> Extent:
+        return Extent(
             of(lambda job: job.groups[name].sizes[d]),
             of(lambda job: job.groups[name].strides[d]),
         )

@@ -14,7 +14,7 @@ from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.synthesis.formula import Formula
 from dimsweep.engine.synthesis.grammar import Place, leaf, loops, unroll
 from dimsweep.engine.synthesis.job import Symbol, offset_to, stage_of
-from dimsweep.engine.synthesis.model import Part, TraceModel, case, part_name
+from dimsweep.engine.synthesis.model import Extent, Part, TraceModel, case, part_name
 from dimsweep.engine.synthesis.waiting import SEPARATOR, Reader, Steps
 from dimsweep.engine.workload.coordinates import all_coordinates
 from dimsweep.engine.workload.graph import (
@@ -128,12 +128,10 @@ def _factor(spread: float, rng: np.random.Generator) -> float:
     return math.exp(spread * rng.standard_normal() - spread**2 / 2)
 
 
-def _group(
-    name: str, dimensions: Sequence[tuple[Formula, Formula]], keys: Mapping[str, float]
-) -> Group:
+def _group(name: str, dimensions: Sequence[Extent], keys: Mapping[str, float]) -> Group:
     return Group(
-        tuple(_whole(size, keys, f"members of {name}") for size, _ in dimensions),
-        tuple(_whole(stride, keys, f"stride of {name}") for _, stride in dimensions),
+        tuple(_whole(each.size, keys, f"members of {name}") for each in dimensions),
+        tuple(_whole(each.stride, keys, f"stride of {name}") for each in dimensions),
     )
 
 
