@@ -4,11 +4,11 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, Strict
 
 Keys = Mapping[str, float]
 _INTEGER = 0.002  # a slope so near to a whole number is one
@@ -66,12 +66,10 @@ class Formula:
         return cls(tuple(term for term in found if term.factor), float(spread or 0.0))
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> Any:
         """In a file it is its text."""
-        return core_schema.no_info_after_validator_function(
-            cls.of,
-            core_schema.str_schema(strict=True),
-            serialization=core_schema.to_string_ser_schema(),
+        return handler.generate_schema(
+            Annotated[str, Strict(), AfterValidator(cls.of), PlainSerializer(str)]
         )
 
     def at(self, keys: Keys) -> float:
