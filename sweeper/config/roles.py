@@ -51,7 +51,9 @@ def label(value: Any) -> str:
         return ", ".join(f"{key}: {label(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
         return "; ".join(map(label, value))
-    return str(value)
+    if value == []:
+        return "none"  # such as what is degraded
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
