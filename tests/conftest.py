@@ -59,8 +59,8 @@ os.fsync = _not_waited_for
 
 
 def _alone(fork: Callable[[], Any]) -> Callable[[], Any]:
-    """``fork``, which is refused to a process that has threads.  Python 3.12 and later warn of it;
-    a warning is easily missed, and 3.11 has none."""
+    """``fork``, which is refused to a process that has threads.  Python 3.12 and later warn of
+    this; a warning is easily missed, and 3.11 has none."""
 
     def checked() -> Any:
         tasks = Path("/proc/self/task")  # threads of C code too, which Python does not count

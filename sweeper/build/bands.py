@@ -25,9 +25,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
-from scipy.stats import t as student
+import scipy  # which imports its parts, half a second, when they are asked for
 
 Floats = npt.NDArray[np.float64]
 
@@ -146,9 +144,9 @@ class Bands:
         def cost(logs: Floats) -> tuple[float, Floats]:
             wider = np.exp(logs[n] * both)
             whole = wider * (fixed + np.tensordot(np.exp(logs[:n]), effects, 1))
-            factor = cho_factor(whole, lower=True)
-            solved = cho_solve(factor, values)
-            inverse = cho_solve(factor, np.eye(len(values)))
+            factor = scipy.linalg.cho_factor(whole, lower=True)
+            solved = scipy.linalg.cho_solve(factor, values)
+            inverse = scipy.linalg.cho_solve(factor, np.eye(len(values)))
             least = values @ solved / 2 + np.log(np.diag(factor[0])).sum()
             slopes = (inverse - np.outer(solved, solved)) / 2
             own = [
@@ -159,7 +157,9 @@ class Bands:
             least += (((logs - middle) / width) ** 2).sum() / 2
             return float(least), slope + (logs - middle) / width**2
 
-        found = minimize(cost, middle, jac=True, method="L-BFGS-B", options={"maxiter": 60})
+        found = scipy.optimize.minimize(
+            cost, middle, jac=True, method="L-BFGS-B", options={"maxiter": 60}
+        )
         *variances, experts = map(float, np.exp(found.x))
         left = LeaveSourceOut(cls(tuple(variances), experts), tuple(places), tuple(errors))
         return cls(tuple(variances), experts, left.ends(), left.pairs())
@@ -177,7 +177,8 @@ class Bands:
         """How sure it is that the slower of two runs would be measured to be slower, if their
         simulated times differ by a factor of exp(``difference``)."""
         degrees, scale = self.pairs
-        return float(student.cdf(abs(difference) / self.apart(one, other) / scale, degrees))
+        off = abs(difference) / self.apart(one, other)
+        return float(scipy.special.stdtr(degrees, off / scale))
 
     def between(self, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
         """(R, O) the covariance of errors of different runs."""
@@ -219,7 +220,7 @@ class Known:
 
     @cached_property
     def _factor(self) -> tuple[Floats, bool]:
-        return cho_factor(self.bands.whole(self.places), lower=True)
+        return scipy.linalg.cho_factor(self.bands.whole(self.places), lower=True)
 
     def says(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
         """Mean and deviation of the errors of other runs, each by itself."""
@@ -237,8 +238,8 @@ def _said(
 ) -> tuple[Floats, Floats]:
     """Mean and deviation of some errors, of variances ``alone`` (P,), by what ``errors`` (K,) are
     known: ``factor`` is that of their covariance, and ``cross`` (K, P) theirs with the others."""
-    means = cross.T @ cho_solve(factor, np.clip(errors, -_CUT, _CUT))
-    rest = alone - np.einsum("kp,kp->p", cross, cho_solve(factor, cross))
+    means = cross.T @ scipy.linalg.cho_solve(factor, np.clip(errors, -_CUT, _CUT))
+    rest = alone - np.einsum("kp,kp->p", cross, scipy.linalg.cho_solve(factor, cross))
     return means, np.sqrt(np.maximum(rest, 1e-12))
 
 
@@ -269,7 +270,7 @@ class LeaveSourceOut:
         whole, alone = self._covariances
         own = self.groups[source]
         others = [n for n, place in enumerate(self.places) if place.source not in (source, but)]
-        factor = cho_factor(whole[np.ix_(others, others)], lower=True)
+        factor = scipy.linalg.cho_factor(whole[np.ix_(others, others)], lower=True)
         return _said(factor, whole[np.ix_(others, own)], alone[own], np.array(self.errors)[others])
 
     def ends(self, but: str = "") -> tuple[tuple[float, float], ...]:
@@ -284,7 +285,7 @@ class LeaveSourceOut:
         return {}
 
     def _judged(self, but: str) -> tuple[tuple[float, float], ...]:
-        doubt = student.ppf((np.arange(40) + 0.5) / 40, 4.0)
+        doubt = scipy.special.stdtrit(4.0, (np.arange(40) + 0.5) / 40)
         scores, weights = [np.empty(0)], [np.empty(0)]
         for source, rows in self.groups.items():
             judged = np.array([not self.places[n].free for n in rows])
@@ -341,5 +342,5 @@ class LeaveSourceOut:
         if len(scores) < 10:
             return 4.0, 1.0
         both = np.array([*scores, *(-score for score in scores)])  # which is first says nothing
-        degrees, _, scale = student.fit(both, 4.0, floc=0.0, scale=1.0)
+        degrees, _, scale = scipy.stats.t.fit(both, 4.0, floc=0.0, scale=1.0)
         return float(np.clip(degrees, 2.0, 100.0)), float(scale)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import lsq_linear
+import scipy  # which imports its parts when they are asked for
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,7 +105,9 @@ def solve(linear: Linear, widths: Floats, most: Floats) -> Posterior:
         roots = np.sqrt(weights) / own / scale
         rows = np.vstack([slopes * roots[:, None], np.diag(1 / widths)])
         right = np.concatenate([aims * roots, np.zeros(len(widths))])
-        found = np.asarray(lsq_linear(rows, right, (np.full(len(most), -5.0), most + 1e-9)).x)
+        found = np.asarray(
+            scipy.optimize.lsq_linear(rows, right, (np.full(len(most), -5.0), most + 1e-9)).x
+        )
         scores = (aims - slopes @ found) / own
         weights = (degrees + 1) / (degrees + (scores / scale) ** 2)
         precision = rows.T @ rows

@@ -154,10 +154,12 @@ def _intervals(times: Sequence[Compared], evidence: Path | None, console: Consol
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
     """Every row of the tables with its prediction, or the reason why it is left out."""
     work = [(file, line, row) for file in files for line, row in _read(file)]
-    predictions = side_by_side(_predict, [row for _, _, row in work], chunksize=4)
+    rows = [row for _, _, row in work if isinstance(row, Measurement)]
+    predictions = iter([*side_by_side(_predict, rows, chunksize=4)])
     answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
-    for (file, line, row), ours in zip(work, predictions, strict=True):
-        if isinstance(ours, str) or isinstance(row, LeftOut):
+    for file, line, row in work:
+        ours = str(row) if isinstance(row, LeftOut) else next(predictions)
+        if isinstance(row, LeftOut) or isinstance(ours, str):
             answers[file].append(str(ours))
             continue
         system, kind, fitted = system_of(row), family(row), is_fitted(row.origin)
@@ -180,10 +182,8 @@ def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
             yield line, why
 
 
-def _predict(measured: Measurement | LeftOut) -> Prediction | str:
+def _predict(measured: Measurement) -> Prediction | str:
     """The prediction, or why there is none."""
-    if isinstance(measured, LeftOut):
-        return str(measured)
     try:
         return predict(measured)
     except LeftOut as why:
