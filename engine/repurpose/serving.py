@@ -9,7 +9,7 @@ from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.repurpose.methods import Restructured
 from dimsweep.engine.repurpose.problem import Workers
-from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.workload.coordinates import all_coordinates, offset_between
 from dimsweep.engine.workload.graph import Compute, GraphBuilder, Operator, Receive, Send, Workload
 from dimsweep.engine.workload.trained import Values
 
@@ -24,17 +24,10 @@ def workers_on(topology: Topology, speed: Sequence[float] = ()) -> Workers:
     if speed and len(speed) != n:
         raise DimsweepError(f"{len(speed)} speeds for {n} NPUs", where="speed")
     cost = np.zeros((n, n))
-    for here in range(n):
-        for there in range(n):
-            crossed = zip(topology.dims, offset_between(here, there, sizes), strict=True)
-            cost[here, there] = max(
-                (
-                    1 / (dim.bandwidth * dim.block.way(dim.size, offset).share)
-                    for dim, offset in crossed
-                    if offset
-                ),
-                default=0.0,
-            )
+    for dim, places in zip(topology.dims, all_coordinates(sizes).T, strict=True):
+        shares = [dim.block.way(dim.size, offset).share for offset in range(1, dim.size)]
+        seconds = np.array([0.0, *(1 / (dim.bandwidth * share) for share in shares)])
+        cost = np.maximum(cost, seconds[(places - places[:, None]) % dim.size])
     return Workers(tuple(speed) or (1.0,) * n, cost)
 
 
