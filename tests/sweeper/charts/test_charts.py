@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from bokeh.core.validation import check_integrity
 from bokeh.models import ColumnDataSource, LogScale, Plot, Scatter
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +95,8 @@ def test_a_chart_is_there_where_it_shows_something(name):
     drawn = {chart.name: found for chart in ALL if (found := chart.draw(points)) is not None}
     assert set(drawn) == CHARTS[name] | ALWAYS
     assert all(claim and not claim.endswith(".") for claim, _ in drawn.values())
+    found = check_integrity({each for _, model in drawn.values() for each in model.references()})
+    assert found.error == found.warning == []
 
 
 def test_charts_share_the_trials_the_best_first():

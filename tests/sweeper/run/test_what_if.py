@@ -28,9 +28,10 @@ from tests.support.studies import SMALL, planned, run
 INLINE = ExecutorConfig(mode="inline")
 Small = Callable[..., StudyPlan]
 ASKED = "what_if=default"
-# A model with a plan, on 16 NPUs: two pipeline stages of 20 layers.
+# A model with a plan, on 16 NPUs: two pipeline stages of 4 layers.
 PLAN = (
     "workload=gpt3_13b",
+    "workload.model.layers=8",
     "topology.shape=Switch(8)_Switch(2)",
     "topology.bandwidth=[450 GB/s, 400 Gb/s]",
     "topology.latency=[0.5 us, 1 us]",
