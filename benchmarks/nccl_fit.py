@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -57,7 +58,7 @@ def fitted(gpu: Gpu, rows: Sequence[Row]) -> Gpu:
     choices = [choice for choice in gpu.costs if choice in used]
     measured = np.log([row.seconds for row in rows])
     aims = np.array([AIMS[row.is_large] for row in rows])
-    start = np.log([gpu.own_copy, *_copies(gpu), *gpu.crowding.values()]).tolist()
+    start = np.log([gpu.own_copy, *_copies(gpu), *chain(*gpu.crowding.values())]).tolist()
     for choice in choices:
         start += np.log(np.maximum(_free(gpu, choice), 0.01)).tolist()
 
@@ -73,7 +74,7 @@ def _made(gpu: Gpu, choices: Sequence[Choice], values: NDArray[np.float64]) -> G
     rest = iter(np.exp(values).tolist())
     own = next(rest)
     copies = next((next(rest) for _ in _copies(gpu)), gpu.copies)
-    crowding = {n: next(rest) for n in gpu.crowding}
+    crowding = {n: (next(rest), next(rest)) for n in gpu.crowding}
     costs = {}
     for choice in choices:
         found = [next(rest) for _ in _free(gpu, choice)]
@@ -120,7 +121,9 @@ def seconds(gpu: Gpu, row: Row) -> float:
 
 
 def _print(gpu: Gpu) -> None:
-    crowding = {n: float(f"{share:.3g}") for n, share in gpu.crowding.items()}
+    crowding = {
+        n: tuple(float(f"{share:.3g}") for share in shares) for n, shares in gpu.crowding.items()
+    }
     print(f"{gpu.name}: own_copy {gpu.own_copy:.2g}, copies {gpu.copies:.4g}, crowding {crowding}")
     for (algorithm, protocol), cost in gpu.costs.items():
         base, hop, bandwidth = cost

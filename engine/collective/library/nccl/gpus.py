@@ -52,8 +52,8 @@ class Gpu:
     step.  ``copies`` is the GB/s at which the blocks of threads of an all-to-all copy, a member's
     own bytes among them; ``reads`` is whether a peer reads what it is sent (Ampere) or has it
     written into its memory.  ``tree`` is the most GB/s that it expects of a tree's channel on 2 and
-    on more nodes.  ``crowding``: the share of the bandwidth that is left where a ring spans
-    so many GPUs, unless all of it is.
+    on more nodes.  ``crowding``: the shares of the bandwidth that are left where a ring spans
+    so many GPUs, and where each of so many sends to all others, unless all of it is.
     """
 
     name: str
@@ -72,12 +72,13 @@ class Gpu:
     nvls_tree: tuple[float, float] = (0.0, 0.0)
     nvls_channels: tuple[int, int] = (0, 0)
     speeds: tuple[float, ...] = ()
-    crowding: Mapping[int, float] = field(default_factory=dict)
+    crowding: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
-    def crowded(self, ranks: int) -> float:
-        """The share of the bandwidth that a ring of ``ranks`` GPUs of a node has."""
+    def crowded(self, ranks: int, algorithm: Algorithm) -> float:
+        """The share of the bandwidth that an ``algorithm`` has among ``ranks`` GPUs of a node."""
         spanned = [n for n in self.crowding if n <= ranks]
-        return self.crowding[max(spanned)] if spanned else 1.0
+        ring, sends = self.crowding[max(spanned)] if spanned else (1.0, 1.0)
+        return sends if algorithm is Algorithm.DIRECT else ring
 
 
 _A100 = Gpu(
@@ -148,13 +149,13 @@ _L40S = Gpu(
     link=32,
     bus=24,
     ll=(87.7, 22.5, 19),
-    own_copy=0.13,
-    crowding={4: 0.229, 8: 0.073},
+    own_copy=0.16,
+    crowding={4: (0.236, 0.216), 8: (0.0717, 0.0791)},
     costs={
-        LL: Cost(5.33, 1.0, 13.9),
-        SIMPLE: Cost(20.5, 0.01, 21.85),
-        DIRECT_LL: Cost(8.64, 0.03, 10.7),
-        DIRECT: Cost(1.65, 10.6, 22.7),
+        LL: Cost(5.33, 1.0, 14.08),
+        SIMPLE: Cost(19.9, 0.01, 22.02),
+        DIRECT_LL: Cost(8.64, 0.03, 10.34),
+        DIRECT: Cost(1.65, 10.6, 21.73),
     },
 )
 

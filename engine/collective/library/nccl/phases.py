@@ -92,7 +92,7 @@ class _Run:
             share *= PAT
         if inside:
             share = self._rate / self.gpu.link
-            share *= self.gpu.crowded(self.request.ranks_a_node)
+            share *= self.gpu.crowded(self.request.ranks_a_node, self.choice.algorithm)
         growth, sent = 1.0, _passes(kind) * (p - 1) / p
         if kind is CollectiveKind.REDUCE_SCATTER:
             growth = 1 / p
@@ -113,7 +113,10 @@ class _Run:
         if self.choice == DIRECT and self.gpu.hardware is Hardware.NVLINK:
             return self._step(1, hops, self._sends(p), 0.0)
         steps = _passes(kind) * (p - 1)
-        return self._step(steps, hops, held * (steps + self.gpu.own_copy) / p, hop)
+        # Sends go beside the copy of a member's own shard, which is another block of threads';
+        # with LL they are too short for that to matter.
+        own = 0.0 if self.choice == DIRECT else self.gpu.own_copy
+        return self._step(steps, hops, held * (steps + own) / p, hop)
 
     def _sends(self, p: int) -> float:
         """Bytes that pass one after another, of what is held, at the rate of the links: those for

@@ -80,6 +80,17 @@ def test_ll128_needs_nvlink() -> None:
     assert found == {LL, SIMPLE}
 
 
+def test_pcie_leaves_sends_another_share_than_rings() -> None:
+    known = gpu_called("l40s")
+    ring, sends = (
+        [known.crowded(n, algorithm) for n in (2, 4, 6, 8)]
+        for algorithm in (Algorithm.RING, Algorithm.DIRECT)
+    )
+    assert ring[0] == sends[0] == 1.0
+    assert ring[1] == ring[2] > sends[1] > ring[3] and sends[3] > ring[3]
+    assert gpu_called("h100").crowded(8, Algorithm.DIRECT) == 1.0
+
+
 def test_the_switch_reduces_large_all_reduces_of_hopper_and_blackwell() -> None:
     for gpu, expected in (("h100", SWITCH), ("b200", SWITCH), ("a100", SIMPLE)):
         assert chosen(gpu, ALL_REDUCE, 256 * MB, 8) == expected
