@@ -76,8 +76,8 @@ class Calibration:
 
     @property
     def of_one_model(self) -> bool:
-        """Whether all iterations are of one model, so that what it is off by itself is taken for
-        the cluster's."""
+        """Whether all iterations are of one model, so that what it is off by itself is in part
+        taken for the cluster's."""
         plans = [plan_of(each.config) for each in self.observations if each.config is not None]
         sizes = {plan and plan[MODEL] for plan in plans}
         return len(sizes) == 1 and None not in sizes

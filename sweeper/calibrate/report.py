@@ -28,8 +28,8 @@ def print_calibration(found: Calibration, console: Console) -> None:
         say("nothing explains them: is the plan the one that ran, and the workload whole?", console)
     if found.of_one_model:
         say(
-            "all iterations are of one model: what it is off by itself counts as the cluster's, so "
-            "other models may be predicted worse than by the preset; measure a second one",
+            "all iterations are of one model: what it is off by itself is in part taken for the "
+            "cluster's, so others may be predicted worse than by the preset; measure a second one",
             console,
         )
     if strange := found.unexplained:
