@@ -15,5 +15,5 @@ from dimsweep.engine.network.parts import (
     PriceList,
 )
 from dimsweep.engine.network.paths import PathLengths, path_lengths
-from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.network.routing import Routing, has_equal_ways
 from dimsweep.engine.network.which import Which

@@ -81,6 +81,16 @@ class Router:
             raise DimsweepError(f"way {way} is none from NPU {source} to NPU {target}")
         return given
 
+    def chooses(self, source: int, target: int) -> bool:
+        """Whether the first of the shortest ways passes a switch with several next hops."""
+        distances, route = self._distances_to(target), self.route(source, target)
+        nodes = [self._network.links[number].source for number in route]
+        return any(
+            len(distances.links_into(remaining, self._out[node])) > 1
+            for remaining, node in enumerate(reversed(nodes))
+            if isinstance(node, str)
+        )
+
     def routes(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
         """All shortest ways from NPU to NPU; in dimension order if that is how ways are chosen."""
         if not self._network.sizes or self._routing is not Routing.DIMENSION_ORDER:
@@ -99,7 +109,7 @@ class Router:
             yield ()
             return
         distances, out = self._distances_to(target), self._out[source]
-        for number in _links_into(distances.layers[distances.next_to(out)], out):
+        for number in distances.links_into(distances.next_to(out), out):
             after = self._network.links[number].target
             yield from ((number, *way) for way in self._all(after, target))
 
@@ -120,7 +130,7 @@ class Router:
         node: Node = source
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
         for remaining in reversed(range(hops)):
-            options = _links_into(distances.layers[remaining], self._out[node])
+            options = distances.links_into(remaining, self._out[node])
             choice = way
             if self._routing is Routing.ECMP and len(options) > 1:
                 choice = _hash(f"{self._seed} {source} {target} {way} {node}")
@@ -132,12 +142,14 @@ class Router:
             node = self._network.links[number].target
 
     def _distances_to(self, target: Node) -> "_Distances":
-        """Those to a node; NPUs that hang on one switch share what lies behind it."""
+        """Those to a node; NPUs that hang on the same switches share what lies behind them."""
         if target not in self._distances:
             before = self._in[target]
-            hangs = isinstance(target, int) and len(before) == 1 and isinstance(before[0], str)
-            behind = self._distances_to(before[0]) if hangs else None
-            self._distances[target] = _Distances(target, self._in, behind)
+            if isinstance(target, int) and all(isinstance(node, str) for node in before):
+                switches = [self._distances_to(node) for node in before]
+                self._distances[target] = _Behind(target, switches)
+            else:
+                self._distances[target] = _Distances(target, self._in)
         return self._distances[target]
 
     def _number(self, npu: int, other: int) -> int:
@@ -153,46 +165,69 @@ class Router:
         return number
 
 
+def has_equal_ways(network: Network) -> bool:
+    """Whether switches choose among ways of the fewest hops; those from the first NPU to three
+    others are looked at.  The NPU's own choice is that of an adapter, such as its server's."""
+    router, n = Router(network, Routing.SHORTEST), network.n_npus
+    return any(router.chooses(0, target) for target in {1, n // 2, n - 1} if 0 < target < n)
+
+
 class _Distances:
-    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for.
+    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for."""
 
-    Where all ways to it lead over one node, ``behind`` has that one's.  There the target itself is
-    two hops from itself, and no shortest way comes by.
-    """
-
-    def __init__(
-        self,
-        target: Node,
-        predecessors: dict[Node, list[Node]],
-        behind: "_Distances | None" = None,
-    ) -> None:
+    def __init__(self, target: Node, predecessors: dict[Node, list[Node]]) -> None:
         self.layers = [{target}]
         self._seen = {target}
-        self._predecessors, self._behind = predecessors, behind
+        self._predecessors = predecessors
 
-    def next_to(self, neighbours: dict[Node, int]) -> int:
-        """How far the nearest of ``neighbours`` is.
+    def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
+        """How far the nearest of ``neighbours`` is, or ``most`` if that is as near.
 
         Asking for a node's neighbours and not for the node itself spares a layer, which for two
         NPUs of a switch is all the others.
         """
         hops = 0
-        while neighbours.keys().isdisjoint(self.layers[hops]):
+        while hops != most and neighbours.keys().isdisjoint(self.layer(hops)):
             hops += 1
-            if hops == len(self.layers):
-                self._extend()
         return hops
 
-    def _extend(self) -> None:
-        if self._behind is not None:
-            if len(self._behind.layers) < len(self.layers):
-                self._behind._extend()
-            self.layers.append(self._behind.layers[len(self.layers) - 1])
-            return
-        layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
-        layer -= self._seen
-        self._seen |= layer
-        self.layers.append(layer)
+    def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
+        """The links that lead so many hops near, lowest number first."""
+        return _links_into(self.layer(hops), out)
+
+    def layer(self, hops: int) -> set[Node]:
+        """The nodes so many hops away; none beyond the last ones."""
+        while hops >= len(self.layers):
+            layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
+            layer -= self._seen
+            self._seen |= layer
+            self.layers.append(layer)
+        return self.layers[hops]
+
+
+class _Behind(_Distances):
+    """Where all ways to a target lead over one of some ``switches``, what is behind these.
+
+    From one of them the target itself is a hop away, and no shortest way comes by.
+    """
+
+    def __init__(self, target: Node, switches: list[_Distances]) -> None:
+        super().__init__(target, {})
+        self._switches = switches
+
+    def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
+        if not neighbours.keys().isdisjoint(self.layers[0]):
+            return 0
+        for switch in self._switches:
+            most = 1 + switch.next_to(neighbours, None if most is None else most - 1)
+        return most
+
+    def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
+        """Of a node from which nothing is nearer."""
+        if not hops:
+            return super().links_into(0, out)
+        found = {n for switch in self._switches for n in switch.links_into(hops - 1, out)}
+        return sorted(found)
 
 
 def _links_into(layer: set[Node], out: dict[Node, int]) -> list[int]:

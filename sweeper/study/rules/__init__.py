@@ -19,6 +19,7 @@ from dimsweep.sweeper.study.rules.prices import unpriced_tiers
 from dimsweep.sweeper.study.rules.provision import badly_provisioned, verdict
 from dimsweep.sweeper.study.rules.quantities import odd_quantities
 from dimsweep.sweeper.study.rules.radix import radices
+from dimsweep.sweeper.study.rules.routing import first_ways
 from dimsweep.sweeper.study.rules.ties import tied
 
 
@@ -37,6 +38,7 @@ def design_warnings(
     found += unpriced_tiers(composed, program)
     found += odd_quantities(config, program, searched=searched)
     found += radices(config, program)
+    found += first_ways(config, program)
     found += uncalibrated(config, program)
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from dimsweep.engine import Block, Dimension, DimsweepError, Topology
 from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
+from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, Roft
 from dimsweep.engine.network.graph import Network, Node
-from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.network.routing import Router, Routing, has_equal_ways
 
 
 def build(shape: str, *fabrics: Fabric) -> Network:
@@ -177,11 +178,34 @@ def test_routes_are_kept() -> None:
     assert router.route(0, 2) is router.route(0, 2)
 
 
+@pytest.mark.parametrize(
+    "generator",
+    [Roft(npus=64, radix=8, server=4, rails=4), Hpn(npus=32, radix=16, server=8), BCube(n=4, k=2)],
+)
+def test_ways_over_several_adapters_are_the_shortest(generator: Generator) -> None:
+    """Each is as long as networkx says, and all of them are there, the first links' order first."""
+    network = generator.build()
+    router = Router(network, Routing.SHORTEST)
+    for source, target in ((0, 1), (0, 3), (0, 31), (5, 16), (9, 8)):
+        source, target = source % network.n_npus, target % network.n_npus
+        ways = [tuple(nodes(network, way)) for way in router.routes(source, target)]
+        assert sorted(map(str, ways)) == sorted(
+            str(tuple(way)) for way in nx.all_shortest_paths(network.graph, source, target)
+        )
+        assert router.route(source, target) == router.routes(source, target)[0]
+
+
+def test_whether_a_network_leaves_a_choice() -> None:
+    assert has_equal_ways(FatTree(npus=32, radix=8).build())
+    assert not has_equal_ways(FatTree(npus=8, radix=8, server=4).build())
+    assert not has_equal_ways(build("Switch(8)"))
+
+
 def test_near_neighbours_do_not_search_the_whole_network() -> None:
     network = build("Switch(512)")
     router = Router(network, Routing.SHORTEST)
     router.route(0, 1)
-    assert router._distances[1].layers == [{1}, {"switch d0 line 0"}]
+    assert router._distances["switch d0 line 0"].layers == [{"switch d0 line 0"}]
 
     router = Router(build("Ring(6)"), Routing.SHORTEST)
     router.route(3, 0)

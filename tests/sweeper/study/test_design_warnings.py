@@ -305,3 +305,17 @@ def test_nothing_is_said_of_axes_that_were_not_compared() -> None:
     assert idle_axes(rows, study) == []
     assert idle_axes(rows.assign(b="1"), study) == ["a"]
     assert idle_axes(rows.assign(b="1", time_ps=[5, 6, 5]), study) == []
+
+
+def test_the_first_of_equal_ways_is_a_choice() -> None:
+    """Of a tree with several cables up, nothing else said; not of one switch, nor of a product."""
+    own = ["workload=all_reduce", "topology.shape=Switch(16)", "topology.tiers=[]", "fidelity=flow"]
+    tree, switch = (
+        f"network.generator={{kind: fat_tree, npus: 16, radix: {radix}, bandwidth: 1 GB/s}}"
+        for radix in (8, 16)
+    )
+    own += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective=streamed"]
+    told = "network.routing=auto takes the first of ways that are as short"
+    assert any(each.startswith(told) for each in warnings(*own, tree))
+    for words in ([switch], [tree, "network.routing=shortest"], []):
+        assert not any(each.startswith(told) for each in warnings(*own, *words))
