@@ -206,22 +206,24 @@ def _of_device(
     cabled: dict[Node, Counter[float]],
     lit: dict[Node, Counter[float]],
 ) -> Iterator[Need]:
-    """A device, the adapter of an NPU that has cables, and the transceivers in its ports."""
-    kind = PartKind(device.kind)
+    """A device, one in each of its planes, the adapter of an NPU that has cables, and the
+    transceivers in their ports."""
+    kind, planes = PartKind(device.kind), device.planes
     own = Need(kind, part=device.part, price=device.price, watts=device.watts)
-    if kind in _SWITCHES and node not in cabled and own == Need(kind):
+    if kind is PartKind.SWITCH and node not in cabled and own == Need(kind):
         return  # on a board, and so a part of what is on it, as NVLink's in a server
-    if kind in _SWITCHES:
-        yield replace(own, ports=_sorted(ports.get(node, Counter())), radix=device.ports or 0)
-    elif kind is PartKind.NIC:
-        yield replace(own, ports=_sorted(cabled.get(node, Counter())))
-    else:
-        yield own
-        if kind is PartKind.NPU and node in cabled:
-            yield Need(PartKind.NIC, _sorted(cabled[node]))
-    if node in lit:
+    for plane in range(planes):
+        if kind in _SWITCHES:
+            has = _sorted(ports.get(node, Counter()), planes, plane)
+            yield replace(own, ports=has, radix=(device.ports or 0) // planes)
+        elif kind is PartKind.NIC:
+            yield replace(own, ports=_sorted(cabled.get(node, Counter()), planes, plane))
+        else:
+            yield own
+            if kind is PartKind.NPU and node in cabled:
+                yield Need(PartKind.NIC, _sorted(cabled[node]))
         at = "switch" if kind in _SWITCHES else "nic"
-        for bandwidth, n in _sorted(lit[node]):
+        for bandwidth, n in _sorted(lit.get(node, Counter()), planes, plane):
             yield Need(PartKind.TRANSCEIVER, ((bandwidth, n),), at=at)
 
 
@@ -249,8 +251,12 @@ def _medium(
     return there.medium, link.length or there.length
 
 
-def _sorted(ports: Counter[float]) -> tuple[tuple[float, int], ...]:
-    return tuple(sorted(ports.items(), reverse=True))
+def _sorted(
+    ports: Counter[float], planes: int = 1, plane: int = 0
+) -> tuple[tuple[float, int], ...]:
+    """The ports of one of several planes, over which they are shared out."""
+    own = {bandwidth: (n + plane) // planes for bandwidth, n in ports.items()}
+    return tuple(sorted(((each, n) for each, n in own.items() if n), reverse=True))
 
 
 # --- a product of dimensions ---------------------------------------------------------------------

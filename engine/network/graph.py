@@ -33,7 +33,8 @@ class Kind(StrEnum):
 class Device:
     """What stands at a node of a network.
 
-    ``ports`` is its radix: how many cables fit, each lane of a link one (``None``: no limit).
+    ``ports`` is its radix: how many cables fit, each lane of a link one (``None``: no limit).  It
+    may stand for one in each of several ``planes``, which share its ports evenly.
     ``part`` names what is bought, for a price list; ``price`` (USD) and ``watts`` are those of one
     such device, ``fails`` how often it fails in a year and ``repair`` how many seconds it is down
     then (``None``: not known).
@@ -46,6 +47,7 @@ class Device:
     watts: Annotated[float, POWER] | None = None
     fails: float | None = None
     repair: Annotated[float, TIME] | None = None
+    planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -239,8 +241,8 @@ def _wrong_of_device(name: str, value: object) -> str:
         return "" if isinstance(value, str) and value in set(Kind) else f"it must be one of {known}"
     if name == "part":
         return "" if isinstance(value, str) else "it must be a name"
-    if name == "ports":
-        right = value is None or _is_count(value)
+    if name in ("ports", "planes"):
+        right = _is_count(value) or (value is None and name == "ports")
         return "" if right else "it must be a whole number of at least one"
     right = value is None or (_is_number(value) and 0 <= value <= sys.float_info.max)  # type: ignore[operator]
     return "" if right else "it must be a finite number of zero or more"

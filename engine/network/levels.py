@@ -26,7 +26,7 @@ class Level:
     ``latency`` picoseconds, one for each device below where cables differ.  ``dim`` is the
     dimension that the links are counted in (-1: none).
 
-    ``kind`` to ``repair`` are of each switch as a :class:`Device` has them, ``medium`` to ``cable``
+    ``kind`` to ``planes`` are of each switch as a :class:`Device` has them, ``medium`` to ``cable``
     (its ``part``) of each link as a :class:`Link` has them.
     """
 
@@ -44,6 +44,7 @@ class Level:
     watts: Annotated[float, POWER] | None = None
     fails: float | None = None
     repair: Annotated[float, TIME] | None = None
+    planes: int = 1
     medium: Medium = ""
     length: Annotated[float, LENGTH] = 0.0
     lanes: int = 1

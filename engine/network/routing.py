@@ -13,6 +13,7 @@ from dimsweep.engine.workload.coordinates import coordinates_of, line
 class Routing(StrEnum):
     """How a way is chosen.
 
+    Of an NPU's equally near next hops those inside its server count, NVLink's before a leaf's.
     ``SHORTEST``: fewest hops; ``ECMP``: the same, ties broken by a hash; ``DIMENSION_ORDER``: a
     shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on;
     ``FAT_TREE``: fewest hops, ties broken on the first half of the way by the number of the sending
@@ -131,6 +132,8 @@ class Router:
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
         for remaining in reversed(range(hops)):
             options = distances.links_into(remaining, self._out[node])
+            if isinstance(node, int):
+                options = self._inside(options)
             choice = way
             if self._routing is Routing.ECMP and len(options) > 1:
                 choice = _hash(f"{self._seed} {source} {target} {way} {node}")
@@ -140,6 +143,11 @@ class Router:
             number = options[choice % len(options)]
             yield number
             node = self._network.links[number].target
+
+    def _inside(self, numbers: list[int]) -> list[int]:
+        """Of an NPU's next hops those that are no cables, if there are any: NVLink, where a leaf is
+        as near.  A link that has less bandwidth left is still one of its equals."""
+        return [n for n in numbers if not self._network.links[n].medium] or numbers
 
     def _distances_to(self, target: Node) -> "_Distances":
         """Those to a node; NPUs that hang on the same switches share what lies behind them."""

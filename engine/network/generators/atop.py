@@ -66,7 +66,7 @@ class Atop(Generator):
         for i, n in enumerate(self.layers[1:], 1):
             check_count("layers", n)
             made: list[Node] = [f"layer {i} switch {j}" for j in range(n)]
-            wires.graph.add_nodes_from(made)
+            wires.graph.add_nodes_from(made, **wires.device())
             nodes.append(made)
         for i, each in enumerate(self.between):
             try:

@@ -22,7 +22,9 @@ class Generator(ABC):
 
     ``bandwidth`` is that of a port (bytes/s, one way), ``latency`` that of a cable (ps).  With
     ``server`` above 1, so many NPUs that follow each other are in a server and joined by a switch
-    of ``nvlink`` bytes/s and ``nvlink_latency`` ps for each.
+    of ``nvlink`` bytes/s and ``nvlink_latency`` ps for each.  There are ``planes`` of the network
+    side by side, each with ports of its own, over which every message is spread evenly; NVLink is
+    there once.
     """
 
     kind: ClassVar[str]
@@ -32,6 +34,7 @@ class Generator(ABC):
     server: int = 1
     nvlink: Annotated[float, BANDWIDTH] = 450e9
     nvlink_latency: Annotated[int, TIME] = 300_000
+    planes: int = 1
 
     @abstractmethod
     def lay(self, wires: "Wires") -> None:
@@ -40,7 +43,8 @@ class Generator(ABC):
 
     def build(self) -> Network:
         """The network.  Raises :class:`DimsweepError` for parameters that make none."""
-        wires = Wires(self.bandwidth, self.latency)
+        check_count("planes", self.planes)
+        wires = Wires(self.bandwidth, self.latency, self.planes)
         self.lay(wires)
         n = wires.n_npus
         if self.server > 1:
@@ -55,15 +59,16 @@ class Generator(ABC):
 
 class Wires:
     """A graph of NPUs, switches and cables that grows; ``bandwidth`` (bytes/s) and ``latency`` (ps)
-    are those of a cable of which nothing else is said."""
+    are those of a cable of which nothing else is said.  Of all switches and cables there are so
+    many ``planes``, which are one in the graph: as wide as all of them, ``bandwidth`` too."""
 
-    def __init__(self, bandwidth: float, latency: int) -> None:
+    def __init__(self, bandwidth: float, latency: int, planes: int = 1) -> None:
         import networkx as nx  # here: few runs build a network
 
         self.graph = nx.DiGraph()
         self.n_npus = 0
         self._links = 0
-        self.bandwidth, self.latency = bandwidth, latency
+        self.bandwidth, self.latency, self.planes = planes * bandwidth, latency, planes
 
     def npus(self, n: int) -> range:
         """The first ``n`` NPUs."""
@@ -75,8 +80,14 @@ class Wires:
     def switches(self, name: str, n: int, ports: int, **device: object) -> list[Node]:
         """``n`` switches called ``name 0`` and so on, of a radix of ``ports``."""
         made: list[Node] = [f"{name} {i}" for i in range(n)]
-        self.graph.add_nodes_from(made, ports=ports, **device)
+        self.graph.add_nodes_from(made, **self.device(ports), **device)
         return made
+
+    def device(self, ports: int | None = None) -> dict[str, int]:
+        """The attributes of a switch of a radix of ``ports`` (None: any), of which each plane has
+        one."""
+        radix = {} if ports is None else {"ports": ports * self.planes}
+        return radix | ({"planes": self.planes} if self.planes > 1 else {})
 
     def cable(
         self,
@@ -88,18 +99,19 @@ class Wires:
         bandwidth: float | None = None,
         latency: int | None = None,
     ) -> None:
-        """A link each way; ``bandwidth`` is that of a lane.  Laid again, it is a lane wider."""
+        """A link each way; ``bandwidth`` is that of a lane, of all planes together.  Laid again, it
+        is a lane wider."""
         told: dict[str, Any] = {
             "bandwidth": lanes * (self.bandwidth if bandwidth is None else bandwidth),
             "latency": self.latency if latency is None else latency,
             "medium": medium,
             "length": length,
-            "lanes": lanes,
+            "lanes": lanes * self.planes,
         }
         for ends in ((one, other), (other, one)):
             if self.graph.has_edge(*ends):
                 self.graph.edges[ends]["bandwidth"] += told["bandwidth"]
-                self.graph.edges[ends]["lanes"] += lanes
+                self.graph.edges[ends]["lanes"] += told["lanes"]
             else:
                 self.graph.add_edge(*ends, **told)
                 self._links += 1

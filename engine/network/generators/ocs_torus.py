@@ -34,7 +34,7 @@ class OcsTorus(Generator):
         wires.npus(a * b * c)
         cubes = a * b * c // self.cube**3
         for axis, i, j in product("xyz", range(self.cube), range(self.cube)):
-            wires.graph.add_node(f"OCS {axis} {i}.{j}", kind=Kind.OCS, ports=2 * cubes)
+            wires.graph.add_node(f"OCS {axis} {i}.{j}", kind=Kind.OCS, **wires.device(2 * cubes))
         for d, size in enumerate(self.shape):
             for place in product(*(range(s) for s in self.shape)):
                 on = list(place)

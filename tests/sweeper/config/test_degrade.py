@@ -99,7 +99,7 @@ def test_phases_refuse_links_and_name_who_takes_them() -> None:
 def test_what_breaks_is_a_scenario_and_has_a_name() -> None:
     assert default_role("network.degrade") is Role.SCENARIO
     broken = [{"switch": "leaf 0", "down": True}, {"npu": 7, "speed": "90 %"}]
-    assert label(broken) == "switch: leaf 0, down: True; npu: 7, speed: 90 %"
+    assert label(broken) == "switch: leaf 0, down: true; npu: 7, speed: 90 %"
 
 
 @pytest.mark.parametrize("text", ["50", "50 %%", "-5 %", "fifty %", "1e2 %", 0.5, None, "% 5"])
