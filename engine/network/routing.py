@@ -109,8 +109,9 @@ class Router:
         if source == target:
             yield ()
             return
-        distances, out = self._distances_to(target), self._out[source]
-        for number in distances.links_into(distances.next_to(out), out):
+        distances = self._distances_to(target)
+        nearest = distances.next_to(self._out[source])
+        for number in self._next(distances, nearest, source):
             after = self._network.links[number].target
             yield from ((number, *way) for way in self._all(after, target))
 
@@ -131,9 +132,7 @@ class Router:
         node: Node = source
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
         for remaining in reversed(range(hops)):
-            options = distances.links_into(remaining, self._out[node])
-            if isinstance(node, int):
-                options = self._inside(options)
+            options = self._next(distances, remaining, node)
             choice = way
             if self._routing is Routing.ECMP and len(options) > 1:
                 choice = _hash(f"{self._seed} {source} {target} {way} {node}")
@@ -144,9 +143,12 @@ class Router:
             yield number
             node = self._network.links[number].target
 
-    def _inside(self, numbers: list[int]) -> list[int]:
-        """Of an NPU's next hops those that are no cables, if there are any: NVLink, where a leaf is
-        as near.  A link that has less bandwidth left is still one of its equals."""
+    def _next(self, distances: "_Distances", remaining: int, node: Node) -> list[int]:
+        """The links out of a node to those that are ``remaining`` hops away.  Of an NPU's those
+        that are no cables, if there are any: NVLink, where a leaf is as near."""
+        numbers = distances.links_into(remaining, self._out[node])
+        if not isinstance(node, int):
+            return numbers
         return [n for n in numbers if not self._network.links[n].medium] or numbers
 
     def _distances_to(self, target: Node) -> "_Distances":

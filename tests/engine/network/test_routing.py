@@ -183,15 +183,16 @@ def test_routes_are_kept() -> None:
     [Roft(npus=64, radix=8, server=4, rails=4), Hpn(npus=32, radix=16, server=8), BCube(n=4, k=2)],
 )
 def test_ways_over_several_adapters_are_the_shortest(generator: Generator) -> None:
-    """Each is as long as networkx says, and all of them are there, the first links' order first."""
+    """Each is as long as networkx says, and all of them are there, the first links' order first;
+    but for those that leave a server for one of its own NPUs."""
     network = generator.build()
     router = Router(network, Routing.SHORTEST)
     for source, target in ((0, 1), (0, 3), (0, 31), (5, 16), (9, 8)):
         source, target = source % network.n_npus, target % network.n_npus
         ways = [tuple(nodes(network, way)) for way in router.routes(source, target)]
-        assert sorted(map(str, ways)) == sorted(
-            str(tuple(way)) for way in nx.all_shortest_paths(network.graph, source, target)
-        )
+        known = [tuple(way) for way in nx.all_shortest_paths(network.graph, source, target)]
+        inside = [way for way in known if "NVSwitch" in str(way[1])]
+        assert sorted(map(str, ways)) == sorted(map(str, inside or known))
         assert router.route(source, target) == router.routes(source, target)[0]
 
 

@@ -39,6 +39,7 @@ NO_READER = {
     "sweeper.draw.canvas.reduced": "a picture that was just drawn",
     "sweeper.config.compose._misplaced_in": "a file that Hydra has read, for an error",
     "sweeper.draw.show.answer._left": "a quantity of a record, which units.parse refuses or takes",
+    "sweeper.ledger.record._frontier": "a part of a record, whose types Pydantic checks",
     "sweeper.ledger.place.create": "it writes",
     "sweeper.plugins.loading._arrived": _OWN,
     "sweeper.run.executor.cluster._last_words": _OWN,
