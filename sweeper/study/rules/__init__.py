@@ -14,6 +14,7 @@ from dimsweep.sweeper.study.rules.buckets import small_buckets
 from dimsweep.sweeper.study.rules.idle import idle_keys
 from dimsweep.sweeper.study.rules.knobs import idle_knobs
 from dimsweep.sweeper.study.rules.machines import unlike_parts
+from dimsweep.sweeper.study.rules.memory import tight_memory
 from dimsweep.sweeper.study.rules.peak import uncalibrated
 from dimsweep.sweeper.study.rules.prices import unpriced_tiers
 from dimsweep.sweeper.study.rules.provision import badly_provisioned, verdict
@@ -40,6 +41,7 @@ def design_warnings(
     found += radices(config, program)
     found += first_ways(config, program)
     found += uncalibrated(config, program)
+    found += tight_memory(config, program)
     found += beyond_measurements(program)
     found += apart(config, program, searched=searched)
     found += idle_knobs(config, program, turned, searched=searched)

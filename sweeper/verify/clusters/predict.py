@@ -1,7 +1,7 @@
 """What dimsweep says of a row: seconds of an iteration, and bytes of the fullest GPU."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.build.simulate import simulate
@@ -12,10 +12,12 @@ from dimsweep.sweeper.verify.clusters.plans import configure, n_micro_batches
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of an iteration, and bytes of the fullest GPU's memory."""
+    """Seconds of an iteration, and bytes of the fullest GPU's memory: those that are counted, and
+    those that PyTorch's cache may reserve for them."""
 
     seconds: float
     memory: float
+    reserved: float
 
 
 Changed = Callable[[Config], Config]
@@ -44,7 +46,7 @@ def predict(measured: Measurement, changed: Changed = _as_it_is) -> Prediction:
     except DimsweepError as error:
         raise LeftOut(str(error)) from error
     each = (second.seconds - first.seconds) / (more - few)
-    return Prediction(second.seconds + (n - more) * each, second.memory)
+    return replace(second, seconds=second.seconds + (n - more) * each)
 
 
 def simulated(
@@ -54,4 +56,4 @@ def simulated(
     result = simulate(changed(configure(measured, micro_batches)))
     footprint = result.program.workload.footprint
     assert footprint is not None
-    return Prediction(result.time, footprint.total)
+    return Prediction(result.time, footprint.total, footprint.reserved)

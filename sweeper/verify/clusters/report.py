@@ -129,6 +129,12 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
         say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
     for what, own in by(_of_memory, memory).items():
+        if what == "reserved":
+            enough = sum(row.values[0] <= row.ours.reserved for row in own)
+            say(
+                f"memory: {enough} of {plural(len(own), 'row')} within what may be reserved",
+                console,
+            )
         errors, low = Errors.of(own), min(row.error for row in own)
         mean, less = MEMORY_AIMS[what]
         good &= errors.mean <= mean and low >= -less

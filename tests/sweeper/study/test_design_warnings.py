@@ -67,6 +67,19 @@ def test_buckets_whose_hops_last_longer_than_their_bytes() -> None:
         assert not any("bucket of" in each for each in found), key
 
 
+def test_a_plan_that_barely_fits_its_memory() -> None:
+    base = ("workload=llama3_8b", "workload.model.layers=16", "cluster=dgx_h100", "nodes=1")
+    need = build_program(compose(base).config).workload.footprint
+    assert need is not None and need.reserved == pytest.approx(need.total / 0.85)
+    for memory, told in ((1.01 * need.total, 1), (1.01 * need.reserved, 0)):
+        found = [each for each in warnings(*base, f"npu.memory={memory:.0f} B") if "cache" in each]
+        assert len(found) == told
+    unknown = warnings(
+        *base, f"npu.memory={1.01 * need.total:.0f} B", "npu=peak_h100", "collective.gpu=h100"
+    )
+    assert not any("cache" in each for each in unknown)
+
+
 PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_Switch(2)")
 
 

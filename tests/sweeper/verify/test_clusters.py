@@ -333,7 +333,7 @@ def test_deepspeed_fills_stages_from_the_first_one() -> None:
 
 def compared(row: Measurement, theirs: float, ours: float, source: str = "a") -> Compared:
     measured = replace(row, seconds=theirs, source=source)
-    return Compared(1, measured, Prediction(ours, 0.0), "H100", "Llama", False)
+    return Compared(1, measured, Prediction(ours, 0.0, 0.0), "H100", "Llama", False)
 
 
 def test_errors_are_relative_to_what_was_measured(tmp_path: Path) -> None:
