@@ -14,6 +14,7 @@ from dimsweep.engine.cluster import with_npus
 from dimsweep.engine.network import Bill
 from dimsweep.sweeper.build.evidence import Evidence, evidence, surely
 from dimsweep.sweeper.config.cost import Cost
+from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.npu import Others
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
@@ -283,6 +284,12 @@ class CellSummary:
         worse, better = (other, own) if objective.sign > 0 else (own, other)
         ratio = worse / better if better else math.nan
         return ratio if math.isfinite(ratio) else None
+
+    @cached_property
+    def of_graph(self) -> bool:
+        """Whether a graph stands in the place of the dimensions, whose bandwidths say nothing."""
+        network = self.study.config_of(self.cell).get("network") or {}
+        return any(network.get(name) for name in GRAPHS)
 
     def split(self, row: pd.Series) -> Floats:
         """(D,) bandwidths of ``row`` in GB/s."""

@@ -204,7 +204,9 @@ def narrow(name: str) -> str:
 
 
 def short_split(summary: CellSummary, row: pd.Series) -> str:
-    """The split of ``row`` in GB/s, in few characters."""
+    """The split of ``row`` in GB/s, in few characters; a dash of a graph, which has none."""
+    if summary.of_graph:
+        return "-"
     return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
 
 

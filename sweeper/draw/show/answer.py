@@ -71,7 +71,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     plan, split = words.searched(cell, row), _split(cell, row)
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
-    rest = [] if cell.split_varies else [f"on {split}"]
+    rest = [] if cell.split_varies or cell.of_graph else [f"on {split}"]
     rest.append(_over(cell))
     rest = [] if cell.cell.coordinates.keys() >= _NETWORK else [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(row)) for each in cell.objectives))
@@ -146,7 +146,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 def _design(cell: CellSummary, row: pd.Series) -> str:
     """What was searched for, of a row."""
-    split = _split(cell, row) if cell.split_varies else ""
+    split = _split(cell, row) if cell.split_varies and not cell.of_graph else ""
     return "; ".join(text for text in (words.searched(cell, row), split) if text)
 
 

@@ -17,7 +17,9 @@ def table(report: Report) -> list[Sheet]:
     gains = [o for o in (TIME, PERF_PER_COST) if over and o in (TIME, *summaries[0].objectives)]
     failed = any(s.trials.n_broken for s in summaries)
     bounded = any(s.bound is not None for s in summaries)
-    columns = [*words.short_keys(keys), "best split,\nGB/s" if split else "GB/s", "time"]
+    graphs = all(s.of_graph for s in summaries)
+    columns = [*words.short_keys(keys)]
+    columns += ["best split,\nGB/s" if split else "GB/s"] * (not graphs) + ["time"]
     figures = merits.of_model(summaries)
     columns += [f"{'it/s per USD' if o is PERF_PER_COST else 'faster'}\nthan {over}" for o in gains]
     columns += [merits.head(figure) for figure in figures]
@@ -28,7 +30,7 @@ def table(report: Report) -> list[Sheet]:
         row = [s.cell.coordinates[key] for key in keys]
         if s.found:
             best = s.best
-            row += [words.short_split(s, best), words.seconds(best["time_s"])]
+            row += [words.short_split(s, best)] * (not graphs) + [words.seconds(best["time_s"])]
             row += [words.ratio(s.gain(objective)) for objective in gains]
             row += [merits.cell(figure, best) for figure in figures]
             row += [words.million_usd(best["cost_usd"])] * priced

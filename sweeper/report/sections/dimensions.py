@@ -12,19 +12,21 @@ def table(summary: CellSummary) -> list[Sheet]:
     if summary.reference is not None and list(summary.reference.dims) != summary.dims:
         compared = compared[:1]
     heads, shown = zip(*compared, strict=True)
-    rows = []
+    rows, wide = [], not summary.of_graph  # whose links are not as wide as the dimensions say
     for d, name in enumerate(summary.dims):
-        cells = [name, percent(split[d] / split.sum())]
+        cells = [name, *[percent(split[d] / split.sum())] * wide]
         for row in shown:
-            cells += [gbps(row[BANDWIDTH.at(d)]), percent(row[UTILISATION.at(d)])]
+            cells += [gbps(row[BANDWIDTH.at(d)])] * wide + [percent(row[UTILISATION.at(d)])]
             cells += [seconds(row[EXPOSED.at(d)])]
         rows.append(tuple(cells))
     if any(row["waiting_s"] > 0 for row in shown):
-        waits = [cell for row in shown for cell in ("", "", seconds(row["waiting_s"]))]
-        rows.append(("none, waiting", "", *waits))
-    columns = ["dimension", "share"]
+        none = [""] * wide
+        waits = [cell for row in shown for cell in (*none, "", seconds(row["waiting_s"]))]
+        rows.append(("none, waiting", *none, *waits))
+    columns = ["dimension", *["share"] * wide]
     for head in heads:
-        columns += [f"{head}\nGB/s", "util.", "exposed"]
+        told = ["GB/s", "util.", "exposed"] if wide else ["util.", "exposed"]
+        columns += [f"{head}\n{told[0]}", *told[1:]]
     return [Sheet("Dimensions", tuple(columns), rows)]
 
 

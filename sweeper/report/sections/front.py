@@ -25,12 +25,13 @@ def _front(summary: CellSummary, rows: pd.DataFrame, title: str) -> list[Sheet]:
         return []
     names = [objective.name.replace("_", " ") for objective in summary.objectives]
     gaps = summary.front_gaps(rows)
-    columns = [*names, "split, GB/s", *short_keys(summary.parameters)]
+    split = not summary.of_graph
+    columns = [*names, *["split, GB/s"] * split, *short_keys(summary.parameters)]
     columns += ["gap in time\nto the bound"] * (gaps is not None)
     texts = [
         (
             *(o.show(o.of(row)) for o in summary.objectives),
-            short_split(summary, row),
+            *[short_split(summary, row)] * split,
             *(str(row[key]) for key in summary.parameters),
             *([] if gaps is None else [fine_percent(gaps[i])]),
         )

@@ -20,6 +20,8 @@ def badly_provisioned(program: Program) -> list[str]:
 
     An over-provisioned dimension is none under Themis, which gives it chunks of its own.
     """
+    if program.communication.network.graph is not None:
+        return []  # its links are not as wide as the dimensions say
     worst: dict[str, Pair] = {}
     own_orders = program.structure.shape.order > 0
     for pair in provisioning(program):

@@ -16,6 +16,7 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.bill import bill_of_design
+from dimsweep.sweeper.report.sections import best_of_cells, dimensions
 from dimsweep.sweeper.study.rules import design_warnings
 from tests.support.studies import planned, run
 
@@ -186,3 +187,20 @@ def test_money_for_bandwidth_needs_a_price_of_bandwidth(tmp_path: Path) -> None:
     words = [word for word in WHOLE if not word.startswith("space.")]
     with pytest.raises(DimsweepError, match="no bandwidth has a price of its own"):
         planned([*words, "space.bandwidth.cost=9 MUSD", "name=money"], tmp_path)
+
+
+def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> None:
+    """Neither its table of the best trials nor that of its dimensions has a column of them."""
+    made = "{kind: zcube, n: 4, k: 2, bandwidth: 25 GB/s}"
+    words = ["workload=all_reduce", "topology.shape=Switch(16)", "topology.tiers=[]"]
+    words += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "network.routing=ecmp"]
+    words += ["fidelity=flow", "grid={collective.chunks: [1, 2]}", "executor=inline"]
+    for name, graph in (("graph", made), ("product", "null")):
+        plan = planned([*words, f"network.generator={graph}", f"name={name}"], tmp_path)
+        run(plan)
+        report = Report.read(plan.folder)
+        (best,) = best_of_cells.table(report)
+        (dims,) = dimensions.table(report.summaries[0])
+        told = any("GB/s" in column for column in (*best.columns, *dims.columns))
+        assert told == (name == "product")
+        assert all(len(row) == len(sheet.columns) for sheet in (best, dims) for row in sheet.rows)
