@@ -14,3 +14,4 @@ from dimsweep.engine.formats.fields import (
 from dimsweep.engine.formats.measured import read_measured
 from dimsweep.engine.formats.nccl_tests import read_nccl_tests
 from dimsweep.engine.formats.networks import read_any_network
+from dimsweep.engine.formats.table import read_table

@@ -7,13 +7,13 @@ and bus bandwidth [GB/s], and errors.  The time out of place is taken.  Several 
 one another in a file.
 """
 
-import csv
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dimsweep.engine.cluster.library import Timing, Timings
 from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.formats.table import read_table
 from dimsweep.engine.kinds import CollectiveKind
 
 _COLUMNS = ("op", "gpus", "nodes", "bytes", "time_us")
@@ -34,7 +34,7 @@ def read_nccl_tests(file: Path) -> Timings:
     with accessing(file, "it cannot be read", UnicodeDecodeError):
         lines = file.read_text(encoding="utf-8").splitlines()
     head = lines[0].split(",") if lines else []
-    found = _table(lines, file) if set(_COLUMNS) <= set(head) else _text(lines, file)
+    found = _table(file) if set(_COLUMNS) <= set(head) else _text(lines, file)
     timings = tuple(found)
     if not timings:
         raise DimsweepError(
@@ -46,10 +46,9 @@ def read_nccl_tests(file: Path) -> Timings:
     return Timings(timings, file.name)
 
 
-def _table(lines: Iterable[str], file: Path) -> Iterator[Timing]:
-    rows, gpu = csv.DictReader(lines), None
-    for row in rows:
-        where = f"{file}, line {rows.line_num}"
+def _table(file: Path) -> Iterator[Timing]:
+    gpu = None
+    for where, row in read_table(file, _COLUMNS):
         gpu = gpu or row.get("gpu")
         if row.get("gpu") != gpu:
             raise DimsweepError(
@@ -81,7 +80,7 @@ def _text(lines: Iterable[str], file: Path) -> Iterator[Timing]:
         fields = line.split()
         if not fields or not fields[0].isdigit() or len(fields) < 3 + 2 * _HALF:
             continue
-        where, in_rows = f"{file}, line {number}", True
+        where, in_rows = f"{file}: line {number}", True
         if kind is None:
             raise DimsweepError(
                 "which collective is this?",

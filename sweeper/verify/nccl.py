@@ -1,8 +1,6 @@
 """Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
 
-import csv
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,11 +20,11 @@ from dimsweep.engine import (
     Result,
     Topology,
     Workload,
-    accessing,
     lower,
     run_one,
 )
 from dimsweep.engine.cluster import Nccl
+from dimsweep.engine.formats import read_table
 from dimsweep.sweeper.terminal import plural, say, table, waiting
 from dimsweep.sweeper.verify.golden import recorded
 from dimsweep.sweeper.verify.points import Value, json_option, print_json, relative, say_left_out
@@ -114,7 +112,7 @@ def read_rows(path: Path) -> list[Row]:
     Raises :class:`DimsweepError` for a file that is not of this form, naming it and the line.
     """
     files = sorted(path.glob("*nccl*.csv")) if path.is_dir() else [path]
-    rows = [row for file in files for row in _read(file)]
+    rows = [_row(*row) for file in files for row in read_table(file, _COLUMNS)]
     if not rows:
         raise DimsweepError(
             "there is no measured collective here",
@@ -125,19 +123,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _read(file: Path) -> Iterable[Row]:
-    with (
-        accessing(file, "it cannot be read", UnicodeDecodeError, csv.Error),
-        file.open(newline="", encoding="utf-8") as lines,
-    ):
-        reader = csv.DictReader(lines, restval="")
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise DimsweepError(f"it has no column {', '.join(missing)}", where=str(file))
-        return [_row(found, f"{file}, line {reader.line_num}") for found in reader]
-
-
-def _row(found: dict[str, str], where: str) -> Row:
+def _row(where: str, found: dict[str, str]) -> Row:
     place = f"{found['gpu']} {found['note']}".lower()
     gpu = next((name for name in _GPUS if name in found["gpu"].lower()), "")
     try:
@@ -152,7 +138,7 @@ def _row(found: dict[str, str], where: str) -> Row:
             f"{n_bytes} bytes in {seconds * 1e6:g} us on {nodes} nodes is no measured collective",
             where=where,
         )
-    kind, note = _OPS.get(found["op"], found["op"]), found["note"] or ""
+    kind, note = _OPS.get(found["op"], found["op"]), found["note"]
     return Row(found["source"], found["gpu"], gpu, ranks, nodes, kind, n_bytes, seconds, note)
 
 

@@ -1,7 +1,6 @@
 """Published counts of networks' parts and mean path lengths, beside those of generated networks,
 the switches of clusters of nodes, and all-to-alls."""
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster import product_bill
+from dimsweep.engine.formats import read_table
 from dimsweep.engine.network import (
     Amount,
     Cabling,
@@ -107,18 +107,9 @@ def compare(folder: Path) -> Iterator[Value]:
 
 def _rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
     """The lines of a table, and what compares them; none of one of something else."""
-    try:
-        text = file.read_text(encoding="utf-8").splitlines()
-        lines = [(i, line) for i, line in enumerate(text, 1) if line and not line.startswith("#")]
-        reader = csv.DictReader(line for _, line in lines)
-        columns = set(reader.fieldnames or ())
-        if (points := _points_of(columns)) is None:
-            return
-        for row in reader:
-            filled = {key: (value or "").strip() for key, value in row.items() if key}
-            yield f"{file}: line {lines[reader.line_num - 1][0]}", filled, points
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+    rows = read_table(file, ())
+    if rows and (points := _points_of(set(rows[0][1]))):
+        yield from ((place, row, points) for place, row in rows)
 
 
 def _points_of(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:

@@ -1,11 +1,12 @@
 """The table of a published study's points: what was published, and what ours is."""
 
-import csv
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
-from dimsweep.engine import DimsweepError, accessing, suggestion
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import read_table
 from dimsweep.sweeper.verify.points import Basis, Tolerance
 
 COLUMNS = ("name", "published", "unit", "tolerance", "source", "note", "ours")
@@ -33,42 +34,13 @@ def read_lines(file: Path) -> list[Line]:
 
     Raises :class:`DimsweepError` naming the line that is wrong.
     """
-    try:
-        with (
-            accessing(file, "it cannot be read"),
-            file.open(newline="", encoding="utf-8-sig") as opened,
-        ):
-            said = ("\n" if line.startswith("#") else line for line in opened)
-            rows = csv.reader(said, strict=True)
-            header = next(filter(None, rows), [])
-            _check(header, file)
-            lines = [_line(header, row, f"{file} line {rows.line_num}") for row in rows if row]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DimsweepError(f"it is no table: {error}", where=str(file)) from error
+    lines = [_line(cells, place) for place, cells in read_table(file, COLUMNS, MORE)]
     if not lines:
         raise DimsweepError("it has no points", where=str(file), hint="write a line for each")
     return lines
 
 
-def _check(header: list[str], file: Path) -> None:
-    known = (*COLUMNS, *MORE)
-    if missing := [name for name in COLUMNS if name not in header]:
-        what, hint = f"no column {', '.join(missing)}", f"its columns are {', '.join(known)}"
-        raise DimsweepError(what, where=str(file), hint=hint)
-    for name in header:
-        if name not in known:
-            raise DimsweepError(
-                f"unknown column {name!r}", where=str(file), hint=suggestion(name, known)
-            )
-        if header.count(name) > 1:
-            raise DimsweepError(f"the column {name} twice", where=str(file))
-
-
-def _line(header: list[str], given: list[str], place: str) -> Line:
-    if len(given) != len(header):
-        what, hint = f"{len(given)} cells below {len(header)} columns", "quote a cell with a comma"
-        raise DimsweepError(what, where=place, hint=hint)
-    cells = dict(zip(header, map(str.strip, given), strict=True))
+def _line(cells: Mapping[str, str], place: str) -> Line:
     holds, basis = cells.get("holds", ""), cells.get("basis", "") or "published"
     for name in ("name", "published", "source", "ours"):
         if not cells[name]:

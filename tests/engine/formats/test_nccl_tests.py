@@ -59,7 +59,7 @@ def test_the_name_of_the_file_may_say_what_ran(tmp_path: Path) -> None:
     text = "\n".join((RANKS + ROWS).splitlines()[1:])
     timings = read_nccl_tests(written(tmp_path, text, "alltoall_perf.log")).timings
     assert timings[0].kind is CollectiveKind.ALL_TO_ALL
-    with pytest.raises(DimsweepError, match=r"run\.txt, line 12: which collective"):
+    with pytest.raises(DimsweepError, match=r"run\.txt: line 12: which collective"):
         read_nccl_tests(written(tmp_path, text))
 
 
