@@ -20,7 +20,8 @@ from dimsweep.engine.synthesis import read_model
 from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
 from dimsweep.sweeper.cli.main import DEFECT, main
 from dimsweep.sweeper.config import loader, options
-from dimsweep.sweeper.config.compose import _compose_files, compose
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.files import compose_files
 from dimsweep.sweeper.ledger.bookmark import kept
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import place, reaching
@@ -68,7 +69,7 @@ def quantity() -> Use:
 
 def configuration() -> Use:
     compose(SMALL)  # so that Hydra has found its plugins
-    for forget in (_compose_files.cache_clear, options._pickled.cache_clear, loader._kept.clear):
+    for forget in (compose_files.cache_clear, options._pickled.cache_clear, loader._kept.clear):
         forget()
     return lambda: compose(SMALL)
 
@@ -128,7 +129,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
         "dimsweep.engine.synthesis.model_file.TraceModel",
         lambda: partial(read_model, file("m.json", json.dumps(MODEL))),
     ),
-    "configuration": ("dimsweep.sweeper.config.compose.hydra_compose", configuration),
+    "configuration": ("dimsweep.sweeper.config.files.hydra_compose", configuration),
     "file of it": ("omegaconf.OmegaConf.load", configuration),
     "options of a sampler": ("optuna.samplers._tpe.sampler.LazyRandomState", sampler),
     "record": (

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from dimsweep.sweeper.config import loader
-from dimsweep.sweeper.config.compose import ROOT, _hydra, compose
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.files import ROOT, hydra_knowing
 from dimsweep.sweeper.config.overrides import choice_of, read
 from dimsweep.sweeper.config.parts.places import groups
 from tests.support.examples import times
@@ -60,7 +61,7 @@ def test_studies_are_composed_as_hydra_does(
 
 def _composed(chosen: list[str], *, ours: bool) -> Any:
     """What is composed of options, Hydra's own configuration included, or what is said of them."""
-    with pytest.MonkeyPatch.context() as patch, _hydra(list(map(read, chosen))):
+    with pytest.MonkeyPatch.context() as patch, hydra_knowing(list(map(read, chosen))):
         hydra: Any = GlobalHydra.instance().hydra
         if not ours:
             hydra.config_loader = ConfigLoaderImpl(hydra.config_loader.get_search_path())
