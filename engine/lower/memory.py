@@ -82,7 +82,7 @@ def _check_remote(need: Footprint, memory: RemoteMemory, sizes: tuple[int, ...])
 
 
 def kind_of(memory: RemoteMemory) -> str:
-    """Its name in :data:`MEMORIES`."""
+    """The name that a memory's kind has in :data:`MEMORIES`."""
     return next((kind for kind, cls in MEMORIES.items() if type(memory) is cls), "of your own")
 
 

@@ -426,7 +426,7 @@ class _StageProgram:
             yield experts, EXPERT_REPLICAS, self._n_expert_replicas
 
     def gradients(self, block: LayerBlock) -> tuple["_Gradients", "_Gradients"]:
-        """Those of a block that are exchanged at once, of what is no expert and of its experts."""
+        """The gradients of a block that are exchanged at once: those of its experts apart."""
         together = self._n_micro_batches if self._plan.zero < 2 else 1
         return (
             _Gradients(block.parameters, block.parameters),
@@ -434,7 +434,7 @@ class _StageProgram:
         )
 
     def reduce(self, dense: "_Gradients", experts: "_Gradients") -> Iterator[Step]:
-        """Sum up gradients."""
+        """The steps that sum up the gradients of all replicas."""
         label = _GRADIENTS if self._plan.overlap_gradients else ""
         sums = {self._axis: dense.summed, EXPERT_REPLICAS: experts.summed}
         for parameters, axis, n in self._shares(dense.own, experts.own):

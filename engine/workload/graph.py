@@ -237,7 +237,7 @@ class Section(NamedTuple):
 
     @property
     def every(self) -> int:
-        """Operators of one time."""
+        """How many operators the section has each time that it runs."""
         last = self.stamps[-1]
         return last.start + len(last.operators) - self.start
 

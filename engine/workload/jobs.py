@@ -153,11 +153,11 @@ class _Renamed:
         self._operators: dict[int, tuple[tuple[Operator, ...], tuple[Operator, ...]]] = {}
 
     def group(self, name: str) -> str:
-        """The name of one of its groups."""
+        """What a group of the job is called among those of all jobs."""
         return f"{self._job}: {name}"
 
     def graph(self, graph: Graph) -> Graph:
-        """One of its graphs."""
+        """A graph of the job, whose operators use the groups of all jobs."""
         return StampedGraph(
             section._replace(
                 stamps=tuple(

@@ -119,7 +119,8 @@ class _Iteration:
             self._last += awaited.pop(number, ())
 
     def input_gradients(self, number: int) -> None:
-        """Add a layer's, and begin the exchange of those that joined the layer before it."""
+        """Add a layer's pass for the gradients of its input, and begin the exchange of those layers
+        that joined the layer before it."""
         layer = self._layers[number]
         if layer.joins is None:
             self.run(f"{layer.name} input_grad", layer.input_grad)
@@ -128,6 +129,6 @@ class _Iteration:
             self.run(f"{joining.name} input_grad", exchange, blocks=self._blocking)
 
     def weight_gradients(self, number: int) -> None:
-        """Add a layer's."""
+        """Add a layer's pass for the gradients of its weights."""
         layer = self._layers[number]
         self.run(f"{layer.name} weight_grad", layer.weight_grad, blocks=self._blocking)

@@ -147,7 +147,7 @@ class Evidence:
         return high - low
 
     def within(self, share: float) -> str:
-        """That of such a share."""
+        """The interval that holds a ``share`` of our times, relative to measured ones, as text."""
         if self.band is None:
             return ""
         low, high = self.band.of(share)

@@ -182,7 +182,7 @@ class Column:
         return self._kept[: self.size]
 
     def extend(self, n: int) -> None:
-        """Have room for more."""
+        """Add ``n`` blank rows."""
         if self.size + n > len(self._kept):
             # In place, where the system can: of millions of rows no second copy is in memory.
             size = max(self.size + self.size // _GROWTH, self.size + n)

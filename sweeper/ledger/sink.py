@@ -51,7 +51,7 @@ class DiskSink(io.BufferedWriter):
             return False
 
     def save(self) -> None:
-        """It is safe already."""
+        """Nothing to do: what was flushed is with the system, and outlives this process."""
 
     def let_go(self) -> None:
         self.raw.close()

@@ -51,7 +51,7 @@ class Decisions:
         found: Sequence[CellSummary],
         portfolios: Sequence[PortfolioSummary],
     ) -> Self:
-        """Those of the cells that have complete trials."""
+        """The decisions and scenarios of the cells that have complete trials."""
         pairs = {
             cell.cell.cell: (
                 tuple(study.decision(cell.cell.coordinates).items()),

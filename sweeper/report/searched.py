@@ -240,7 +240,7 @@ class Overview:
 
     @classmethod
     def of(cls, rows: Rows, study: StudyRecord) -> Self:
-        """Those of a study's rows."""
+        """Look once through the rows of a study."""
         parts = study.objectives, study.parameters
         found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
         names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)

@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
-        """Where they are."""
+        """The places of the rows that are kept."""
         return self.rows.index.to_numpy(np.int64)
 
 

@@ -143,7 +143,7 @@ def _row(where: str, found: dict[str, str]) -> Row:
 
 
 def simulate_row(row: Row) -> float:
-    """Our seconds."""
+    """How long the collective takes in our simulation, in seconds."""
     cluster = _cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
     kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
     held = row.n_bytes / row.ranks if kind is CollectiveKind.ALL_GATHER else row.n_bytes

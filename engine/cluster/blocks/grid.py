@@ -54,7 +54,7 @@ class Grid(Block):
 
     @property
     def size(self) -> int:
-        """All NPUs."""
+        """How many NPUs the grid has."""
         return self.columns * self.rows
 
     def label(self, n: int) -> str:

@@ -51,7 +51,7 @@ def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
 
 
 def topology_of(dims: Network, tiers: Sequence[str] = ()) -> Topology:
-    """See :func:`read_topology`."""
+    """The dimensions of a ``network.yml`` as a topology (see :func:`read_topology`)."""
     return Topology.build(
         "_".join(f"{b.name}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
         bandwidth=[links * g * GIB for links, g in zip(dims.links, dims.gigabytes, strict=True)],

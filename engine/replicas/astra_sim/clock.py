@@ -12,7 +12,7 @@ Call = Callable[[], None]
 
 
 class Clock:
-    """The global queue."""
+    """ASTRA-sim's event queue: what is called at which time (ns)."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -25,7 +25,7 @@ class Cycles:
 
     @property
     def n_kinds(self) -> int:
-        """Of ranks."""
+        """How many kinds of ranks there are."""
         return len(self.of_kind)
 
     @cached_property

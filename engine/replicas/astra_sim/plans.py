@@ -104,7 +104,7 @@ class Plans:
     def _phase(
         self, rank: int, phase: Phase, ranks: Sequence[int], *, flat: bool
     ) -> tuple[int, int]:
-        """Its dimension and PHASE_STEPS."""
+        """The dimension of a phase, and the number of its steps among all PHASE_STEPS."""
         if phase.algorithm == "doubleBinaryTree" or not self._alike(ranks):
             raise NotLoweredError("members of a collective are not alike")
         # The dimension and the queue do not matter, the members do.
