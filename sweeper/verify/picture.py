@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from omegaconf import OmegaConf
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from dimsweep.engine import DimsweepError
-from dimsweep.engine.formats import explained
+from dimsweep.engine import DimsweepError, within
 from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.parts.part import Part
 from dimsweep.sweeper.draw.canvas import Bars, draw_bars, draw_stack, encoded, frame
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, series_colour
 
@@ -31,11 +31,7 @@ _LETTERS, _MARK = 110, 6  # of a line below a picture, and what a mark takes of 
 Rows = Sequence[Mapping[str, Any]]
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Panel(_Read):
+class Panel(Part):
     """One panel.  Its query has the columns ``series``, ``x`` and ``y``, and perhaps ``text`` (at
     the end of a bar) and ``published`` (a mark).
 
@@ -59,7 +55,7 @@ class Panel(_Read):
     high: float | None = None
 
 
-class Picture(_Read):
+class Picture(Part):
     """Its title says the finding; ``height`` is in inches, and ``beside`` says how many panels lie
     beside one another."""
 
@@ -102,10 +98,8 @@ class _Shown(NamedTuple):
 
 def read_picture(file: Path) -> Picture:
     """What a picture shows; raises :class:`DimsweepError` naming the key that is wrong."""
-    try:
-        return Picture.model_validate(OmegaConf.to_container(read_options(file).node))
-    except ValidationError as error:
-        raise explained(error).within(file) from error
+    with within(file):
+        return Picture.of(OmegaConf.to_container(read_options(file).node))
 
 
 def draw(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
