@@ -11,7 +11,7 @@ from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.rounds import SwitchRounds
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.graph import Collective, GraphBuilder, Group, Workload
+from dimsweep.engine.workload.graph import Collective, Group, Workload
 
 _LINK = 1e12 / 256  # bytes/s of a link: 256 ps a byte
 _LATENCY = 700_000  # ps of a link
@@ -47,10 +47,8 @@ class Case(NamedTuple):
         model = CollectiveModel(
             chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
         )
-        graph = GraphBuilder()
-        graph.add("collective", Collective(self.kind, SHARD * self.p, "all"))
-        group = Group((self.p,), (self.stride,))
-        workload = Workload((graph.build(),), {"all": group})
+        collective = Collective(self.kind, SHARD * self.p, "all")
+        workload = Workload.of_one(collective, Group((self.p,), (self.stride,)))
         return simulate(workload, Cluster(topology, collectives=model), fidelity=fidelity).time_ps
 
 

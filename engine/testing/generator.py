@@ -22,8 +22,8 @@ from dimsweep.engine.network.graph import node_name
 from dimsweep.engine.testing import findings
 from dimsweep.engine.workload.graph import (
     Collective,
-    GraphBuilder,
     Group,
+    Operator,
     Receive,
     Send,
     Workload,
@@ -48,8 +48,7 @@ def check_generator(generator: Generator) -> None:
 
 
 def _findings(generator: Generator) -> Iterator[str]:
-    if deepcopy(generator) != generator:
-        yield "a copy of it, which another process gets, is not equal to it"
+    yield from findings.faults_of_copies(generator)
     network, again = generator.build(), deepcopy(generator).build()
     if (network.links, network.devices) != (again.links, again.devices):
         yield "it makes another network of the same parameters"
@@ -91,18 +90,13 @@ def _written(network: Network) -> tuple[object, object]:
 def _times(network: Network) -> Iterator[str]:
     n = network.n_npus
     for kind in (CollectiveKind.ALL_GATHER, CollectiveKind.ALL_TO_ALL):
-        graph = GraphBuilder()
-        graph.add("collective", Collective(kind, _BYTES, "all"))
-        workload = Workload((graph.build(),), {"all": Group((n,), (1,))})
+        workload = Workload.of_one(Collective(kind, _BYTES, "all"), Group((n,), (1,)))
         bound = cut_bound(network, range(n), kind)
         least = bound.picoseconds(_BYTES)
         if (time := _time(network, workload, Fidelity.FLOW)) < least * (1 - 1e-9):
             yield f"{kind} takes {time} ps; {bound.why}, which lasts {least:.0f} ps at least"
-    sends = GraphBuilder()
-    sends.add("message", Send(_BYTES, (n - 1,)))
-    receives = GraphBuilder()
-    receives.add("message", Receive((1,)))
-    alone = Workload((sends.build(), receives.build(), ()), graph_of_rank=_ends(n))
+    graphs = [(Operator("message", work),) for work in (Send(_BYTES, (n - 1,)), Receive((1,)))]
+    alone = Workload((*graphs, ()), graph_of_rank=_ends(n))
     times = [_time(network, alone, fidelity) for fidelity in (Fidelity.MESSAGE, Fidelity.FLOW)]
     if abs(times[0] - times[1]) > n:  # each link rounds to a picosecond
         yield f"a message alone takes {times[0]} ps by messages, {times[1]} ps by flows"

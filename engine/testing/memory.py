@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from copy import deepcopy
 
 from dimsweep.engine import simulate
 from dimsweep.engine.cluster.blocks.topology import Topology
@@ -10,9 +9,9 @@ from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.testing.findings import told
+from dimsweep.engine.testing.findings import faults_of_copies, told
 from dimsweep.engine.testing.transport import others
-from dimsweep.engine.workload.graph import Access, GraphBuilder, Group, Workload
+from dimsweep.engine.workload.graph import Access, Group, Workload
 
 _RATE = 1e9  # bytes/s
 _SIZES = (1.0, 1e6, 3e6, 1e9)  # bytes of an access
@@ -37,8 +36,7 @@ def _findings(kind: type[RemoteMemory]) -> Iterator[str]:
     except TypeError as error:
         yield f"a bandwidth alone does not make one: {error}"
         return
-    if deepcopy(memory) != memory:
-        yield "a copy of it, which another process gets, is not equal to it"
+    yield from faults_of_copies(memory)
     for store in (False, True):
         word = "store" if store else "load"
         times = [memory.access(Request(size, store=store)) for size in _SIZES]
@@ -58,9 +56,7 @@ def _findings(kind: type[RemoteMemory]) -> Iterator[str]:
 
 def _time(memory: RemoteMemory, store: bool, fidelity: Fidelity) -> int:
     topology = Topology.build(f"Ring({_NPUS})", bandwidth=[_RATE], latency=[0])
-    graph = GraphBuilder()
-    graph.add("access", Access(1e6, store))
-    workload = Workload((graph.build(),), {"all": Group((_NPUS,), (1,))})
+    workload = Workload.of_one(Access(1e6, store), Group((_NPUS,), (1,)))
     return simulate(workload, Cluster(topology, memory=memory), fidelity=fidelity).time_ps
 
 

@@ -12,7 +12,7 @@ from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder
 from dimsweep.engine.testing.findings import told
-from dimsweep.engine.workload.graph import Collective, GraphBuilder, Group, Workload
+from dimsweep.engine.workload.graph import Collective, Group, Workload
 
 _SHAPE = "Switch(4)_FullyConnected(2)_Ring(4)"
 _SIZES = (4, 2, 4)
@@ -57,10 +57,9 @@ def _case(
     kind: CollectiveKind, bandwidth: tuple[float, ...], order: DimensionOrder
 ) -> tuple[Workload, Cluster]:
     topology = Topology.build(_SHAPE, bandwidth=[*bandwidth], latency=[0] * len(_SIZES))
-    graph = GraphBuilder()
     n_bytes = _N_BYTES / np.prod(_SIZES) if kind is CollectiveKind.ALL_GATHER else _N_BYTES
-    graph.add("collective", Collective(kind, float(n_bytes), "all"))
-    workload = Workload((graph.build(),), {"all": Group(_SIZES, (1,) * len(_SIZES))})
+    whole = Group(_SIZES, (1,) * len(_SIZES))
+    workload = Workload.of_one(Collective(kind, float(n_bytes), "all"), whole)
     return workload, Cluster(topology, collectives=CollectiveModel(chunks=_CHUNKS, order=order))
 
 

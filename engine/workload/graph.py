@@ -318,6 +318,11 @@ class Workload:
     in_order: bool = False
     amount: Amount | None = None
 
+    @classmethod
+    def of_one(cls, work: Work, group: Group) -> "Workload":
+        """Each rank has one operator; its ``group``, if it has any, is called ``all``."""
+        return cls(((Operator("one", work),),), {"all": group})
+
     def templates(self) -> list[Stamp]:
         """The first stamp of all that have the same operators."""
         found: dict[int, Stamp] = {}

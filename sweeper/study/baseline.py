@@ -93,8 +93,7 @@ class Baselines:
         except InfeasibleError as error:
             return PrunedCell(coordinates=scenario, error=str(error), baseline=self._given)
         except DimsweepError as error:
-            where = f"baseline: {error.where}" if error.where else "baseline"
-            raise DimsweepError(error.what, where=where, hint=error.hint) from error.__cause__
+            raise error.within("baseline") from error.__cause__
 
     def _planned(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
         searched = list(composed.config.space.parameters)

@@ -15,7 +15,6 @@ from dimsweep.engine import (
     CollectiveKind,
     CollectiveModel,
     DimsweepError,
-    GraphBuilder,
     Group,
     Result,
     Topology,
@@ -147,9 +146,9 @@ def simulate_row(row: Row) -> float:
     cluster = _cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
     kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
     held = row.n_bytes / row.ranks if kind is CollectiveKind.ALL_GATHER else row.n_bytes
-    builder, sizes = GraphBuilder(), cluster.topology.sizes
-    builder.add("collective", Collective(kind, held, "all"))
-    workload = Workload((builder.build(),), {"all": Group(sizes, (1,) * len(sizes))})
+    sizes = cluster.topology.sizes
+    whole = Group(sizes, (1,) * len(sizes))
+    workload = Workload.of_one(Collective(kind, held, "all"), whole)
     return Result(run_one(lower(workload, cluster))).time
 
 

@@ -15,7 +15,6 @@ from dimsweep.engine import (
     CollectiveKind,
     CollectiveModel,
     DimsweepError,
-    GraphBuilder,
     Group,
     NetworkModel,
     Topology,
@@ -178,8 +177,7 @@ def _flows(row: Row) -> Iterator[Value]:
     npus = int(row["gpus"])
     made = replace(named(row["topology"], npus, 32, row), **_SIMULATED)  # type: ignore[arg-type]
     network = made.build()
-    graph = GraphBuilder()
-    graph.add("all", Collective(CollectiveKind.ALL_TO_ALL, int(case["size"]) * 1e6, "all"))
+    work = Collective(CollectiveKind.ALL_TO_ALL, int(case["size"]) * 1e6, "all")
     cluster = Cluster(
         Topology.build(f"FullyConnected({npus})", bandwidth=[1e9], latency=[0]),
         collectives=CollectiveModel(chunks=1),
@@ -189,7 +187,7 @@ def _flows(row: Row) -> Iterator[Value]:
             placement=tuple(range(npus)) if network.n_npus > npus else (),
         ),
     )
-    workload = Workload((graph.build(),), {"all": Group((npus,), (1,))})
+    workload = Workload.of_one(work, Group((npus,), (1,)))
     ours = simulate(workload, cluster, fidelity="flow").time * 1e3
     point = f"{row['topology']}, {npus}: {row['case']}, ns-3"
     yield Value(point, float(row["ns3"]), ours, None, _SOURCE, "ms", _LEFT_OUT)
