@@ -39,22 +39,25 @@ _LIMITS = {
 _ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", "bool"}
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Raises :class:`DimsweepError` for a file that cannot be read, or holds no JSON object."""
-    return parse_json(read_text(path, "file"), path)
+def read_json(path: Path, what: str = "file") -> dict[str, Any]:
+    """The JSON object in a file, plain or gzip; ``what`` names it in errors.
+
+    Raises :class:`DimsweepError` for a file that cannot be read, or holds no such object.
+    """
+    return parse_json(read_text(path, what), path, what)
 
 
-def parse_json(text: str, where: object) -> dict[str, Any]:
+def parse_json(text: str, where: object, what: str = "file") -> dict[str, Any]:
     """The JSON object in a text, which is at ``where``: a file, or a line of one.
 
     Raises :class:`DimsweepError` for any other text.
     """
-    return _mapping(text, where, json.loads, "JSON")
+    return _mapping(text, where, json.loads, f"the {what} is not JSON")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
-    return _mapping(read_text(path, "file"), path, _load_yaml, "YAML")
+    return _mapping(read_text(path, "file"), path, _load_yaml, "the file is not YAML")
 
 
 # Numbers that YAML 1.1 reads otherwise than people do: 010 is eight, and 1:30 is ninety.
@@ -108,17 +111,19 @@ def _load_yaml(text: str) -> object:
     return yaml.safe_load(text)
 
 
-def _mapping(text: str, where: object, parse: Callable[[str], object], form: str) -> dict[str, Any]:
+def _mapping(
+    text: str, where: object, parse: Callable[[str], object], otherwise: str
+) -> dict[str, Any]:
     try:
         content = parse(text)
     except yaml.YAMLError as error:
         raise explain_yaml(error, where) from error
     except ValueError as error:
-        raise DimsweepError(f"the file is not {form}: {error}", where=str(where)) from error
+        raise DimsweepError(f"{otherwise}: {error}", where=str(where)) from error
     except RecursionError as error:
         raise DimsweepError("the file is nested too deeply", where=str(where)) from error
     if not isinstance(content, dict):
-        hint = f"this is to be {form}, such as " + ('{"a": 1}' if form == "JSON" else "a: 1")
+        hint = "such as " + ('{"a": 1}' if parse is json.loads else "a: 1")
         raise DimsweepError("the file holds no mapping of keys", where=str(where), hint=hint)
     return content
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.pytorch.files import Group, first_fault, names, read_object
+from dimsweep.engine.formats.fields import read_json
+from dimsweep.engine.formats.pytorch.files import Group, first_fault, names
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')
 _ROOT = "[pytorch|profiler|"  # the process, and its threads
@@ -60,7 +61,7 @@ def is_execution_trace(path: Path) -> bool:
 
 def read_host(path: Path) -> HostTrace:
     """Raises :class:`DimsweepError` naming file and node for what is no execution trace."""
-    content = read_object(path, "execution trace")
+    content = read_json(path, "execution trace")
     nodes = content.get("nodes")
     if "chakra" not in str(content.get("schema")) or not isinstance(nodes, list):
         raise DimsweepError(

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.pytorch.files import Group, first_fault, names, read_object
+from dimsweep.engine.formats.fields import read_json
+from dimsweep.engine.formats.pytorch.files import Group, first_fault, names
 
 _HOST = ("cpu_op", "user_annotation")
 _LAUNCH = ("cuda_runtime", "cuda_driver")
@@ -73,7 +74,7 @@ class Profile:
 
 def read_profile(path: Path) -> Profile:
     """Raises :class:`DimsweepError` naming file and event for what is no profile."""
-    content = read_object(path, "profile")
+    content = read_json(path, "profile")
     events = content.get("traceEvents")
     if not isinstance(events, list):
         raise DimsweepError(

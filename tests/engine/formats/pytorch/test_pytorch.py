@@ -447,9 +447,9 @@ def test_kernels_that_say_too_little(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "cannot read the execution trace"),
-        ('{"schema": "1.1', "cannot read the execution trace"),
-        ("[]", "not a JSON object"),
+        ("", "the execution trace is not JSON"),
+        ('{"schema": "1.1', "the execution trace is not JSON"),
+        ("[]", "no mapping of keys"),
         ('{"schema": "2.0", "nodes": []}', "schema that is known"),
         (json.dumps({"schema": SCHEMA, "nodes": []}), "no operators were recorded"),
         (json.dumps({"schema": SCHEMA, "nodes": [{"id": 3}]}), "node 1: it is not as the schema"),
