@@ -199,11 +199,7 @@ class Ledger:
                     conforming(files.read_part(part, self._study, needed), schema) for part in parts
                 ]
             except DamagedError as error:
-                raise DimsweepError(
-                    f"a part of the ledger is not what was written: {error}",
-                    where=str(self.folder),
-                    hint="check the disk; the same command sets it aside, and continues",
-                ) from error
+                raise _spoilt(self.folder, error) from error
         if self._log.rows:
             tables.append(pa.Table.from_batches(self._log.rows).select(needed))
         table = pa.concat_tables(tables) if tables else self.schema.empty_table()
@@ -438,15 +434,18 @@ class Ledger:
         write(part, data)
         self._shelf.add_part(part, self._study)
         try:
-            whole = files.read_part(part, self._study).equals(rows)
-        except DamagedError:
-            whole = False
-        if not whole:
-            raise DimsweepError(
-                "a part of the ledger is not what was written",
-                where=str(part),
-                hint="check the disk; the same command sets it aside, and continues",
-            )
+            if not files.read_part(part, self._study).equals(rows):
+                raise DamagedError("it has other rows")
+        except DamagedError as error:
+            raise _spoilt(part, error) from error
+
+
+def _spoilt(place: Place, error: DamagedError) -> DimsweepError:
+    return DimsweepError(
+        f"a part of the ledger is not what was written: {error}",
+        where=str(place),
+        hint="check the disk; the same command sets it aside, and continues",
+    )
 
 
 def _own(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
