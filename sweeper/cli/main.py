@@ -29,32 +29,14 @@ def dimsweep() -> None:
     """
 
 
-for _name, _what in {
-    "simulate": "Simulate one training iteration and account for its time.",
-    "bill": "Print what a network is bought as, and what that costs and draws.",
-    "new": "Write a study's file, with comments, from a question.",
-    "sweep": "Run a study, or continue it.",
-    "report": "Print a study's tables and write its pictures and page again.",
-    "board": "Show all studies of a results folder on one page, live while they run.",
-    "reproduce": "Simulate rows of a study again and compare them bit for bit.",
-    "compare": "Show the best of several studies beside one another.",
-    "diff": "Tell what two studies do not have in common.",
-    "export": "Write a study's rows as CSV, Parquet or an Optuna study.",
-    "sql": "Ask the rows of studies in SQL.",
-    "list": "List the studies and the options of the configuration groups.",
-    "show": "Print a whole configuration or a preset, or where its numbers are from.",
-    "measure": "Write a script that measures a GPU, or a node, for `dimsweep calibrate`.",
-    "calibrate": "Fit a cluster's few physical parameters to your own measurements.",
-    "verify": "Compare published or recorded measurements with dimsweep's times.",
-    "astra": "Run ASTRA-sim 2.0's input files to the same cycles.",
-    "repurpose": "Restructure a trained network for workers, and simulate its inference.",
-    "trace": "Check, count, draw, simulate, write and convert Chakra traces.",
-    "check-plugin": "Check what a plug-in registers, in all fidelities.",
-    "doctor": "Tell versions, cores, memory, disk and what is compiled.",
-    "completion": "Print a completion script for your shell.",
-}.items():
-    dimsweep.add_command(Lazy(_name, _what, "dimsweep.sweeper.cli"))
-dimsweep.add_command(Lazy("complete-words", "", "dimsweep.sweeper.cli", hidden=True))
+_COMMANDS = (
+    *("simulate", "bill", "new", "sweep", "report", "board", "reproduce", "compare", "diff"),
+    *("export", "sql", "list", "show", "measure", "calibrate", "verify", "astra", "repurpose"),
+    *("trace", "check-plugin", "doctor", "completion"),
+)
+for _name in _COMMANDS:
+    dimsweep.add_command(Lazy(_name, "dimsweep.sweeper.cli"))
+dimsweep.add_command(Lazy("complete-words", "dimsweep.sweeper.cli", hidden=True))
 
 
 @dimsweep.command("help", hidden=True)

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.verify.points import Findings
 
 _ROOM = "dimsweep.sweeper.verify"
-_STUDIES = Lazy(
-    "studies", "Reproduce the published studies of docs/studies, point by point.", _ROOM
-)
-_LIST = Lazy("list", "List what can be verified.", _ROOM)
+_STUDIES, _LIST = Lazy("studies", _ROOM), Lazy("list", _ROOM)
 _HELP = """{what}
 
 It sweeps the study into results/, where the same command continues it, and looks the published
@@ -37,7 +34,7 @@ class _Published(Lazy):
     """The command of a published study that is data."""
 
     def __init__(self, name: str, files: Files) -> None:
-        super().__init__(name, files.what, _ROOM)
+        super().__init__(name, _ROOM, files.what)
         self._files = files
 
     def load(self) -> click.Command:
@@ -98,6 +95,6 @@ def command(context: click.Context) -> None:
 for _name, _files in published().items():
     command.add_command(_Published(_name, _files))
 for _name, _each in VERIFICATIONS.items():
-    command.add_command(Lazy(_name, _each.what, _ROOM))
+    command.add_command(Lazy(_name, _ROOM, _each.what))
 command.add_command(_STUDIES)
 command.add_command(_LIST)

@@ -14,14 +14,5 @@ def command() -> None:
     """
 
 
-for _name, _what in {
-    "lint": "Find what is wrong in traces, and repair what can be repaired.",
-    "stats": "Count the nodes, the work and the bytes of each class of ranks.",
-    "show": "Draw the graph of a rank, or simulate the traces for a timeline.",
-    "write": "Write the workload of a configuration as traces.",
-    "learn": "Learn what the traces of a family of jobs have in common.",
-    "synthesise": "Write the traces of a job for other keys than those that were learnt from.",
-    "obfuscate": "Write traces without names, and with other sizes and durations.",
-    "convert": "Write traces in another form, or from PyTorch or ASTRA-sim 1.0.",
-}.items():
-    command.add_command(Lazy(_name, _what, "dimsweep.sweeper.cli.trace"))
+for _name in ("lint", "stats", "show", "write", "learn", "synthesise", "obfuscate", "convert"):
+    command.add_command(Lazy(_name, "dimsweep.sweeper.cli.trace"))

@@ -74,7 +74,7 @@ def test_every_command_has_help_of_its_own(
     group: Any = dimsweep
     for word in words[:-1]:
         group = group.commands[word].load()
-    assert f" {group.commands[words[-1]].short_help} " in own
+    assert f" {group.commands[words[-1]].get_short_help_str()} " in own
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
