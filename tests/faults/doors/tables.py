@@ -11,7 +11,7 @@ import pytest
 from dimsweep.sweeper.verify import published
 from dimsweep.sweeper.verify.answers import Answers
 from dimsweep.sweeper.verify.clusters import _predict, _read
-from dimsweep.sweeper.verify.clusters.measurements import find_tables
+from dimsweep.sweeper.verify.clusters.measurements import Measurement, find_tables
 from dimsweep.sweeper.verify.files import find_files
 from dimsweep.sweeper.verify.nccl import read_rows, simulate_row
 from dimsweep.sweeper.verify.networks import compare
@@ -55,7 +55,8 @@ def measured_collectives() -> None:
 def measured_iterations() -> None:
     for file in find_tables(Path()):
         for _, row in _read(file):
-            _predict(row)
+            if isinstance(row, Measurement):
+                _predict(row)
 
 
 _BILLS = b"""\

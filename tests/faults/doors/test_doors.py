@@ -11,13 +11,20 @@ import pytest
 
 from tests.faults.doors.every import DOORS
 from tests.faults.doors.known import NO_DOOR, NO_READER
-from tests.faults.doors.walk import keys, parameters, readers
+from tests.faults.doors.walk import keys, parameters, readers, remembering
 from tests.support.examples import times
 
 pytestmark = pytest.mark.xdist_group("doors")  # the last test looks at what the others went through
 # The functions that what is right went through, and the modules that they are of.
 _ENTERED: dict[CodeType, str] = {}
 _TRIED: set[str] = set()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def asked_anew() -> None:
+    """What tests before these were told by readers is forgotten, so that they are entered again."""
+    for reader in remembering():
+        reader.cache_clear()
 
 
 @contextmanager

@@ -4,9 +4,10 @@ import ast
 import functools
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -76,6 +77,15 @@ def readers() -> dict[str, str]:
         for name, function in _functions(tree, module.name.removeprefix("dimsweep.")):
             found[name] = f"{file}:{function.lineno}"
     return found
+
+
+def remembering() -> Iterator[Any]:
+    """The readers that keep what they have told, of the modules that are imported."""
+    for name in readers():
+        module, _, function = f"dimsweep.{name}".rpartition(".")
+        reader = getattr(sys.modules.get(module), function, None)
+        if hasattr(reader, "cache_clear"):
+            yield reader
 
 
 def _functions(tree: ast.AST, within: str) -> Iterator[tuple[str, ast.FunctionDef]]:
