@@ -168,6 +168,9 @@ class Nodes:
         self.tallies: Interned[str] = Interned()
         self.services: Interned[Served] = Interned()
         self._known: Interned[_Known] = Interned()
+        # What computing takes, by NPU and work, each by identity: many classes have the same ones.
+        self._computed: dict[tuple[int, int], tuple[int, int]] = {}
+        self._led: dict[tuple[int, int, int], tuple[int, int]] = {}  # and by the host's lead
         self._columns: dict[str, NDArray[np.int64]] = {}
         # Offsets of messages, groups and classes of collectives, and collectives' names, by number.
         self._offsets: Interned[Offset] = Interned()
@@ -203,7 +206,7 @@ class Nodes:
     def _parts(self, cls: int, graph: Graph) -> Iterator[_Part]:
         """The operators of a class, section by section."""
         templates: dict[int, _Template] = {}
-        works: dict[int, _Known] = {}  # by identity: graphs share works, too
+        works: dict[int, tuple[_Known, bool]] = {}  # by identity: graphs share works, too
         for section in sections_of(graph):
             for stamp in section.stamps:
                 if id(stamp.operators) not in templates:
@@ -240,20 +243,22 @@ class Nodes:
             _repeated_rows(met, MET, section),
         )
 
-    def _template(self, cls: int, stamp: Stamp, works: dict[int, _Known]) -> _Template:
+    def _template(self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]) -> _Template:
         known, after, shared = [], [], []
+        host = self._npu(cls).host
         lead = 0  # of the host: it begins a pass when the NPU does, as a message or a batch comes
         for place, operator in enumerate(stamp.operators):
-            entry = works.get(id(operator.work))
-            if entry is None:
-                entry = self._know(cls, stamp.name(place), operator.work)
-                works[id(operator.work)] = entry
-            if self._npu(cls).host:
-                entry, lead = self._issued(cls, entry, operator.work, lead)
+            work = operator.work
+            if id(work) not in works:
+                entry = self._know(cls, stamp.name(place), work)
+                works[id(work)] = entry, self._is_shared(cls, work)
+            entry, is_shared = works[id(work)]
+            if host:
+                entry, lead = self._issued(cls, entry, work, lead)
             known.append(self._known(entry))
             after += [(place, before) for before in operator.after]
-            if self._is_shared(cls, operator.work):
-                shared.append((place, operator.work))
+            if is_shared:
+                shared.append((place, work))
         pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
         return _Template(np.array(known, dtype=np.int64), pairs, shared)
 
@@ -268,7 +273,10 @@ class Nodes:
         """
         npu = self._npu(cls)
         if isinstance(work, Compute) and not work.on_host:
-            duration, lead = npu.issued(work, lead)
+            at = id(npu), id(work), lead
+            if at not in self._led:
+                self._led[at] = npu.issued(work, lead)
+            duration, lead = self._led[at]
             return known._replace(duration=duration), lead
         return known, lead - npu.host * isinstance(work, Collective)
 
@@ -404,8 +412,11 @@ class Nodes:
     def _compute(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
         """Picoseconds, and those of them that memory bandwidth sets."""
         npu = self._npu(cls)
-        with _operator(name):
-            return npu.duration(work), npu.memory_bound(work)
+        at = id(npu), id(work)
+        if at not in self._computed:
+            with _operator(name):
+                self._computed[at] = npu.duration(work), npu.memory_bound(work)
+        return self._computed[at]
 
     def _access(self, cls: int, name: str, work: Access) -> tuple[int, int]:
         """The least picoseconds that it lasts, and its service."""
