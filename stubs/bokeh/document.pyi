@@ -9,6 +9,7 @@ class Document:
     title: str
     template: Any
     theme: Any
+    validate: Callable[[], None]
     def __init__(self, **options: Any) -> None: ...
     def add_root(self, model: Model) -> None: ...
     def add_periodic_callback(

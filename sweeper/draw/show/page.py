@@ -90,7 +90,7 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
         )
     document = Document()
     # Bokeh's own look at what is drawn is one of tests/sweeper/charts: a sixth of a page's time.
-    document.validate = lambda: None  # type: ignore[method-assign]
+    document.validate = lambda: None
     with document.models.freeze():  # or each chart would have all that came before looked through
         for _, model in drawn.values():
             document.add_root(model)

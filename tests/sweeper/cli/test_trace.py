@@ -68,11 +68,10 @@ def written(*overrides: str) -> None:
 
 
 def time_of(capsys: pytest.CaptureFixture[str], *overrides: str) -> int:
-    """What a simulation prints, to the last event of its timeline, in ps."""
-    assert main(["simulate", *CLUSTER, *overrides, "timeline=t.json"]) == 0
+    """What a simulation tells, in ps."""
     capsys.readouterr()
-    events = json.loads(Path("t.json").read_text())["traceEvents"]
-    return max(round((e["ts"] + e["dur"]) * 1e6) for e in events if e["ph"] == "X")
+    assert main(["simulate", *CLUSTER, *overrides, "--json"]) == 0
+    return int(json.loads(capsys.readouterr().out)["time_ps"])
 
 
 def broken(path: str) -> None:
