@@ -42,8 +42,8 @@ gc.disable()  # while tests are imported, of which all stays
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays; the collector need not look at it again and again."""
-    gc.collect()
+    """What was imported stays; the collector need not look at it again and again, nor once for the
+    little that does not."""
     gc.freeze()
     gc.set_threshold(1_000_000, 20, 10)  # the heap is large, and most of it stays
     gc.enable()
