@@ -20,6 +20,7 @@ _EXPECTED = {
     "int_parsing": ("whole number", "such as 8, without a point or an exponent"),
     "float_type": ("number", "such as 0.05, which is 5 %"),
     "float_parsing": ("number", "such as 0.05, which is 5 %"),
+    "finite_number": ("finite number", "neither inf nor nan"),
     "bool_type": ("truth value", "true or false"),
     "string_type": ("text", "a single word, or a number in quotes"),
     "list_type": ("list", "such as [a, b]"),
@@ -165,6 +166,8 @@ def explained(error: ValidationError) -> DimsweepError:
         name, words = _LIMITS[kind]
         limit = words.format(f"{first['ctx'][name]:.15g}")
         return DimsweepError(f"{given}; it must be {limit}", where=place)
+    if kind == "too_short" and not first["input"]:
+        return DimsweepError("it is empty", where=place)
     if kind == "literal_error":
         expected = first["ctx"]["expected"]
         known = re.findall(r"'([^']*)'", expected)

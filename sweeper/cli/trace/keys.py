@@ -4,8 +4,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, Strict
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import read_json, validated
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.output import write_file
 
@@ -25,44 +29,27 @@ def write_keys(prefix: str, config: Config, names: Sequence[str]) -> Path:
 
 
 Keys = dict[str, float]
+_Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+_Keys = Annotated[dict[str, _Number], Field(min_length=1)]
 _HINT = 'a JSON file such as {"layers": 24, "tensor": 8}; dimsweep trace write --keys writes it'
 _HINT_OF_ALL = 'a JSON file such as {"job1": {"layers": 24, "tensor": 8}, "job2": ...}'
 
 
 def read_keys(prefix: str) -> Keys:
     """The keys of the traces of a prefix.  Raises :class:`DimsweepError` for a file without."""
-    file = Path(f"{prefix}.keys.json")
-    return _numbers(_read(file, _HINT), str(file), _HINT)
+    return _read(_Keys, Path(f"{prefix}.keys.json"), _HINT)
 
 
 def read_all_keys(file: Path) -> dict[str, Keys]:
     """The keys of several jobs, by their names.  Raises :class:`DimsweepError` for other files."""
-    content = _read(file, _HINT_OF_ALL)
-    if not isinstance(content, dict):
-        raise DimsweepError("the file holds no jobs by name", where=str(file), hint=_HINT_OF_ALL)
-    return {job: _numbers(keys, f"{file}: {job}", _HINT_OF_ALL) for job, keys in content.items()}
+    return _read(dict[str, _Keys], file, _HINT_OF_ALL)
 
 
-def _read(file: Path, hint: str) -> object:
+def _read(kind: Any, file: Path, hint: str) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        what = f"cannot read what the job was asked for: {error.strerror}"
-        raise DimsweepError(what, where=str(file), hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise DimsweepError(f"the file is not JSON: {error}", where=str(file)) from error
-
-
-def _numbers(content: object, where: str, hint: str) -> Keys:
-    if not isinstance(content, dict) or not content:
-        raise DimsweepError("the file holds no numbers by key", where=where, hint=hint)
-    for name, value in content.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value):
-            raise DimsweepError(
-                f"{name} is {value!r}; the file holds no numbers by key", where=where, hint=hint
-            )
-    return {name: float(value) for name, value in content.items()}
+        return validated(kind, read_json(file, "file of keys"), file)
+    except DimsweepError as error:
+        raise DimsweepError(error.what, where=error.where, hint=hint) from error.__cause__
 
 
 def parsed(words: Sequence[str]) -> Mapping[str, float]:
