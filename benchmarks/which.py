@@ -136,14 +136,17 @@ def by_force() -> None:
 
 def _by_force(designs: Designs) -> _Found:
     """All cells, simulated one after another."""
-    start, levels = time.monotonic(), []
+    start, levels = time.process_time(), []
     for i in range(len(designs.cells.rows)):
         for m, bound in enumerate(designs.bounds(i).tolist()):
-            found = designs.plan(int(designs.cells.first[i]) + m)
+            number = int(designs.cells.first[i]) + m
+            found = designs.plan(number)
             if isinstance(found, PrunedCell):
                 continue
             assert found.plan.bound is not None
             own = found.plan.objective[0].loss(found.plan.bound)
-            levels.append((designs.floors[i], bound, own, simulated(designs, found)))
+            levels.append(
+                (designs.floors[i], bound, own, simulated(designs, number, found.program))
+            )
     whole = np.array(levels)
-    return _Found(float(whole[:, 3].min()), whole, time.monotonic() - start)
+    return _Found(float(whole[:, 3].min()), whole, time.process_time() - start)

@@ -35,6 +35,7 @@ from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import (
     DimsweepError,
     InfeasibleError,
+    TooManyError,
     accessing,
     at,
     in_yaml,

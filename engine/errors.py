@@ -45,6 +45,10 @@ class InfeasibleError(DimsweepError):
     """A design that cannot be: nothing is wrong with how it was written down."""
 
 
+class TooManyError(DimsweepError):
+    """More messages or packets than may be simulated: the design can be, its time is not known."""
+
+
 def check_least(of: object, least: float, *keys: str) -> None:
     """Raise :class:`DimsweepError` naming the attribute among ``keys`` that is below ``least``."""
     for key in keys:

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
@@ -28,10 +30,12 @@ def mostly_hops(program: Program) -> Exchange | None:
     than its bytes do in the dimension that they take longest in."""
     s = program.structure
     reduces = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    own = np.flatnonzero(np.isin(s.forms["kind"], reduces)[s.flows["form"]])
+    groups, forms = program.names.flow_group, s.flows["form"][own].tolist()
     flows = Counter(
-        (group, form)
-        for group, form in zip(program.names.flow_group, s.flows["form"].tolist(), strict=True)
-        if group in _GROUPS and s.forms["kind"][form] in reduces
+        (groups[flow], form)
+        for flow, form in zip(own.tolist(), forms, strict=True)
+        if groups[flow] in _GROUPS
     )
     held = {key: float(s.forms[key[1]]["n_bytes"] * s.forms[key[1]]["chunks"]) for key in flows}
     often = [key for key, n in flows.items() if n >= 2 * s.shape.n_classes]

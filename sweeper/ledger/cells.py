@@ -3,11 +3,12 @@
     cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
 
 A cell has an entry with its record before it has rows, and another one when its search is over; one
-that a bound has closed has the bound.
+that a bound has closed has the bound, and cells that are bounded together have one, by the first.
 Grids that are planned as a whole have none of this: their cells are in ``study.json``.
 """
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -22,7 +23,7 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.sink import Sink
 
 PREFIX = "cells-"
-CELL, PRUNED, DONE, CLOSED = "cell", "pruned", "done", "closed"
+CELL, PRUNED, DONE, CLOSED, BOUNDS = "cell", "pruned", "done", "closed", "bounds"
 ENTRIES_PER_FILE = 10_000
 _SCHEMA = pa.schema(
     [
@@ -79,6 +80,10 @@ class CellBook:
         self._closed = dict(
             zip(closed["cell"].to_pylist(), map(float, closed["text"].to_pylist()), strict=True)
         )
+        bounds = found.last(BOUNDS)
+        self._bounds = dict(
+            zip(bounds["cell"].to_pylist(), bounds["text"].to_pylist(), strict=True)
+        )
         done = found.last(DONE)
         self._done, self._told = done["cell"].to_numpy(), done["told"].to_numpy()
         self._marks = done["text"].combine_chunks()
@@ -100,6 +105,10 @@ class CellBook:
     def closed(self, cell: int) -> float | None:
         """The bound of a cell by which an earlier run closed it."""
         return self._closed.get(cell)
+
+    def bounds(self, first: int) -> np.ndarray | None:
+        """The bounds of cells that an earlier run bounded together."""
+        return np.array(json.loads(self._bounds[first])) if first in self._bounds else None
 
     def finished(self, cell: int) -> int | None:
         """The trials of a search that an earlier run ended."""

@@ -14,6 +14,7 @@ no file but its own.
 """
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.bookmark import keep, kept, read_bookmark
-from dimsweep.sweeper.ledger.cells import CELL, CLOSED, PRUNED, CellBook
+from dimsweep.sweeper.ledger.cells import BOUNDS, CELL, CLOSED, PRUNED, CellBook
 from dimsweep.sweeper.ledger.conform import check_types, conforming
 from dimsweep.sweeper.ledger.files import DamagedError, Log
 from dimsweep.sweeper.ledger.known import Column, Known, Places
@@ -145,6 +146,16 @@ class Ledger:
     def closed(self, cell: int) -> float | None:
         """The bound by which an earlier run closed a cell; None if it did not."""
         return None if self._book is None else self._book.closed(cell)
+
+    def keep_bounds(self, first: int, bounds: np.ndarray) -> None:
+        """What cells of a large grid are not below, one after another, the ``first`` one given."""
+        assert self._book is not None
+        with self._writing():
+            self._book.add(first, BOUNDS, json.dumps(bounds.tolist()))
+
+    def bounds(self, first: int) -> np.ndarray | None:
+        """The same, of an earlier run; None if there is none."""
+        return None if self._book is None else self._book.bounds(first)
 
     def leave(self, cell: int, told: int, how: str) -> None:
         """The search of a cell is over; ``how`` says what it had been told, and what it was."""

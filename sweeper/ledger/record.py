@@ -92,11 +92,16 @@ class CellRecord(_Record):
     key: str | None = None
 
 
+LEFT_OUT = "cells have more messages than network.max_messages, and are left out"
+
+
 class PrunedCell(_Record):
-    """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot."""
+    """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot.  One that is
+    ``left_out`` can be, and takes too long to simulate."""
 
     coordinates: Mapping[str, str]
     error: str
+    left_out: bool = False
     baseline: Mapping[str, Any] | None = None
 
 
@@ -154,10 +159,11 @@ class Proof(_Record):
     """How a search among networks and plans ended.  Of ``cells``, level 0 (memory and computation)
     ``excluded[0]``, loads in closed form ``excluded[1]``, the bounds of programs ``excluded[2]``;
     ``bounded`` had their program bounded, and of these ``simulated`` were simulated.  ``refused``
-    counts what is no cell, by reason.  ``best`` is the best design's value, and ``bound`` what none
-    of all cells beats.  ``steps`` has, as it went, how many cells were bounded by a program, the
-    best value and the bound then.  ``changes``: what would change the answer.  ``front``, of time
-    and cost, has its steps, the dearest first; the best value is then that of the first one."""
+    counts what is no cell, and what is left out, by reason.  ``best`` is the best design's value,
+    and ``bound`` what none of all cells beats.  ``steps`` has, as it went, how many cells were
+    bounded by a program, the best value and the bound then.  ``changes``: what would change the
+    answer.  ``front``, of time and cost, has its steps, the dearest first; the best value is then
+    the least time, of which that of the first step may differ by the gap."""
 
     cells: int
     excluded: tuple[int, int, int]

@@ -57,6 +57,9 @@ class Spot:
     def __len__(self) -> int:
         return len(self.place)
 
+    def some(self, cells: Longs) -> "Spot":
+        return Spot(self.place[cells], self.shape[cells], self.network[cells])
+
 
 class Where(NamedTuple):
     """A cell, taken apart: its plan, its place, the number of its network among those of its
@@ -156,10 +159,14 @@ class Cells:
         ]
         return np.array(found).reshape(-1)
 
-    def loads_of(self, i: int, scale: tuple[float, ...] = ()) -> Floats:
-        """Level 1: the least seconds of all cells of a row, the bandwidth of each tier times its
-        ``scale``, which is GREATEST at most."""
+    def loads_of(self, i: int, scale: tuple[float, ...] = (), cells: Longs | None = None) -> Floats:
+        """Level 1: the least seconds of all cells of a row, or of some, the bandwidth of each tier
+        times its ``scale``, which is GREATEST at most."""
         row, spot = self.rows[i], self.spot(self.rows[i])
+        if cells is not None:
+            if not len(cells):
+                return np.zeros(0)
+            spot = spot.some(cells)
         turns = Turns(*(np.broadcast_to(each, len(spot)) for each in row.turns))
         groups = {axis: own[spot.place] for axis, own in self._numbers.items()}
         at = self._at(scale)[self._first_network[spot.shape] + spot.network]
@@ -190,17 +197,27 @@ class Cells:
     def _pipelines(self) -> tuple[list[Ways], dict[tuple[int, Group], int]]:
         """Messages between the stages of each shape's pipelines, by their number."""
         numbers, found = dict[tuple[int, Group], int](), list[Ways]()
+        alike = dict[object, int]()  # messages know nothing of dimensions that they do not cross
         for place in self.places:
-            if PIPELINE in place.groups:
-                key = (place.shape, place.groups[PIPELINE])
-                if key not in numbers:
-                    numbers[key] = len(found)
-                    shape = self.shapes[place.shape]
-                    if shape.keys is not None:
-                        found.append(free_hops(key[1], len(shape.sizes)))
-                        continue
-                    most = shape.bandwidth.max(axis=0) * GREATEST
-                    found.append(hops_of(shape.cluster, key[1], most))
+            if PIPELINE not in place.groups:
+                continue
+            number, group = place.shape, place.groups[PIPELINE]
+            if (number, group) in numbers:
+                continue
+            shape = self.shapes[number]
+            most = shape.bandwidth.max(axis=0) * GREATEST
+            crossed = [d for d, n in enumerate(group.sizes) if n > 1]
+            dims = tuple((shape.cluster.topology.dims[d], most[d]) for d in crossed)
+            key = (shape.sizes, group, dims if shape.keys is None else number)
+            if key not in alike:
+                alike[key] = len(found)
+                free = shape.keys is not None
+                found.append(
+                    free_hops(group, len(shape.sizes))
+                    if free
+                    else hops_of(shape.cluster, group, most)
+                )
+            numbers[number, group] = alike[key]
         return found, numbers
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dimsweep.sweeper.ledger.record import Change, End, Proof, StudyRecord
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, StudyRecord
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.words import beside, fine_percent, seconds, usd
@@ -30,9 +30,11 @@ def sentence(study: StudyRecord) -> str:
 
 def _effort(proof: Proof) -> str:
     were = "was" if proof.simulated == 1 else "were"
-    more = proof.bounded - proof.simulated
+    more = sum(proof.excluded[2:])
     bounded = f"{more:,} more bounded with a program, " if more else ""
-    return f"{proof.simulated:,} {were} simulated, {bounded}the rest excluded by formula"
+    left_out = sum(n for why, n in proof.refused.items() if why == LEFT_OUT)
+    without = f"{left_out:,} left out for their messages, " if left_out else ""
+    return f"{proof.simulated:,} {were} simulated, {bounded}{without}the rest excluded by formula"
 
 
 def trade(study: StudyRecord) -> str:

@@ -8,13 +8,13 @@ run; those of programs, and values, are taken from the ledger where it has them.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dimsweep.engine import TooManyError
 from dimsweep.sweeper.config.study import DEFAULT
-from dimsweep.sweeper.ledger.record import Change, Proof, PrunedCell, Step
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, Proof, PrunedCell, Step
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.run.changes import changes_of
 from dimsweep.sweeper.run.standing import Standing, ended
@@ -77,21 +77,29 @@ class Frontier:
             row = int(self._order[self._turn])
             start, end = self.designs.cells.first[row : row + 2].tolist()
             self.bounds[start:end] = self.designs.bounds(row)
-            self._limit(row)
+            self._limit(slice(start, end))
             self._turn += 1
             self.watch()
+
+    def cheapest(self, enough: float, below: float) -> int | None:
+        """The cheapest of the cells that may have a loss which is ``enough``, at a cost ``below``
+        that; None if there is none."""
+        found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
+        return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
 
     def limit(self, most: float) -> None:
         """No cell that costs more than that counts any more."""
         self._most = most
-        for row in self._order[: self._turn].tolist():
-            self._limit(row)
+        self._limit(slice(None))
 
-    def _limit(self, row: int) -> None:
+    def _limit(self, cells: slice) -> None:
         if np.isfinite(self._most):
-            start, end = self.designs.cells.first[row : row + 2].tolist()
-            over = self.designs.cost(self.designs.cells.rows[row]) > self._most
-            self.bounds[start:end][over] = np.inf
+            self.bounds[cells][self.designs.costs[cells] > self._most] = np.inf
+
+    def lift(self, cells: range, bounds: Floats) -> None:
+        """More is known of cells, those that are done with apart."""
+        own = self.bounds[cells.start : cells.stop]
+        np.maximum(own, bounds, out=own)
 
     def back(self, cell: int, bound: float) -> None:
         """A cell that was done with may yet be the best."""
@@ -122,6 +130,8 @@ class Search:
         self._bounds = dict[int, float]()  # of cells that were not, or failed
         self._closed = np.inf  # the least of these
         self._bounded, self._simulated, self._pruned = set[int](), set[int](), set[int]()
+        self._left_out = set[int]()
+        self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
         self._steps = list[tuple[int, float, float]]()
 
     def run(self) -> Proof:
@@ -133,27 +143,59 @@ class Search:
             return proof
         front = list[Step]()
         while np.isfinite(self._best):
+            bound = self._least()
+            self._cheapen(max(self._best, bound * (1 + self._gap)))
             cost = self._cost(self._winner)
-            front.append(Step(cost=cost, time=self._best, bound=self._least()))
+            front.append(Step(cost=cost, time=self._times[self._winner], bound=bound))
             self._cheaper(cost / (1 + _FINE))
             self._search()
-        # A cheaper one is as fast as those that are left out.
-        kept = [one for one, other in pairwise(front) if one.time < other.time] + front[-1:]
         last = self._proof()
         counts = {name: getattr(last, name) for name in ("bounded", "simulated", "excluded")}
-        return proof.model_copy(update={"front": tuple(kept), "refused": last.refused, **counts})
+        kept = _undominated(front)
+        return proof.model_copy(update={"front": kept, "refused": last.refused, **counts})
 
     def _search(self) -> None:
         while len(self._simulated) < self._budget:
-            batch = self._frontier.best(self._goal)
-            if not len(batch):
+            batch = self._frontier.best(self._goal).tolist()
+            if not batch:
                 break
-            self._look_at(batch[: self._budget - len(self._simulated)].tolist())
+            new = [self._lift(number) for number in batch]
+            if any(new) and np.isfinite(self._best):
+                continue  # others may be more promising now
+            self._look_at(batch[: self._budget - len(self._simulated)], self._goal)
             self._note()
 
+    def _lift(self, number: int) -> bool:
+        """Bound a cell, and all that are alike, by its program; whether that is new."""
+        own = self._designs.alike(number)
+        if own.start in self._lifted:
+            return False
+        bounds = self._ledger.bounds(own.start)
+        if bounds is None:
+            bounds = self._designs.programs(number)
+            self._ledger.keep_bounds(own.start, bounds)
+        self._lifted.add(own.start)
+        if bounds.any():
+            self._bounded.update(own)
+        self._frontier.lift(own, bounds)
+        return True
+
+    def _cheapen(self, enough: float) -> None:
+        """Take the cheapest of those whose time is ``enough`` in the place of the fastest."""
+        while True:
+            near = [n for n, time in self._times.items() if time <= enough]
+            self._winner = min(near, key=self._cost)
+            if len(self._simulated) >= self._budget:
+                return
+            below = self._cost(self._winner) / (1 + _FINE)
+            number = self._frontier.cheapest(enough, below)
+            if number is None:
+                return
+            if not self._lift(number):
+                self._look_at([number], np.nextafter(enough, np.inf))
+
     def _cost(self, number: int) -> float:
-        where = self._designs.cells.where(number)
-        return float(self._designs.cost(where.row)[where.number])
+        return float(self._designs.costs[number])
 
     def _cheaper(self, most: float) -> None:
         """Go on among the cells that cost no more than that."""
@@ -172,10 +214,10 @@ class Search:
         """A cell that is not below it need not be looked at."""
         return self._best / (1 + self._gap)
 
-    def _look_at(self, batch: list[int]) -> None:
-        """Bound the programs of cells, and simulate those that may be better than the best before
-        all of them."""
-        goal, waiting = self._goal, list[tuple[int, float, Callable[[], Floats]]]()
+    def _look_at(self, batch: list[int], goal: float) -> None:
+        """Bound the programs of cells at their own bandwidths, and simulate those that may be
+        better than a ``goal``."""
+        waiting = list[tuple[int, float, Callable[[], Floats]]]()
         for number in batch:
             bound = self._frontier.take(number)
             self._bounded.add(number)
@@ -185,7 +227,7 @@ class Search:
                 known = partial(self._ledger.known.values, places.astype(np.int64))
                 waiting.append((number, bound, known))
             elif not self._is_over(number, goal):
-                waiting += self._begin(number, goal)
+                waiting += self._begin(number, bound, goal)
         for number, bound, collect in waiting:
             self._tell(number, bound, collect())
 
@@ -209,9 +251,16 @@ class Search:
         self._pruned.add(number)
         self._driver.progress.pruned += 1
 
-    def _begin(self, number: int, goal: float) -> list[tuple[int, float, Callable[[], Floats]]]:
-        """Plan a cell, and have it simulated unless its bound closes it."""
+    def _begin(
+        self, number: int, bound: float, goal: float
+    ) -> list[tuple[int, float, Callable[[], Floats]]]:
+        """Plan a cell, and have it simulated unless its bound closes it; it is left out, and may
+        yet be as good as its ``bound``, if that takes too long."""
         found = self._designs.plan(number)
+        if isinstance(found, PrunedCell) and found.left_out:
+            self._left_out.add(number)
+            self._close(number, bound)
+            return []
         if isinstance(found, PrunedCell):
             self._ledger.prune(number, found)
             self._prune(number)
@@ -260,8 +309,9 @@ class Search:
 
     def _proof(self) -> Proof:
         frontier, known = self._frontier, np.isfinite(self._best)
-        waiting = frontier.n_waiting
+        waiting, left_out = frontier.n_waiting, len(self._left_out)
         bounded, simulated, pruned = map(len, (self._bounded, self._simulated, self._pruned))
+        reasons = ((_FULL, pruned), (LEFT_OUT, left_out))
         every = max(1, -(-len(self._steps) // _STEPS))
         steps = [*self._steps[:-1:every], *self._steps[-1:]]
         return Proof(
@@ -269,11 +319,11 @@ class Search:
             excluded=(
                 waiting,
                 len(self._designs) - waiting - bounded,
-                bounded - simulated - pruned,
+                bounded - simulated - pruned - left_out,
             ),
             bounded=bounded,
             simulated=simulated,
-            refused={**self._designs.refused, **({_FULL: pruned} if pruned else {})},
+            refused={**self._designs.refused, **{why: n for why, n in reasons if n}},
             best=self._objective.loss(self._best) if known else None,
             bound=self._objective.loss(self._least()) if known else None,
             steps=tuple(steps),
@@ -285,7 +335,22 @@ class Search:
         alone = len(self._designs.composed.config.objective) == 1
         if not asked or not alone or self._winner < 0:
             return ()
-        return changes_of(self._designs, self._winner)
+        try:
+            return changes_of(self._designs, self._winner)
+        except TooManyError:  # some of those that may win are left out
+            return ()
+
+
+def _undominated(front: list[Step]) -> tuple[Step, ...]:
+    """The steps of a front, the dearest first, but for those that a cheaper one is as fast as,
+    which is then not known to be above a bound that is higher than theirs."""
+    kept = list[Step]()
+    for step in front:
+        bound = step.bound
+        while kept and kept[-1].time >= step.time:
+            bound = min(bound, kept.pop().bound)
+        kept.append(step.model_copy(update={"bound": bound}))
+    return tuple(kept)
 
 
 def search_designs(designs: Designs, driver: "Driver") -> Proof:

@@ -11,11 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program, units
+from dimsweep.engine import DimsweepError, InfeasibleError, Program, TooManyError, units
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
 from dimsweep.engine.plan import amount
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.build.program import build_cluster
+from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.parts.part import written
@@ -77,10 +77,15 @@ class Designs:
         return dict.fromkeys((*names, PARALLEL, *self.cells.rows[0].settings()), ())
 
     def corners(self, most: int) -> list[int]:
-        """Cells that promise most."""
+        """Cells that promise most, one of them a product of dimensions if there is any, since what
+        generators make may have more messages than are simulated."""
         i = int(np.argmin(self.floors))
-        best = np.argsort(self.bounds(i), kind="stable")[: min(_FIRST, most)]
-        return (int(self.cells.first[i]) + best).tolist()
+        order = np.argsort(self.bounds(i), kind="stable")
+        made = np.array([shape.keys is not None for shape in self.cells.shapes])
+        order = np.concatenate(
+            [order[: _FIRST - 1], order[~made[self.cells.spot(self.cells.rows[i]).shape[order]]]]
+        )
+        return (int(self.cells.first[i]) + np.unique(order[: min(_FIRST, most)])).tolist()
 
     # --- levels 0 and 1 -------------------------------------------------------------------------
 
@@ -101,9 +106,11 @@ class Designs:
             self._known[row.degrees] = self.cells.of_networks(self._factors, spot)
         return self._known[row.degrees]
 
-    def cost(self, row: Row) -> Floats:
-        """What the networks of all cells of a plan cost, in USD."""
-        return self.cells.of_networks(self._cost, self.cells.spot(row))
+    @cached_property
+    def costs(self) -> Floats:
+        """What the network of each cell costs, in USD."""
+        rows, spot = self.cells.rows, self.cells.spot
+        return np.concatenate([self.cells.of_networks(self._cost, spot(row)) for row in rows])
 
     @cached_property
     def _cost(self) -> Floats:
@@ -137,13 +144,41 @@ class Designs:
         settings = {key: written(value) for key, value in where.row.settings().items()}
         return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
 
+    def alike(self, number: int) -> range:
+        """The cells that differ from one in the bandwidths of their network only."""
+        where = self.cells.where(number)
+        first = number - where.network
+        return range(first, first + len(self.cells.shapes[where.place.shape].cost))
+
+    def programs(self, number: int) -> Floats:
+        """Level 2 of all cells that are :meth:`alike`, by one program, in the objective's loss;
+        nothing is known of a network whose links have their own bandwidths, or of collectives that
+        were measured at some, nor where there is no such program."""
+        where, own = self.cells.where(number), self.alike(number)
+        shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
+        at_some = collective.measured is not None and collective.measured_bandwidth is None
+        if shape.keys is not None or at_some:
+            return np.zeros(len(own))
+        _, cell = self.compose(number)
+        try:
+            program = build_program(cell.config)
+        except InfeasibleError:
+            return np.zeros(len(own))
+        except DimsweepError as error:
+            raise cell.blame(error) from error.__cause__
+        space = LinearSpace.build(shape.bandwidth.min(axis=0), shape.bandwidth.max(axis=0))
+        model, first = EventBound(program, space), where.number - where.network
+        seconds = np.array([time_of(model, bandwidth) for bandwidth in shape.bandwidth])
+        return seconds * self.factor(where.row)[first : first + len(own)]
+
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """The plan of a cell, with the bound of its program; or why it cannot be."""
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(number, coordinates, cell, (), ())
-        except InfeasibleError as error:
-            return PrunedCell(coordinates=coordinates, error=str(error))
+        except (InfeasibleError, TooManyError) as error:
+            left_out = isinstance(error, TooManyError)
+            return PrunedCell(coordinates=coordinates, error=str(error), left_out=left_out)
         except DimsweepError as error:
             raise cell.blame(error) from error.__cause__
         where = self.cells.where(number)

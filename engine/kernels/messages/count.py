@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import TooManyError
 from dimsweep.engine.kernels.phase.batch import try_one
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_STEPS, Program
@@ -40,9 +40,9 @@ def count_messages(program: Program, network: Network | None = None) -> int:
 
 
 def check_number(n_messages: int, model: NetworkModel) -> None:
-    """Raise :class:`DimsweepError` for more messages than the model allows."""
+    """Raise :class:`TooManyError` for more messages than the model allows."""
     if n_messages > model.max_messages:
-        raise DimsweepError(
+        raise TooManyError(
             f"{n_messages:,} messages; at a few million a second that takes long",
             where="network.max_messages",
             hint="fewer chunks, layers or NPUs, larger buffers, or a higher limit",
@@ -50,7 +50,7 @@ def check_number(n_messages: int, model: NetworkModel) -> None:
 
 
 def check_packets(program: Program, n_messages: int) -> None:
-    """Raise :class:`DimsweepError` if ranks send more packets than ``network.max_packets``.
+    """Raise :class:`TooManyError` if ranks send more packets than ``network.max_packets``.
 
     The bytes are those of the phase kernel, which is fast; the last packet of a message may be
     shorter than the others.
@@ -60,7 +60,7 @@ def check_packets(program: Program, n_messages: int) -> None:
     n_bytes = float(sent @ np.array(program.names.class_count))
     n = int(n_bytes / model.packets.payload) + n_messages
     if n > model.max_packets:
-        raise DimsweepError(
+        raise TooManyError(
             f"about {n:,} packets ({format_bytes(n_bytes)} in {n_messages:,} messages), of which "
             f"a few hundred thousand take a second: {n / _A_SECOND:,.0f} s",
             where="network.max_packets",

@@ -159,7 +159,7 @@ def test_no_design_lies_below_the_front_of_time_and_cost(
     designs = plan.stream
     assert isinstance(designs, Designs)
     levels.update(levels or simulate_all(which(results="all").stream))
-    costs = np.concatenate([designs.cost(row) for row in designs.cells.rows])
+    costs = designs.costs
     times = np.array([levels[number][1] for number in range(len(designs))])
     run(plan)
     proof = proof_of(plan)
@@ -180,6 +180,26 @@ def test_no_design_lies_below_the_front_of_time_and_cost(
     told = f"in {len(proof.front)} steps"
     assert told in answers(report)[0].rest
     assert not report.ties
+
+
+def test_a_gap_makes_a_front_of_fewer_steps_below_which_no_design_lies(
+    which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]]
+) -> None:
+    words = "objective=[time, cost]", "space.plan.zero=[1]"
+    plan, exact = which(*words, "budget.gap=0.1"), which(*words, results="exact")
+    designs = plan.stream
+    assert isinstance(designs, Designs)
+    times = np.array([simulated for _, simulated in simulate_all(designs).values()])
+    run(plan)
+    run(exact)
+    proof = proof_of(plan)
+    assert 1 < len(proof.front) < len(proof_of(exact).front)
+    most = np.inf
+    for step in proof.front:
+        assert step.bound <= times[designs.costs <= most].min() * (1 + 1e-9)
+        assert step.time <= step.bound * 1.1 * (1 + 1e-9)
+        assert np.isclose(times[np.isclose(designs.costs, step.cost)], step.time).any()
+        most = step.cost / 1.002
 
 
 def test_what_is_as_good_in_practice_is_a_tie(which: Callable[..., StudyPlan]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Group
@@ -13,7 +14,9 @@ from dimsweep.engine.bound.graphs import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.record import PrunedCell, read_study
+from dimsweep.sweeper.report.proof import sentence
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from tests.support.studies import run
@@ -105,3 +108,30 @@ def test_generated_networks_need_no_tiers(plan: Callable[..., StudyPlan]) -> Non
     proof = proof_of(study)
     assert proof.cells == sum(proof.excluded) + proof.simulated
     assert proof.best == proof.bound
+
+
+def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
+    plan: Callable[..., StudyPlan],
+) -> None:
+    words = "space.plan.zero=[0]", "space.plan.tensor=[4]", "network.max_messages=1000"
+    study = plan(*words, "what_if=default")
+    designs, bounds = study.stream, list[float]()
+    assert isinstance(designs, Designs)
+    for i in range(len(designs.cells.rows)):
+        own = [shape.keys is not None for shape in designs.cells.shapes]
+        spot = designs.cells.spot(designs.cells.rows[i])
+        bounds += designs.cells.loads_of(i)[np.array(own)[spot.shape]].tolist()
+    run(study)
+    proof = proof_of(study)
+    assert proof.best is not None
+    assert proof.bound is not None
+    assert proof.bound <= min(bounds) * (1 + 1e-9) < proof.best, "nobody knows how long these take"
+    reason = "cells have more messages than network.max_messages, and are left out"
+    left_out = proof.refused[reason]
+    assert 0 < left_out <= len(bounds)
+    assert proof.cells == sum(proof.excluded) + proof.simulated + left_out
+    assert sentence(read_study(study.folder)).startswith("Within ")
+    assert "left out" in Report.read(study.folder).proof
+    again = plan(*words, "what_if=default")
+    run(again)
+    assert proof_of(again) == proof
