@@ -8,7 +8,6 @@ Grids that are planned as a whole have none of this: their cells are in ``study.
 """
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -108,7 +107,7 @@ class CellBook:
 
     def bounds(self, first: int) -> np.ndarray | None:
         """The bounds of cells that an earlier run bounded together."""
-        return np.array(json.loads(self._bounds[first])) if first in self._bounds else None
+        return np.array(self._bounds[first].split(), float) if first in self._bounds else None
 
     def finished(self, cell: int) -> int | None:
         """The trials of a search that an earlier run ended."""

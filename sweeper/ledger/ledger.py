@@ -14,7 +14,6 @@ no file but its own.
 """
 
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,7 +150,7 @@ class Ledger:
         """What cells of a large grid are not below, one after another, the ``first`` one given."""
         assert self._book is not None
         with self._writing():
-            self._book.add(first, BOUNDS, json.dumps(bounds.tolist()))
+            self._book.add(first, BOUNDS, " ".join(map(repr, bounds.tolist())))
 
     def bounds(self, first: int) -> np.ndarray | None:
         """The same, of an earlier run; None if there is none."""

@@ -106,16 +106,36 @@ def test_the_best_is_that_of_all_cells_simulated(
     assert proof.simulated < len(values) / 3
 
 
+def test_one_program_bounds_all_networks_of_a_shape(which: Callable[..., StudyPlan]) -> None:
+    designs = which("objective=perf_per_cost").stream
+    assert isinstance(designs, Designs)
+    own = designs.alike(len(designs) // 2)
+    assert len(own) == 2
+    bounds = designs.programs(own[1])
+    assert (bounds == designs.programs(own[0])).all()
+    for number, bound in zip(own, bounds.tolist(), strict=True):
+        assert designs.cells.where(number)[:2] == designs.cells.where(own[0])[:2]
+        found = designs.plan(number)
+        assert not isinstance(found, PrunedCell)
+        assert found.plan.bound is not None
+        exact = found.plan.objective[0].loss(found.plan.bound)
+        assert exact * (1 - 0.01) <= bound <= exact * (1 + 1e-9)
+
+
 def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
     which: Callable[..., StudyPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = which(results="whole")
     run(whole)
-    looked_at, plan_of = list[int](), Designs.plan
+    looked_at, plan_of, programs_of = list[int](), Designs.plan, Designs.programs
 
     def noted(self: Designs, number: int) -> object:
         looked_at.append(number)
         return plan_of(self, number)
+
+    def bounded(self: Designs, number: int) -> object:
+        looked_at.append(-1 - number)
+        return programs_of(self, number)
 
     def watch(progress: Progress) -> None:
         if progress.done >= 3:
@@ -125,6 +145,7 @@ def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
     with pytest.raises(KeyboardInterrupt):
         run(part, watch=watch)
     monkeypatch.setattr(Designs, "plan", noted)
+    monkeypatch.setattr(Designs, "programs", bounded)
     again = which(results="part")
     looked_at.clear()
     run(again)
