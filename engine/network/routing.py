@@ -155,7 +155,7 @@ class Router:
         """Those to a node; NPUs that hang on the same switches share what lies behind them."""
         if target not in self._distances:
             before = self._in[target]
-            if isinstance(target, int) and all(isinstance(node, str) for node in before):
+            if isinstance(target, int) and before and all(isinstance(each, str) for each in before):
                 switches = [self._distances_to(node) for node in before]
                 self._distances[target] = _Behind(target, switches)
             else:
@@ -230,6 +230,7 @@ class _Behind(_Distances):
             return 0
         for switch in self._switches:
             most = 1 + switch.next_to(neighbours, None if most is None else most - 1)
+        assert most is not None, "a target behind switches has one at least"
         return most
 
     def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
