@@ -1,10 +1,12 @@
-"""What no split of a study's space can beat, and the split at which that bound is least."""
+"""What no split of a study's space can beat, or no run on a network that is a graph, and the split
+at which that bound is least."""
 
 from collections.abc import Sequence
 
 from dimsweep.engine import DimsweepError, Program
 from dimsweep.engine.bound import Frontier, Optimum, frontier, lower_bound
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.networks.alone import least_seconds
 from dimsweep.sweeper.objective import COST, TIME, Objective
 from dimsweep.sweeper.space.space import Space
 
@@ -38,6 +40,15 @@ def proven_bound(
     if found is None or found.bound <= 0 or space.parameters or config.by_message:
         return None
     return objective.loss(found.bound)
+
+
+def bound_of_graph(config: Config, space: Space, program: Program) -> float | None:
+    """What the one time of a cell cannot be below whose network is a graph, in seconds; None where
+    other keys are searched, for another objective, and where nothing is known."""
+    graph = program.cluster.network.graph
+    if graph is None or space.parameters or config.objective[0] != TIME:
+        return None
+    return least_seconds(config, program) or None
 
 
 def proven_front(

@@ -23,7 +23,7 @@ from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_tria
 from dimsweep.sweeper.space.space import Space, build_space
 from dimsweep.sweeper.space.split import PartsSpace
 from dimsweep.sweeper.space.trials import Trial
-from dimsweep.sweeper.study.bound import least_bound, proven_bound, proven_front
+from dimsweep.sweeper.study.bound import bound_of_graph, least_bound, proven_bound, proven_front
 from dimsweep.sweeper.study.content import Content
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys
 
@@ -102,6 +102,7 @@ def plan_cell(
     front = proven_front(config, space, program, objective)
     hopes = list(front.bandwidth) if front is not None else [least.bandwidth] if least else []
     bound = proven_bound(config, space, least, objective[0])
+    bound = bound_of_graph(config, space, program) if bound is None else bound
     worth = None if bound is None or least is None else (least.per_bandwidth * 1e12).tolist()
     first = _first_trials(config, space, program, hopes)
     idle = idle_keys(composed, program, turned if perhaps_idle is None else perhaps_idle)

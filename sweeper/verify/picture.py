@@ -17,6 +17,7 @@ from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, series_co
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 _COLOURS = {
     "grey": GREY,
@@ -36,8 +37,8 @@ class Panel(Part):
     the end of a bar) and ``published`` (a mark).
 
     ``bars`` lie beside one another in the row ``x``, ``stack`` has the parts of a bar one after the
-    other, ``dots`` are bars' ends alone, ``columns`` stand, and ``lines`` join the points of a
-    series.  Series have their ``colours`` in the order in which they come.
+    other, ``dots`` are bars' ends alone, each joined to its mark, ``columns`` stand, and ``lines``
+    join the points of a series.  Series have their ``colours`` in the order in which they come.
     """
 
     kind: Literal["bars", "stack", "dots", "columns", "lines"]
@@ -94,6 +95,11 @@ class _Shown(NamedTuple):
             values = np.array([_number(row.get("y")) for row in own])
             found.append(Bars(values, [row.get("text") or "" for row in own], self.colour(i), name))
         return found
+
+    def marks(self, series: str) -> "NDArray[np.float64]":
+        """What was published of a series, for each place; NaN where nothing was."""
+        of = {row["x"]: _number(row.get("published")) for row in self.series[series]}
+        return np.array([of.get(place, np.nan) for place in self.places])
 
 
 def read_picture(file: Path) -> Picture:
@@ -157,6 +163,11 @@ def _dots(ax: "Axes", shown: _Shown) -> None:
     for i, bars in enumerate(groups):
         shift = 0.66 * ((i + 0.5) / len(groups) - 0.5)
         ax.scatter(bars.values, at + shift, color=bars.colour, s=34, label=bars.label, zorder=3)
+        marks = shown.marks(bars.label)
+        if not np.isnan(marks).all():
+            ax.hlines(at + shift, marks, bars.values, color=bars.colour, lw=2, alpha=0.4)
+            label = shown.panel.marks if i == len(groups) - 1 else None
+            ax.plot(marks, at + shift, "|", color="black", markersize=9, label=label)
     if shown.panel.band is not None:
         ax.axvspan(*shown.panel.band, color="#E6E8EB", zorder=0)
     ax.set_yticks(at, list(map(str, shown.places)))
@@ -166,12 +177,11 @@ def _dots(ax: "Axes", shown: _Shown) -> None:
 def _columns(ax: "Axes", shown: _Shown) -> None:
     groups, at = shown.bars(), np.arange(len(shown.places))
     width, marked_before = 0.8 / len(groups), False
-    for i, (bars, rows) in enumerate(zip(groups, shown.series.values(), strict=True)):
+    for i, bars in enumerate(groups):
         places = at + width * (i - (len(groups) - 1) / 2)
         drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.colour, label=bars.label)
         ax.bar_label(drawn, bars.texts, padding=5, fontsize=8)
-        marked = {row["x"]: _number(row.get("published")) for row in rows}
-        marks = [marked.get(place, np.nan) for place in shown.places]
+        marks = shown.marks(bars.label)
         if not np.isnan(marks).all():
             label = None if marked_before else shown.panel.marks
             marked_before = True

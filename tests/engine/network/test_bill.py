@@ -22,7 +22,7 @@ from dimsweep.engine.network import (
     needs_of,
 )
 from dimsweep.engine.network.bill import needs_of_dimension
-from dimsweep.engine.network.generators import Generator, RailOnly, Roft, ZCube
+from dimsweep.engine.network.generators import Generator, OcsTorus, RailOnly, Roft, ZCube
 from dimsweep.engine.network.parts import Need
 from tests.support.examples import examples
 
@@ -271,3 +271,24 @@ def test_a_ring_is_wired_of_cables_alone() -> None:
     needs, _ = needs_of_dimension(dim, Auto(), Cabling("copper", 2.0), PARTS)
     assert counted(needs) == {("cable", 1): 6}
     assert needs_of_dimension(dim, Auto(), Cabling(""), PARTS) == (Counter(), [])
+
+
+def test_planes_are_bought_side_by_side_and_nvlink_once() -> None:
+    one, two = (Roft(npus=16, radix=4, rails=2, server=2, planes=planes) for planes in (1, 2))
+    built = two.build()
+    assert {link.bandwidth for link in built.links if link.medium} == {2 * two.bandwidth}
+    assert {link.bandwidth for link in built.links if not link.medium} == {two.nvlink}
+    alone, both = needs_of(one.build()), needs_of(built)
+    for need, n in alone.items():
+        if need.kind in (PartKind.SWITCH, PartKind.CABLE):
+            assert both[need] == 2 * n
+    (nic,) = [need for need in both if need.kind is PartKind.NIC]
+    assert nic.ports == ((two.bandwidth, 2),) and both[nic] == 16
+    with pytest.raises(DimsweepError, match="planes"):
+        Roft(npus=16, radix=4, planes=0).build()
+
+
+def test_optical_switches_are_bought_though_no_link_ends_at_them() -> None:
+    needs = needs_of(OcsTorus(shape=(4, 4, 8), planes=3).build())
+    found = {need.radix: n for need, n in needs.items() if need.kind is PartKind.OCS}
+    assert found == {4: 3 * 3 * 16}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dimsweep.engine import Block, Dimension, DimsweepError, Topology
 from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, Roft
+from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, Roft, ZCube
 from dimsweep.engine.network.graph import Network, Node
 from dimsweep.engine.network.routing import Router, Routing, has_equal_ways
 
@@ -227,3 +227,10 @@ def test_only_npus_send_and_receive(ends: tuple[int, int]) -> None:
     router = Router(build("Ring(4)"), Routing.SHORTEST)
     with pytest.raises(DimsweepError, match=r"no NPU (4|-1) in a network of 4"):
         router.route(*ends)
+
+
+def test_nvlink_goes_before_a_leaf_that_is_as_near() -> None:
+    network = ZCube(n=4, server=4, bandwidth=25e9).build()
+    for routing in (Routing.SHORTEST, Routing.ECMP, Routing.FAT_TREE):
+        for way in range(4):
+            assert visits(network, 0, 3, way, routing) == [0, "NVSwitch 0", 3]

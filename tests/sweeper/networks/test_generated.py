@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Group
-from dimsweep.engine.bound import cut_bound
+from dimsweep.engine.bound import cut_bound, time_by_cuts
 from dimsweep.engine.bound.graphs import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
+from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study
@@ -135,3 +136,34 @@ def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
     again = plan(*words, "what_if=default")
     run(again)
     assert proof_of(again) == proof
+
+
+@pytest.mark.parametrize(("port", "by"), [("25 GB/s", "computes"), ("0.1 GB/s", "cuts")])
+def test_a_cell_of_a_grid_on_a_graph_has_a_bound(tmp_path: Path, port: str, by: str) -> None:
+    file = tmp_path / "graph.yaml"
+    file.write_text(
+        f"""
+defaults: [override /workload: gpt3_13b, override /topology: dgx_h100, override /npu: h100, _self_]
+workload:
+  model: {{layers: 2}}
+  parallel: {{tensor: 4, pipeline: 2, data: rest}}
+  plan: {{batch: 8, interleave: 1, recompute: none}}
+objective: time
+fidelity: flow
+collective: {{chunks: 1}}
+topology: {{shape: Switch(4)_Switch(4), tiers: [], latency: 0 s}}
+grid:
+  network.generator: [{{kind: zcube, n: 4, server: 4, bandwidth: {port}}}]
+"""
+    )
+    study = plan_study(compose([f"study={file}", f"results={tmp_path}"], may_sweep=True))
+    (cell,) = study.cells
+    bound = cell.bound
+    assert bound is not None
+    config = cell.config
+    program = build_program(config)
+    assert 0 < bound <= simulate(config, program).time
+    assert program.cluster.network.graph is not None
+    cuts = time_by_cuts(program, program.cluster.network.graph)
+    assert cuts is not None
+    assert (bound > cuts.picoseconds / 1e12) == (by == "computes")
