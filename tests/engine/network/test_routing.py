@@ -234,3 +234,13 @@ def test_nvlink_goes_before_a_leaf_that_is_as_near() -> None:
     for routing in (Routing.SHORTEST, Routing.ECMP, Routing.FAT_TREE):
         for way in range(4):
             assert visits(network, 0, 3, way, routing) == [0, "NVSwitch 0", 3]
+
+
+def test_a_cable_that_has_lost_bandwidth_is_still_one_of_its_equals() -> None:
+    whole = BCube(n=4, k=2).build()
+    graph = whole.graph.copy()
+    (port, *_) = graph.successors(0)
+    graph.edges[0, port]["bandwidth"] /= 2
+    left = Router(Network(graph), Routing.SHORTEST)
+    assert left.routes(0, 5) == Router(whole, Routing.SHORTEST).routes(0, 5)
+    assert len(left.routes(0, 5)) > 1
