@@ -31,8 +31,10 @@ def _computed(config: Config, program: Program) -> float:
     workload, cluster = check_model(config.workload), program.cluster
     mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric)
     degrees = {axis: mesh.groups[axis].n_members for axis in workload.parallel}
-    space = Plans(**{axis: (n,) for axis, n in degrees.items() if axis != AXES[-1]})
+    space = Plans.of({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
     stagings = Stagings(workload.model, cluster.npu)
-    (row,) = rows_of(workload, space, program.n_npus, stagings, None, Counter())
-    staging = stagings.of(row.plan, row.degrees)
+    rows = rows_of(workload, space, program.n_npus, stagings, None, Counter())
+    if not rows:
+        return 0.0
+    row, staging = rows[0], stagings.of(rows[0].plan, rows[0].degrees)
     return float(np.ravel(least_time(staging, row.plan, row.turns, Reach(1), stagings))[0])

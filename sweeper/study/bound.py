@@ -46,7 +46,9 @@ def bound_of_graph(config: Config, space: Space, program: Program) -> float | No
     """What the one time of a cell cannot be below whose network is a graph, in seconds; None where
     other keys are searched, for another objective, and where nothing is known."""
     graph = program.cluster.network.graph
-    if graph is None or space.parameters or config.objective[0] != TIME:
+    if graph is None or not config.by_message:
+        return None
+    if space.parameters or config.objective[0] != TIME:
         return None
     return least_seconds(config, program) or None
 
