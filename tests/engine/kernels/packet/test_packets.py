@@ -169,6 +169,15 @@ def test_tables_that_grow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tight.ends.tolist() == roomy.ends.tolist()
 
 
+@pytest.mark.parametrize("payload", [1000, 280_000])
+def test_most_events_lie_in_the_buckets_of_the_agenda(payload: int) -> None:
+    """They last for a packet of any size, and are no wider than that takes or a nanosecond."""
+    settings, fabric = Settings(payload=payload), star(4)
+    run = tables.new_run(fabric, settings, TRANSPORTS["static"](), np.zeros)
+    last = len(run.agenda.buckets) << int(run.agenda.counts["shift"][0])
+    assert to_send(payload) + US <= last <= max(4 * (to_send(payload) + US), 2**13 * 1000)
+
+
 def test_spraying_uses_all_ways_where_a_hash_would_use_one() -> None:
     """Two flows between two leaves and over two spines: on one spine they collide."""
     rate = 100 * GBPS
