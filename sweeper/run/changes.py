@@ -18,7 +18,7 @@ from dimsweep.engine import DimsweepError, InfeasibleError, Program, run_batch, 
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.ledger.record import Change, End, PrunedCell
-from dimsweep.sweeper.networks.cells import GREATEST
+from dimsweep.sweeper.networks.cells import GREATEST, Longs
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.plans import Row
 from dimsweep.sweeper.study.change import resolve
@@ -92,6 +92,12 @@ class _Loads:
     def ask(self, i: int) -> None:
         """Work out the loads of a plan."""
         self._plain[i] = self._known[i] = self._cells.loads_of(i, self._scale)
+
+    def ask_some(self, i: int, floor: Floats, cells: Longs) -> None:
+        """Work out the loads of some cells of a plan; the others have their ``floor``."""
+        found = floor.copy()
+        found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._scale, cells))
+        self._plain[i] = self._known[i] = found
 
     def settle(self, i: int, m: int, seconds: float) -> None:
         """Cell ``m`` of a plan was simulated."""
@@ -239,28 +245,38 @@ def _price(known: _Known, slopes: Floats, sign: int, margin: float) -> End:
 
 
 class _Scaled(_Race):
-    """The losses of cells, where the bandwidth of each tier is times its ``scale``."""
+    """The losses of cells below an ``end``, where the bandwidth of each tier is times its
+    ``scale``."""
 
-    def __init__(self, known: _Known, scale: tuple[float, ...]) -> None:
+    def __init__(self, known: _Known, scale: tuple[float, ...], end: float) -> None:
         super().__init__(known)
-        self._scale, self._loads = scale, _Loads(known.designs, scale)
+        self._scale, self._loads, self._end = scale, _Loads(known.designs, scale), end
 
     def key(self, i: int) -> tuple[float, int]:
-        known, cells = self._known, self._known.designs.cells
-        if i in self._loads:
-            seconds = self._loads.of(i)
-        else:
-            # No path is shorter but where its bytes get more bandwidth.
-            seconds = np.maximum(known.loads.bounds(i) / max(*self._scale, 1.0), cells.least[i])
-        loss = seconds * known.designs.factor(cells.rows[i])
+        loss = self._seconds(i) * self._factor(i)
         m = int(np.argmin(loss))
         return float(loss[m]), m
+
+    def _seconds(self, i: int) -> Floats:
+        if i in self._loads:
+            return self._loads.of(i)
+        # No path is shorter but where its bytes get more bandwidth.
+        bounds, least = self._known.loads.bounds(i), self._known.designs.cells.least[i]
+        return np.maximum(bounds / max(*self._scale, 1.0), least)
+
+    def _factor(self, i: int) -> Floats:
+        return self._known.designs.factor(self._known.designs.cells.rows[i])
 
     def learn(self, i: int, m: int) -> bool:
         if i in self._loads:
             self._known.simulate(self._loads, i, m, self._scale)
             return True
-        (self._loads if i in self._known.loads else self._known.loads).ask(i)
+        if i not in self._known.loads:
+            self._known.loads.ask(i)
+            return False
+        floor = self._seconds(i)
+        below = np.flatnonzero(floor * self._factor(i) < self._end)
+        self._loads.ask_some(i, floor, below)
         return False
 
     def is_exact(self, i: int, m: int) -> bool:
@@ -299,7 +315,8 @@ class _Bandwidth:
             scale = tuple(factor if d == self._dim else 1.0 for d in range(self._n))
             known = self._known
             own = known.seconds(known.best, scale) * known.factor
-            found = _Scaled(known, scale).first(own * (1 - _ROUNDING))
+            end = own * (1 - _ROUNDING)
+            found = _Scaled(known, scale, end).first(end)
             self._found[factor] = own / found.key - 1, found
         lost, winner = self._found[factor]
         is_beaten = winner.is_open or winner.number is not None
