@@ -277,6 +277,8 @@ class Network(Part):
         elsewhere = {"fabric", "file", "levels", "generator", "packets"}
         elsewhere |= {"degrade", "npus", "placement"}
         plain = {name: value for name, value in self if name not in elsewhere}
+        if self.generator is not None and self.routing is None:
+            plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
         with key("packets"):
             packets = self.packets.build()
         return dimsweep.engine.NetworkModel(

@@ -321,14 +321,17 @@ def test_nothing_is_said_of_axes_that_were_not_compared() -> None:
 
 
 def test_the_first_of_equal_ways_is_a_choice() -> None:
-    """Of a tree with several cables up, nothing else said; not of one switch, nor of a product."""
+    """Of levels with several spines, nothing else said; not of one spine, of a generated tree,
+    whose switches hash, nor of a product."""
     own = ["workload=all_reduce", "topology.shape=Switch(16)", "topology.tiers=[]", "fidelity=flow"]
-    tree, switch = (
-        f"network.generator={{kind: fat_tree, npus: 16, radix: {radix}, bandwidth: 1 GB/s}}"
-        for radix in (8, 16)
+    several, one = (
+        "network.levels=[{switch: leaf, share: 8, bandwidth: 1 GB/s, latency: 1 us}, "
+        f"{{switch: spine, below: leaf, count: {count}, bandwidth: 1 GB/s, latency: 1 us}}]"
+        for count in (2, 1)
     )
+    tree = "network.generator={kind: fat_tree, npus: 16, radix: 8, bandwidth: 1 GB/s}"
     own += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective=streamed"]
     told = "network.routing=auto takes the first of ways that are as short"
-    assert any(each.startswith(told) for each in warnings(*own, tree))
-    for words in ([switch], [tree, "network.routing=shortest"], []):
+    assert any(each.startswith(told) for each in warnings(*own, several))
+    for words in ([one], [several, "network.routing=shortest"], [tree], []):
         assert not any(each.startswith(told) for each in warnings(*own, *words))
