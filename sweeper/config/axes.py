@@ -35,7 +35,7 @@ def take_over(tree: Any, words: Sequence[Word]) -> None:
         if word.key in axes:
             axes[word.key] = [value]
         for axis, own in axes.items() if word.sets_a_key else ():
-            # What has an order is laid over its key whole, whatever it says of the parts.
+            # A mapping whose order counts replaces all that its key had, parts that it lacks too.
             whole = has_order(axis) and word.key.startswith(f"{axis}.")
             if whole or _covers(axis, word.key, own) or _covers(word.key, axis, [value]):
                 hint = f"{axis}=VALUE takes the place of the axis"

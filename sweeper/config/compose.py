@@ -63,7 +63,7 @@ def compose(
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
     with explaining(origin):
         for key, value in (values or {}).items():
-            # What has an order is replaced: merged, it would keep that of what was there.
+            # Merged, a mapping whose order counts would keep the order of the one before it.
             OmegaConf.update(node, key, value, merge=not has_order(key), force_add=True)
         plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
         if may_sweep and values is None:  # a cell of the grid has a value of each axis

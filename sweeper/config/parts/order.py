@@ -14,8 +14,9 @@ def has_order(name: object) -> bool:
 
 
 def in_order(node: Any, *, ordered: bool = False) -> Any:
-    """Plain data whose mappings are equal only if their order is, where it counts: these are lists
-    of pairs.  A key may be dotted (``workload.parallel``), and its value a list of such mappings.
+    """Plain data in which each mapping whose order counts is a list of pairs, so that data in
+    another order are not equal, nor have the same sorted text.  A key may be dotted
+    (``workload.parallel``), and its value a list of such mappings.
     """
     if isinstance(node, Mapping):
         found = {name: in_order(value, ordered=has_order(name)) for name, value in node.items()}
