@@ -10,13 +10,9 @@ import pytest
 import yaml
 
 from dimsweep.engine.registry import registered
-from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.plugins.loading import forget_all
-from tests.support.pages import Block, blocks_of
+from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 # Its plug-ins compile kernels that tests/sweeper/plugins needs too: in one process, once.
 COMPILED = pytest.param(
     ROOT / "docs" / "extending.md",
@@ -24,12 +20,6 @@ COMPILED = pytest.param(
     id="docs/extending.md",
 )
 PRESETS = {"studies": "studies", "real_clusters": "conf/cluster"}  # pages that list all of a folder
-# What is the reader's shell's, and not dimsweep's.
-NOT_OURS = {"git", "cd", "eval", "python"}
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 @pytest.fixture
@@ -50,47 +40,17 @@ def registries() -> Iterator[None]:
 @pytest.mark.parametrize(
     "page", [COMPILED if page == COMPILED.values[0] else page for page in PAGES], ids=name_of
 )
-def test_every_block_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In order, in one empty folder, so that a later block may use what an earlier one wrote."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")  # pages name recorded cases in there
-    (tmp_path / "examples").symlink_to(ROOT / "examples")  # and examples
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    """In order, in one empty folder, so that a later block may use what an earlier one wrote; what
+    a page prints of commands that are not made small is what they print."""
     names: dict[str, object] = {"__name__": page.stem}
-    for block in blocks_of(page):
-        if not block.skipped:
-            run(block, f"{name_of(page)}:{block.line}", names)
-
-
-def run(block: Block, where: str, names: dict[str, object]) -> None:
-    if block.file is not None:
-        file = Path(block.file)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(block.text)
-        if block.language == "python" and not block.only_written:
-            # Compiled code is kept for functions of modules that can be imported, as a script's.
-            names |= runpy.run_path(str(file), run_name="__main__")
-    elif block.language == "python":
-        exec(compile(block.text, where, "exec"), names)
-    elif block.language == "sh":
-        for words in block.commands:
-            run_command([*words, *block.overrides], where)
-    else:
-        assert block.language in ("text", "yaml", "sql", "toml"), (
-            f"{where}: what is {block.language!r}?"
-        )
-
-
-def run_command(words: list[str], where: str) -> None:
-    command, *arguments = words
-    if command == "make":
-        assert set(arguments) <= TARGETS, where
-    elif command == "dimsweep":
-        assert main(arguments) == 0, f"{where}: {' '.join(words)}"
-    else:
-        assert command in NOT_OURS, f"{where}: what is {command}?"
+    printed, is_whole = "", False
+    with in_folder(tmp_path):
+        for block in blocks_of(page):
+            if block.is_output:
+                assert not is_whole or printed == plain(block.text), "python -m tests.support.pages"
+            elif not block.skipped:
+                printed, is_whole = run(block, page, names), not block.overrides
 
 
 def test_a_page_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +67,7 @@ def test_a_page_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monke
         page.write_text(text)
         (block,) = blocks_of(page)
         with pytest.raises((AssertionError, SystemExit)):
-            run(block, "page", {})
+            run(block, page, {})
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

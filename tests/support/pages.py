@@ -1,17 +1,35 @@
-"""The fenced blocks of a page, and what a test does with each.
+"""The fenced blocks of a page, and how they are run.
 
-A comment before a block may say what the test does instead of what is printed:
+A comment before a block may say what a test does instead of what is printed:
 
     <!-- small: KEY=VALUE ... -->     the overrides are added to each command of the block
     <!-- small: skip, WHY -->         the block is not run
     <!-- written -->                  the block is a file that others run: it is written only
-    <!-- output -->                   the block is output, not input
+    <!-- output -->                   the block is what the commands before it print
+
+``python -m tests.support.pages`` runs the pages that have outputs, as they stand and not small, and
+writes what is printed today into them. A test compares those whose commands are not made small.
 """
 
+import contextlib
+import io
+import os
 import re
+import runpy
 import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from dimsweep.sweeper.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+# What is the reader's shell's, and not dimsweep's.
+NOT_OURS = {"git", "cd", "eval", "python"}
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -30,7 +48,11 @@ class Block:
 
     @property
     def skipped(self) -> bool:
-        return self.note.startswith(("small: skip", "output"))
+        return self.note.startswith("small: skip")
+
+    @property
+    def is_output(self) -> bool:
+        return self.note == "output"
 
     @property
     def only_written(self) -> bool:
@@ -69,3 +91,100 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for found in _BLOCK.finditer(text)
     ]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
+
+
+@contextlib.contextmanager
+def in_folder(folder: Path) -> Iterator[None]:
+    """Blocks run in ``folder``, whose modules they may import; pages name recorded cases in
+    ``tests``, and ``examples``."""
+    for name in ("tests", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    sys.path.insert(0, str(folder))
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def run(block: Block, page: Path, names: dict[str, object], is_small: bool = True) -> str:
+    """Run one block as a reader does, with ``names`` of the Python blocks before it.
+
+    Returns what its commands print.
+
+    Raises:
+        AssertionError: a command fails, or nobody knows it or the language of the block.
+    """
+    where = f"{name_of(page)}:{block.line}"
+    if block.file is not None:
+        file = Path(block.file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text)
+        if block.language == "python" and not block.only_written:
+            # Compiled code is kept for functions of modules that can be imported, as a script's.
+            names |= runpy.run_path(str(file), run_name="__main__")
+    elif block.language == "python":
+        exec(compile(block.text, where, "exec"), names)
+    elif block.language == "sh":
+        overrides = block.overrides if is_small else []
+        return "".join(run_command([*words, *overrides], where) for words in block.commands)
+    else:
+        known = ("text", "yaml", "sql", "toml")
+        assert block.language in known, f"{where}: what is {block.language!r}?"
+    return ""
+
+
+def run_command(words: list[str], where: str) -> str:
+    """What a command prints, with blanks before the ends of lines left out."""
+    command, *arguments = words
+    if command == "make":
+        assert set(arguments) <= TARGETS, where
+    elif command == "dimsweep":
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            assert main(arguments) == 0, f"{where}: {shlex.join(words)}"
+        return plain(printed.getvalue())
+    else:
+        assert command in NOT_OURS, f"{where}: what is {command}?"
+    return ""
+
+
+def plain(text: str) -> str:
+    """``text`` without blanks before the ends of lines."""
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+def write_outputs(page: Path) -> None:
+    """Run ``page`` at its full size, and write what is printed into its outputs.
+
+    How long a run took differs each time: a line that differs by nothing else stays.
+    """
+    text, blocks, printed = page.read_text(encoding="utf-8"), blocks_of(page), ""
+    names: dict[str, object] = {"__name__": page.stem}
+    with tempfile.TemporaryDirectory() as folder, in_folder(Path(folder)):
+        for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+            if block.is_output:
+                text = text.replace(block.text, "\n".join(_kept(block.text, printed)) + "\n")
+            elif not block.skipped:
+                is_small = after is None or not after.is_output
+                printed = run(block, page, names, is_small)
+    page.write_text(text, encoding="utf-8")
+
+
+def _kept(before: str, now: str) -> list[str]:
+    def timeless(line: str) -> str:
+        return re.sub(r"\bin [\d.]+ (s|min)\b", "", line)
+
+    known = {timeless(line): line for line in before.splitlines()}
+    return [known.get(timeless(line), line) for line in now.splitlines()]
+
+
+if __name__ == "__main__":
+    os.environ["COLUMNS"] = "80"
+    for page in PAGES:
+        if any(block.is_output for block in blocks_of(page)):
+            write_outputs(page)
