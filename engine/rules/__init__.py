@@ -11,5 +11,5 @@ from dimsweep.engine.rules.effects import (
 )
 from dimsweep.engine.rules.hops import Exchange, mostly_hops
 from dimsweep.engine.rules.measured import beyond_measurements
-from dimsweep.engine.rules.provisioning import Pair, provisioning
+from dimsweep.engine.rules.provisioning import Pair, provisioning, worth
 from dimsweep.engine.rules.ties import Tied, ties

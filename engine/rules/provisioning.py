@@ -11,10 +11,12 @@ group all of a dimension; here both are kept, since the bytes and links of each 
 import dataclasses
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dimsweep.engine.kernels.phase.batch import run_batch
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Program
@@ -35,6 +37,10 @@ class Pair:
         ``bandwidth`` (D,) in bytes/s: above 1 it is over-, below 1 under-provisioned."""
         return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
 
+    def enough(self, bandwidth: Floats) -> float:
+        """The outer dimension's bandwidth (bytes/s) that is just enough for the inner one."""
+        return float(bandwidth[self.inner] / self.balance)
+
 
 def provisioning(program: Program) -> list[Pair]:
     """The pairs of dimensions that all-reduces, reduce-scatters and all-gathers of a group cross,
@@ -53,3 +59,16 @@ def provisioning(program: Program) -> list[Pair]:
         for group, n_bytes in demand.items()
         for inner, outer in itertools.combinations(np.flatnonzero(n_bytes), 2)
     ]
+
+
+def worth(program: Program, pairs: Sequence[Pair]) -> Floats:
+    """How many times as long as now ``program`` takes where the outer dimension of a pair has just
+    enough, one number for each of ``pairs``, at the program's own point otherwise.
+
+    Costs a run for each, and one.
+    """
+    points = np.tile(program.bandwidth, (1 + len(pairs), 1))
+    for point, pair in zip(points[1:], pairs, strict=True):
+        point[pair.outer] = pair.enough(program.bandwidth)
+    now, *others = run_batch(program, points).time.tolist()
+    return np.array(others) / now

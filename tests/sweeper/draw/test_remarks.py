@@ -9,7 +9,7 @@ from dimsweep.sweeper.draw.show.remarks import merged
 def over(group: str, dimension: str, times: float, enough: str, cells: int) -> str:
     return (
         f"{group}: dimension {dimension} is over-provisioned {times} times for what 0: Switch(16) "
-        f"feeds it; {enough} would do, or collective.order=themis (in {cells} of 24 cells)"
+        f"feeds it: with {enough} an iteration would take no longer (in {cells} of 24 cells)"
     )
 
 
