@@ -125,13 +125,16 @@ class DeviceMesh:
     def n_micro_batches(self, batch: int, micro_batch: int) -> int:
         """Of each replica; context-parallel ranks share one batch."""
         replicas = self.degree("data") * self.degree("expert")
-        if batch % (replicas * micro_batch):
+        count, left = divmod(batch, replicas * micro_batch)
+        if left:
+            less, more = batch - left, batch - left + replicas * micro_batch
             raise InfeasibleError(
                 f"a batch of {batch} does not divide by {replicas} replicas and micro-batches of "
                 f"{micro_batch}",
                 where="plan.batch",
+                hint=f"{less} and {more} do" if less else f"{more} does",
             )
-        return batch // (replicas * micro_batch)
+        return count
 
     def hop(self, stage: int, target: int) -> tuple[int, ...]:
         """Coordinates from a rank of one pipeline stage to its partner in another."""

@@ -229,9 +229,9 @@ def _dimensions(result: Result) -> Columns:
 
 def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Columns:
     """What the critical path does in each dimension, and what a little more bandwidth there is
-    worth."""
+    worth; what 1,000 USD are worth only where they buy little of what there is, a tenth at most."""
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
-    per_usd = result.per_usd or {}
+    per_usd, prices = result.per_usd or {}, result.program.prices
     priced = not np.isnan([*per_usd.values()]).all()  # whole parts have no price of a GB/s
     rows = []
     for d, name in enumerate(result.program.names.dims):
@@ -239,8 +239,10 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Col
         cells = [units.format_time(float(part[0, d])) for part in parts]
         cells.append(units.format_time(-per_bandwidth[0, d] * 1e9 * units.PICOSECONDS))
         if priced:
+            assert prices is not None
+            is_little = prices.per_bandwidth[d] * result.bandwidth_by_dim[name] >= 1e4
             saved = -per_usd[name] * 1e3 * units.PICOSECONDS
-            cells.append(units.format_time(saved))
+            cells.append(units.format_time(saved) if is_little else "-")
         rows.append([name, *cells])
     return table([*names, "next k USD\nsaves"] if priced else names, rows)
 

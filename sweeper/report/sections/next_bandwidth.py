@@ -10,6 +10,7 @@ from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.report.words import dim_name, seconds, short_keys
 
 _SPENT = 1000.0  # USD
+_LITTLE = 0.1  # of the bandwidth that there is: a slope says nothing of much more
 _TIE = 0.99  # dimensions that are worth as much as this of the most are alike
 _UNITS = ("GB/s", "k USD")
 
@@ -50,8 +51,9 @@ def table_of_cells(report: Report) -> list[Sheet]:
 
 
 def common_unit(summaries: Sequence[CellSummary]) -> str:
-    """What is spent next: money, if all cells have prices, or else bandwidth."""
-    return "k USD" if all(s.prices is not None for s in summaries) else "GB/s"
+    """What is spent next: money, if all cells have prices that it is little for, or else
+    bandwidth."""
+    return "k USD" if all(np.isfinite(_bought(s)).any() for s in summaries) else "GB/s"
 
 
 def claim(summary: CellSummary, unit: str) -> str:
@@ -77,10 +79,19 @@ def at_best(summary: CellSummary, unit: str) -> Floats:
 
 
 def per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
-    """Seconds per GB/s as seconds per ``unit``."""
+    """Seconds per GB/s as seconds per ``unit``; None where nothing has a price."""
     if unit == "GB/s":
         return saved
-    return None if summary.prices is None else np.asarray(saved / summary.prices * _SPENT)
+    bought = _bought(summary)
+    return np.asarray(saved * bought) if np.isfinite(bought).any() else None
+
+
+def _bought(summary: CellSummary) -> Floats:
+    """(D,) the GB/s that the next money buys in each dimension, NaN where it is no little."""
+    if summary.prices is None:
+        return np.full(len(summary.dims), np.nan)
+    bought = _SPENT / summary.prices
+    return np.where(bought <= _LITTLE * summary.split(summary.named), bought, np.nan)
 
 
 SECTION = Section(of_study=table_of_cells, of_cell=table)

@@ -654,6 +654,13 @@ def test_a_plan_that_does_not_divide_is_infeasible(
     assert error.value.where == where
 
 
+@pytest.mark.parametrize(("batch", "told"), [(19, "16 and 24 do"), (7, "8 does")])
+def test_the_next_batches_that_divide_are_told(batch: int, told: str) -> None:
+    with pytest.raises(InfeasibleError) as error:
+        training(SMALL, ParallelPlan(batch=batch), mesh((8,)))
+    assert error.value.hint == told
+
+
 def test_unknown_axes_are_refused() -> None:
     with pytest.raises(DimsweepError, match="no axis of a plan"):
         DeviceMesh.place({"model": 2, "data": "rest"}, (8,))

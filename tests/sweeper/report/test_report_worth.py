@@ -65,6 +65,21 @@ def test_where_the_next_dollar_should_go():
     assert "saves most in dim\xa00\xa0Ring(4)" in next_bandwidth.claim(summary, "k USD")
 
 
+def test_what_a_fortune_would_buy_is_not_told():
+    """Where 1,000 USD buy more than a tenth of what there is, as of links that are in the price of
+    a rack, a slope says nothing; where that is so of all, bandwidth is compared."""
+    rows = make_rows(search(20))
+    for free, unit in ((1, "k USD"), (4, "GB/s")):
+        prices = [1e-3 if d < free else price for d, price in enumerate(PRICES)]
+        study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
+        (summary,) = summarise(rows, bounded(study, rows["time_s"].min()))
+        assert next_bandwidth.common_unit([summary]) == unit
+        (sheet,) = next_bandwidth.table(summary)
+        told = [row[2:3] for row in sheet.rows]
+        assert told[:free] == [("-",) if free < 4 else ()] * free
+        assert "dim\xa00" not in next_bandwidth.claim(summary, unit)
+
+
 def test_the_next_bandwidth_has_one_worth():
     """The bound's where the best is near it, else that of the best trial's own path; dimensions
     that are alike are named together, and a proven split is not called badly provisioned."""
