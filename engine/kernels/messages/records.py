@@ -1,7 +1,7 @@
 """The records of what is sent, whoever carries it, and the tables of them that kernels share.
 
 :mod:`engine.kernels.messages` says what the words mean.  Records of runs, such as a message under
-way, are in :mod:`engine.kernels.network.records`.
+way, are in :mod:`engine.kernels.network.state`.
 """
 
 from collections.abc import Mapping, Sequence

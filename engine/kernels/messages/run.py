@@ -8,36 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.carriers import Traffic
+from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import outcome_error
 from dimsweep.engine.kernels.phase.diagnosis import explain_stuck
-from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.measures import Measures as Measures
 from dimsweep.engine.kernels.phase.phase_time import whole
-from dimsweep.engine.kernels.phase.state import DONE, FINISHED, QUEUED, RUNNING, TOO_LONG, WAITING
+from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Link, Network
 from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.engine.units import PICOSECONDS
-
-__all__ = [
-    "DONE",
-    "FINISHED",
-    "QUEUED",
-    "RUNNING",
-    "WAITING",
-    "LinkAccount",
-    "Measures",
-    "MessageRun",
-    "OperatorSpan",
-    "PhaseSpan",
-    "Span",
-    "Traffic",
-    "measures_by_rank",
-    "reducing_error",
-    "stuck_error",
-    "too_long_error",
-    "whole_picoseconds",
-]
 
 
 class Span(NamedTuple):

@@ -8,11 +8,10 @@ import numpy as np
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.carriers.fabric import PARTS
 from dimsweep.engine.kernels.core.heap import take_first
-from dimsweep.engine.kernels.core.none import LONGEST
 from dimsweep.engine.kernels.flow.shares import join, leave, share
-from dimsweep.engine.kernels.network.clock import at_once, go_to, next_instant, now_of
-from dimsweep.engine.kernels.network.events import AT_END, LANDED, WENT_ON
-from dimsweep.engine.kernels.network.sharing import end_on_links, set_out
+from dimsweep.engine.kernels.network.clock import at_once, go_to, go_to_next, next_instant, now_of
+from dimsweep.engine.kernels.network.events import LANDED, WENT_ON
+from dimsweep.engine.kernels.network.parcels import end_on_links, set_out
 from dimsweep.engine.kernels.network.state import Wires
 
 
@@ -35,7 +34,7 @@ def advance(w: Wires) -> int:
     f = w.flows
     share(f, now_of(w.clock))
     if f.planned[0] == 0:
-        return WENT_ON if next_instant(w.clock, LONGEST) else AT_END
+        return go_to_next(w.clock)
     tick = f.flows[f.planned[1]].due + 0
     if next_instant(w.clock, tick) and now_of(w.clock) < tick:
         return WENT_ON

@@ -16,9 +16,16 @@ from dimsweep.engine.kernels.core.none import LONGEST
 from dimsweep.engine.kernels.messages.routes import router_of
 from dimsweep.engine.kernels.messages.tables import Tables
 from dimsweep.engine.kernels.network import state as st
-from dimsweep.engine.kernels.network.clock import at_once, go_to, later, next_instant, now_of
-from dimsweep.engine.kernels.network.events import AT_END, DEPARTED, ELSEWHERE, LANDED, WENT_ON
-from dimsweep.engine.kernels.network.sharing import end_on_links, set_out
+from dimsweep.engine.kernels.network.clock import (
+    at_once,
+    go_to,
+    go_to_next,
+    later,
+    next_instant,
+    now_of,
+)
+from dimsweep.engine.kernels.network.events import DEPARTED, ELSEWHERE, LANDED
+from dimsweep.engine.kernels.network.parcels import end_on_links, set_out
 from dimsweep.engine.kernels.network.state import Wires
 from dimsweep.engine.lower.program import Ints, Longs, Program, Table
 from dimsweep.engine.network.graph import Network
@@ -37,7 +44,7 @@ def advance(w: Wires) -> int:
     if w.clock.counts[0].under_way > 0:
         w.clock.counts[0].next = min(next_time(w.clock.agenda), LONGEST)
         return ELSEWHERE
-    return WENT_ON if next_instant(w.clock, LONGEST) else AT_END
+    return go_to_next(w.clock)
 
 
 @kernel

@@ -1,36 +1,24 @@
 """Who carries messages: links, one at a time, or flows or packets, which share links.
 
-A carrier is a record of functions that the kernel calls by :func:`hand_over`, :func:`advance` and
-:func:`land`.  All carriers are compiled into one kernel, which asks at run time whose turn it is:
-by type there would be three kernels, each of which takes as long to compile as this one.  One that
-lacks a function, or for which there is no case here, is an error on import.
+A carrier is a module with the functions ``hand_over(wires, parcel, route)``: a parcel sets out;
+``advance(wires)``: go to the next instant, WENT_ON, AT_END or ELSEWHERE; ``land(wires, parcel)``: a
+parcel is there, and whether it has left only now.  All carriers are compiled into one kernel, which
+asks at run time whose turn it is: by type there would be three kernels, each of which takes as long
+to compile as this one.  One that lacks a function, or for which there is no case here, is an error
+on import.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kernels.network import by_flows, by_links, by_packets
+from dimsweep.engine.kernels.network import by_flows, by_packets, links
 from dimsweep.engine.kernels.network.clock import now_of
 from dimsweep.engine.kernels.network.parcels import free_parcel, new_parcel
 from dimsweep.engine.kernels.network.state import Wires
 
-
-class Carrier(NamedTuple):
-    """What a carrier can do."""
-
-    hand_over: Callable[[Wires, int, int], None]  # a parcel sets out on a route
-    advance: Callable[[Wires], int]  # go to the next instant: WENT_ON, AT_END or ELSEWHERE
-    land: Callable[[Wires, int], bool]  # a parcel is there; whether it has left only now
-
-
-CARRIERS = {
-    Fidelity.MESSAGE: Carrier(by_links.hand_over, by_links.advance, by_links.land),
-    Fidelity.FLOW: Carrier(by_flows.hand_over, by_flows.advance, by_flows.land),
-    Fidelity.PACKET: Carrier(by_packets.hand_over, by_packets.advance, by_packets.land),
-}
+CARRIERS = {Fidelity.MESSAGE: links, Fidelity.FLOW: by_flows, Fidelity.PACKET: by_packets}
 BY_LINKS, BY_FLOWS, BY_PACKETS = range(len(CARRIERS))  # Settings.carried
 
 
@@ -49,7 +37,7 @@ def _chosen(name: str) -> Any:
     return of_carrier
 
 
-hand_over, advance, land = map(_chosen, Carrier._fields)
+hand_over, advance, land = map(_chosen, ("hand_over", "advance", "land"))
 
 
 @kernel

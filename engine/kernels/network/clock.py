@@ -11,16 +11,10 @@ among all that is planned says when it comes in turn.
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core import heap
-from dimsweep.engine.kernels.core.agenda import (
-    EMPTY,
-    next_number,
-    next_time,
-    plan,
-    take,
-)
+from dimsweep.engine.kernels.core.agenda import EMPTY, next_number, next_time, plan, take
 from dimsweep.engine.kernels.core.by_type import where_used
 from dimsweep.engine.kernels.core.none import LONGEST, NEVER, NONE
-from dimsweep.engine.kernels.network.events import CROSSED, KIND_BITS
+from dimsweep.engine.kernels.network.events import AT_END, CROSSED, KIND_BITS, WENT_ON
 from dimsweep.engine.kernels.network.state import Clock
 from dimsweep.engine.kernels.network.ties import begin_generation
 
@@ -139,6 +133,12 @@ def next_instant(c: Clock, until: int) -> bool:
         _number(c, agenda.current)
         _put(c, what)
     return found
+
+
+@kernel
+def go_to_next(c: Clock) -> int:
+    """Go to the next instant at which something happens: WENT_ON, or AT_END if nothing does."""
+    return WENT_ON if next_instant(c, LONGEST) else AT_END
 
 
 @kernel

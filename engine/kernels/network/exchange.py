@@ -8,8 +8,8 @@ from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append, take_first
 from dimsweep.engine.kernels.network.carrying import send
 from dimsweep.engine.kernels.network.clock import at_once, later, sum_of
-from dimsweep.engine.kernels.network.entries import line_of, phase_of
 from dimsweep.engine.kernels.network.events import COMPLETE, REDUCED
+from dimsweep.engine.kernels.network.flows import line_of, phase_of
 from dimsweep.engine.kernels.network.parcels import free_parcel, new_parcel, precedence_of, whole_ps
 from dimsweep.engine.kernels.network.ports import count_down, finish
 from dimsweep.engine.kernels.network.state import CROSSING, EXCHANGED, State

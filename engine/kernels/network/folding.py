@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from dimsweep.engine.kernels.messages.folding import Folding
-from dimsweep.engine.kernels.network import events, records
+from dimsweep.engine.kernels.network import events
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.growth import enlarged
 from dimsweep.engine.kernels.network.kernel import run
@@ -40,7 +40,7 @@ def run_folded(
 
 def _unfolded(folding: Folding, state: st.State) -> st.State:
     """How all ranks, operators and links have ended."""
-    links = np.append(state.wires.links, np.zeros(1, records.LINK))  # the last: nothing crosses it
+    links = np.append(state.wires.links, np.zeros(1, st.LINK))  # the last: nothing crosses it
     return state._replace(
         accounts=st.Accounts._make(table[folding.rank_of] for table in state.accounts),
         nodes=state.nodes[folding.node_of],

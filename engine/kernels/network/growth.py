@@ -5,8 +5,8 @@ import numpy as np
 from dimsweep.engine.kernels.core.agenda import enlarged_agenda
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.pool import with_more
+from dimsweep.engine.kernels.core.rows import with_room
 from dimsweep.engine.kernels.flow.tables import with_slots
-from dimsweep.engine.kernels.network import records
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import BY_FLOWS
 from dimsweep.engine.kernels.network.setup import new_ring
@@ -23,11 +23,11 @@ def enlarged(state: st.State) -> st.State:
         wires = _with_more_parcels(wires)
     if settings.suspends and counts["feeds"]["left"] < settings.need:
         wires = wires._replace(feeds=with_more(counts["feeds"], wires.feeds))
-    if settings.record and counts["n_spans"] + settings.need > len(wires.spans):
-        wires = wires._replace(spans=np.concatenate([wires.spans, np.zeros_like(wires.spans)]))
-    if settings.carried and counts["n_messages"] + settings.need > len(wires.messages):
-        more = np.zeros(len(wires.messages) + settings.need, records.MESSAGE)
-        wires = wires._replace(messages=np.concatenate([wires.messages, more]))
+    if settings.record:
+        wires = wires._replace(spans=with_room(wires.spans, counts["n_spans"] + settings.need))
+    if settings.carried:
+        messages = with_room(wires.messages, counts["n_messages"] + settings.need)
+        wires = wires._replace(messages=messages)
     clock = _with_more_events(wires.clock, settings.burst + int(counts["under_way"]))
     return state._replace(wires=wires._replace(clock=clock))
 
@@ -43,8 +43,9 @@ def _with_more_events(clock: st.Clock, burst: int) -> st.Clock:
     old = np.arange(counts["ring"], counts["ring_end"]) % len(ring)
     more = new_ring(planned + len(agenda.events) + burst)
     more[:planned] = ring[old]
-    numbers = np.zeros(len(more) if len(clock.numbers) else 0, np.int64)
+    numbers = clock.numbers
     if len(numbers):
+        numbers = np.zeros(len(more), np.int64)
         numbers[:planned] = clock.numbers[old]
     counts["generation_end"] -= counts["ring"]
     counts["ring"], counts["ring_end"] = 0, planned
@@ -60,9 +61,9 @@ def _with_more_parcels(wires: st.Wires) -> st.Wires:
     if not wires.settings.suspends:
         return wires._replace(parcels=parcels)
     more = len(parcels) - before
-    plans = np.concatenate([clock.plans, new_table(2 * more, records.PLAN, at=NONE)])
+    plans = np.concatenate([clock.plans, new_table(2 * more, st.PLAN, at=NONE)])
     order = np.append(clock.order, np.zeros(2 * more, np.int32))
-    crossings = np.append(wires.crossings, np.zeros(more, records.CROSSING))
+    crossings = np.append(wires.crossings, np.zeros(more, st.SUSPENDABLE))
     clock = clock._replace(plans=plans, order=order)
     return wires._replace(parcels=parcels, crossings=crossings, clock=clock)
 
@@ -79,5 +80,5 @@ def _with_more_lanes(state: st.State) -> st.State:
     return state._replace(
         wires=state.wires._replace(ports=np.concatenate([ports, more])),
         strands=np.concatenate([strands, more_strands]),
-        slots=np.concatenate([slots, new_table(len(slots), records.SLOT, head=NONE)]),
+        slots=np.concatenate([slots, new_table(len(slots), st.SLOT, head=NONE)]),
     )

@@ -5,7 +5,7 @@ Each event is one step; when an instant has none left, operators and ports settl
 
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.by_reference import by_reference
-from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.none import DONE, NONE
 from dimsweep.engine.kernels.network import (
     edge_io,
     events,
@@ -20,11 +20,10 @@ from dimsweep.engine.kernels.network import (
 )
 from dimsweep.engine.kernels.network.carrying import advance, land
 from dimsweep.engine.kernels.network.clock import later, next_now
-from dimsweep.engine.kernels.network.entries import is_crossing
+from dimsweep.engine.kernels.network.flows import is_crossing
 from dimsweep.engine.kernels.network.parcels import free_parcel, let_go
 from dimsweep.engine.kernels.network.state import EXCHANGED, PIECE, SWITCHED, State
 from dimsweep.engine.kernels.network.ties import begin_generation, begin_step
-from dimsweep.engine.kernels.phase.state import DONE
 
 _KIND = (1 << events.KIND_BITS) - 1
 
@@ -125,7 +124,7 @@ def _happen(st: State, kind: int, which: int) -> None:
         exchange.send_rounds(st, which)
     elif kind == events.FREE:
         _leave(st, which, links.release(st.wires, which))
-    elif kind == events.PASS:
+    elif kind == events.PASS or kind == events.PASSED_ON:
         _pass_on(st, which)
     elif kind == events.OPERATOR:
         operators.end_operator(st, which)
@@ -150,9 +149,6 @@ def _happen(st: State, kind: int, which: int) -> None:
         _leave(st, suspension.end_crossing(st.wires, which), which)
         if is_last:
             _arrive(st, which)
-    elif kind == events.PASSED_ON:
-        suspension.note_further(st.wires, which)
-        _pass_on(st, which)
     elif kind == events.SERVED:
         if servers.end_service(st, which):
             operators.end_operator(st, which)

@@ -11,7 +11,7 @@ from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
 from dimsweep.engine.kernels.network import events
-from dimsweep.engine.kernels.network.clock import at_once, later, now_of
+from dimsweep.engine.kernels.network.clock import at_once, go_to_next, later, now_of
 from dimsweep.engine.kernels.network.parcels import (
     CLASS_BITS,
     free_parcel,
@@ -23,11 +23,35 @@ from dimsweep.engine.kernels.network.state import SWITCHED, Wires
 from dimsweep.engine.kernels.network.suspension import begin, pass_on, prepare, suspend
 from dimsweep.engine.kernels.network.ties import clash_with
 
+# --- as a carrier --------------------------------------------------------------------------------
+
+
+@inlined
+def hand_over(w: Wires, parcel: int, _: int) -> None:
+    """A parcel asks for its first link, or for a place in its port's window before."""
+    if w.settings.window > 0:
+        _ask_window(w, parcel)
+    else:
+        cross(w, parcel, NONE)
+
+
+@inlined
+def advance(w: Wires) -> int:
+    """Go to the next instant at which something happens."""
+    return go_to_next(w.clock)
+
+
+@inlined
+def land(w: Wires, parcel: int) -> bool:
+    """Links tell by events of their own when a parcel has left and come."""
+    return False
+
+
 # --- windows -------------------------------------------------------------------------------------
 
 
 @kernel
-def ask_window(w: Wires, parcel: int) -> None:
+def _ask_window(w: Wires, parcel: int) -> None:
     """Ask for a place in the window of the parcel's port."""
     port_number = w.parcels[parcel].port
     port = w.ports[port_number]

@@ -5,7 +5,7 @@ See :mod:`engine.kernels.reference.operators`.
 
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
-from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.none import DONE, NONE, QUEUED, RUNNING
 from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
 from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
 from dimsweep.engine.kernels.network.accounts import book_operator
@@ -15,7 +15,6 @@ from dimsweep.engine.kernels.network.events import OPERATOR
 from dimsweep.engine.kernels.network.flows import start_flow
 from dimsweep.engine.kernels.network.servers import begin_access, settle_servers
 from dimsweep.engine.kernels.network.state import State
-from dimsweep.engine.kernels.phase.state import DONE, QUEUED, RUNNING
 from dimsweep.engine.lower.program import NO_SERVICE, NodeKind
 
 

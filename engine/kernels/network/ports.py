@@ -10,16 +10,16 @@ from dimsweep.engine.kernels.core.queue import insert, take_behind
 from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
 from dimsweep.engine.kernels.network.accounts import book_latencies, book_phase
 from dimsweep.engine.kernels.network.clock import later, now_of, sum_of, touch
-from dimsweep.engine.kernels.network.entries import (
+from dimsweep.engine.kernels.network.events import ARRIVE
+from dimsweep.engine.kernels.network.flows import (
+    enter,
     entry_at,
     is_crossing,
     line_of,
-    member_of,
+    note_through,
     phase_of,
     port_of,
 )
-from dimsweep.engine.kernels.network.events import ARRIVE
-from dimsweep.engine.kernels.network.flows import enter, note_through
 from dimsweep.engine.kernels.network.operators import end_part
 from dimsweep.engine.kernels.network.parcels import note_span
 from dimsweep.engine.kernels.network.state import State
@@ -306,7 +306,7 @@ def finish(st: State, port_number: int, late: int) -> None:
         note_span(st.wires, lane.started, now, ~place, entry)
     touch(st.wires.clock)
     if is_crossing(st, entry) or enter(st, entry, st.entries[entry].phase + 1, late):
-        member = member_of(st, entry)
+        member = st.entries[entry].member + 0
         if note_through(st, member, dim, late):
             _end_in_time(st, member)
 

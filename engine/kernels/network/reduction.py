@@ -1,20 +1,21 @@
 """Reductions and multicasts by switches, up a tree of them and down again.
 
 See :mod:`engine.kernels.reference.links`.  The way of the bytes is a chain of gates
-(:mod:`engine.kernels.network.gates`).
+(:mod:`engine.kernels.network.gates`).  Lines that cannot pass a wafer's switches at once take turns
+(:mod:`engine.kernels.reference.turns`).
 """
 
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append, take_behind
 from dimsweep.engine.kernels.network.clock import now_of, sum_of
-from dimsweep.engine.kernels.network.entries import line_of, phase_of
 from dimsweep.engine.kernels.network.exchange import take_plan
+from dimsweep.engine.kernels.network.flows import line_of, phase_of
 from dimsweep.engine.kernels.network.gates import set_off
 from dimsweep.engine.kernels.network.parcels import free_parcel
 from dimsweep.engine.kernels.network.ports import count_down
 from dimsweep.engine.kernels.network.state import State
 from dimsweep.engine.kernels.network.ties import book_sent
-from dimsweep.engine.kernels.network.turns import ask_turn, begin_round, next_in_turn
 
 
 @kernel
@@ -42,8 +43,8 @@ def begin_reductions(st: State, port_number: int) -> None:
         if reduction.turn == NONE:
             _start(st, number)
         else:
-            ask_turn(st, number)
-            _start_in_turn(st, reduction.turn + 0)
+            append(st.turns[reduction.turn], st.reductions, number)
+            _let_in(st, reduction.turn + 0)
 
 
 @kernel
@@ -54,13 +55,30 @@ def _start(st: State, number: int) -> None:
 
 
 @kernel
-def _start_in_turn(st: State, turn: int) -> None:
-    """Start all reductions whose turn it is."""
-    begins = begin_round(st, turn)
-    number = next_in_turn(st, turn, begins)
-    while number != NONE:
+def _let_in(st: State, number: int) -> None:
+    """Start all reductions whose turn it is: whoever has asked longest chooses the next round, if
+    none is under way; while others wait, no line has its turn twice."""
+    turn, others = st.turns[number], False
+    begins = turn.under_way == 0
+    if begins and turn.head != NONE:
+        turn.round = st.reductions[turn.head].round
+        turn.passing += 1
+    at = turn.head + 0
+    while at != NONE:
+        others = others or st.reductions[at].round != turn.round
+        at = st.reductions[at].next + 0
+    before, at = NONE, turn.head + 0
+    while at != NONE:
+        asked = st.reductions[at]
+        number, at = at, asked.next + 0
+        again = others and not begins and st.passed[asked.line] == turn.passing
+        if asked.round != turn.round or again:
+            before = number
+            continue
+        take_behind(turn, st.reductions, before, number)
+        turn.under_way += 1
+        st.passed[asked.line] = turn.passing
         _start(st, number)
-        number = next_in_turn(st, turn, begins)
 
 
 @kernel
@@ -73,5 +91,5 @@ def arrive_at_target(st: State, parcel: int) -> None:
     reduction.missing -= 1
     if reduction.missing == 0 and reduction.turn != NONE:
         st.turns[reduction.turn].under_way -= 1
-        _start_in_turn(st, reduction.turn + 0)
+        _let_in(st, reduction.turn + 0)
     count_down(st, launch.target, late, st.wires.settings.endpoint_delay)

@@ -20,7 +20,6 @@ from dimsweep.engine.kernels.messages.records import Io, Plans
 from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
 from dimsweep.engine.kernels.messages.tables import Tables, firsts
 from dimsweep.engine.kernels.messages.trees import latencies_of
-from dimsweep.engine.kernels.network import records
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import BY_FLOWS, BY_LINKS, BY_PACKETS
 from dimsweep.engine.kernels.packet import Fabric
@@ -34,6 +33,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 _SAME = ("duration", "kind", "stream", "key", "flow", "tally", "service")  # of nodes
 _PARCELS = 1024  # to begin with, beside those that one step may take
+_NO_ROWS = np.zeros(0, UNUSED)  # where messages are never suspended
 _BUCKETS = 12  # of the calendar that the longest message takes, as a power of two
 
 
@@ -58,30 +58,32 @@ def new_state(program: Program, tables: Tables, network: Network, how: How) -> s
     return st.State(
         wires=wires,
         plans=tables.plans,
-        accounts=_new_accounts(n_ranks, n_dims, s.shape.n_tallies),
+        accounts=st.Accounts(
+            np.zeros(n_ranks, st.RANK),
+            np.zeros((n_ranks, n_dims), st.RANK_PORT),
+            np.zeros((n_ranks, s.shape.n_tallies)),
+        ),
         **_new_worklists(s, n_entries),
         scratch=np.zeros(max(n_entries, n_nodes), np.int64),
         nodes=_new_nodes(s.nodes, tables.io.members["node"][: 0 if how.carried else None]),
         following=s.following.astype(np.int32),
-        streams=new_table(n_ranks * s.shape.n_streams, records.STREAM, node=NONE, head=NONE),
+        streams=new_table(n_ranks * s.shape.n_streams, st.STREAM, node=NONE, head=NONE),
         flows=flows.copy(),
-        parts=new_table(
-            len(s.members), records.PART, rank=s.members["cls"], node=s.members["node"]
-        ),
+        parts=new_table(len(s.members), st.PART, rank=s.members["cls"], node=s.members["node"]),
         uses=s.uses["dim"].astype(np.int32),
         phases=_phases(s, times),
-        entries=np.zeros(n_entries, records.ENTRY),
+        entries=np.zeros(n_entries, st.ENTRY),
         gathered=np.zeros(tables.n_gathered, np.int32),
         strands=_new_strands(tables.n_strands, n_ranks),
-        slots=new_table(n_ranks * int(tables.n_slots.sum()), records.SLOT, head=NONE),
+        slots=new_table(n_ranks * int(tables.n_slots.sum()), st.SLOT, head=NONE),
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
         gates=tables.gates.copy(),
-        turns=new_table(tables.n_turns, records.TURN, head=NONE, tail=NONE),
+        turns=new_table(tables.n_turns, st.TURN, head=NONE, tail=NONE),
         passed=np.zeros(int(tables.reductions["line"].max(initial=-1)) + 1, np.int32),
         line_ports=_line_ports(tables.plans, n_dims),
         servers=Servers(s.services, s.server_uses, np.zeros(n_servers(s), np.int64)),
-        accesses=np.zeros(n_nodes if len(s.services) else 0, records.NODE_ACCESS),
+        accesses=np.zeros(n_nodes if len(s.services) else 0, st.NODE_ACCESS),
         io=Io(*(table.copy() for table in tables.io)),
     )
 
@@ -91,44 +93,37 @@ def _new_wires(
 ) -> st.Wires:
     s, model, carried = program.structure, program.communication.network, how.carried
     links = _new_links(network, model, how)
-    need = _need(tables, times, s, model, how)
-    burst = s.shape.n_classes * s.shape.n_streams + need + 4
-    agenda, n_parcels = _PARCELS + burst, _PARCELS + need
-    suspends = _suspends(program, how)
-    n_suspendable = n_parcels if suspends else 0
-    ring = new_ring(agenda + burst)
+    settings = _settings(program, _need(tables, times, s, model, how), how)
+    n_parcels = _PARCELS + settings.need
+    n_suspendable = n_parcels if settings.suspends else 0
+    agenda = _PARCELS + settings.burst
+    ring = new_ring(agenda + settings.burst)
+    plans = new_table(2 * n_suspendable, st.PLAN, at=NONE) if n_suspendable else _NO_ROWS
     clock = st.Clock(
         agenda=new_agenda(agenda, _shift(times, links)),
         ring=ring,
         counts=new_table(
-            1, records.COUNTS, settling=1, parcels=(0, n_parcels), feeds=(0, n_suspendable)
+            1, st.COUNTS, settling=1, parcels=(0, n_parcels), feeds=(0, n_suspendable)
         ),
-        plans=new_table(2 * n_suspendable, records.PLAN, at=NONE)
-        if suspends
-        else np.zeros(0, UNUSED),
-        order=np.zeros(2 * n_suspendable + 1 if suspends else 0, np.int32),
-        numbers=np.zeros(len(ring) if suspends else 0, np.int64),
+        plans=plans,
+        order=np.zeros(2 * n_suspendable + settings.suspends, np.int32),
+        numbers=np.zeros(len(ring) * settings.suspends, np.int64),
     )
     return st.Wires(
         clock=clock,
-        settings=_settings(program, need, burst, how),
+        settings=settings,
         links=links,
         flows=_new_flows(network, tables, n_parcels if carried == BY_FLOWS else 0),
-        messages=np.zeros(n_parcels if carried else 0, records.MESSAGE),
-        parcels=pooled(n_parcels, records.PARCEL),
+        messages=np.zeros(n_parcels if carried else 0, st.MESSAGE),
+        parcels=pooled(n_parcels, st.PARCEL),
         ports=_new_ports(tables, s.shape.n_classes),
         routes=_routes_at(tables, links, carried=carried),
         hops=tables.hops,
-        spans=np.zeros(n_parcels if how.record else 1, records.SPAN),
-        crossings=np.zeros(n_suspendable, records.CROSSING if suspends else UNUSED),
-        feeds=pooled(n_suspendable, records.FEED),
+        spans=np.zeros(n_parcels if how.record else 1, st.SPAN),
+        crossings=np.zeros(n_suspendable, st.SUSPENDABLE) if n_suspendable else _NO_ROWS,
+        feeds=pooled(n_suspendable, st.FEED),
         begun=np.full(len(tables.gates), NONE, np.int32),
     )
-
-
-def _suspends(program: Program, how: How) -> bool:
-    """Whether messages may have to make way on links."""
-    return how.carried == BY_LINKS and may_suspend(program)
 
 
 def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
@@ -147,14 +142,6 @@ def _new_worklists(s: Structure, n_entries: int) -> dict[str, Any]:
     return found
 
 
-def _new_accounts(n_ranks: int, n_dims: int, n_tallies: int) -> st.Accounts:
-    return st.Accounts(
-        np.zeros(n_ranks, records.RANK),
-        np.zeros((n_ranks, n_dims), records.RANK_PORT),
-        np.zeros((n_ranks, n_tallies)),
-    )
-
-
 def _line_ports(plans: Plans, n_dims: int) -> Ints:
     """The ports of the ranks of all lines, each into the line's dimension."""
     dims = np.zeros(len(plans.lines), np.int32)
@@ -163,7 +150,7 @@ def _line_ports(plans: Plans, n_dims: int) -> Ints:
     return plans.line_ranks * n_dims + np.repeat(dims, plans.lines["size"])
 
 
-def _settings(program: Program, need: int, burst: int, how: How) -> st.Settings:
+def _settings(program: Program, need: int, how: How) -> st.Settings:
     s, model = program.structure, program.communication.network
     return st.Settings(
         packet=float(model.packet_limit),
@@ -171,12 +158,12 @@ def _settings(program: Program, need: int, burst: int, how: How) -> st.Settings:
         carried=how.carried,
         lanes=how.carried == BY_PACKETS,
         ordered=model.wafer is not None,
-        suspends=_suspends(program, how),
+        suspends=how.carried == BY_LINKS and may_suspend(program),
         max_messages=model.max_messages,
         record=how.record,
         folded=how.folded is not None,
         need=need,
-        burst=burst,
+        burst=s.shape.n_classes * s.shape.n_streams + need + 4,
         n_dims=s.shape.n_dims,
         by_key=s.shape.stream_order == StreamOrder.KEY,
         queue=int(s.shape.queue),
@@ -189,7 +176,7 @@ def _new_ports(tables: Tables, n_ranks: int) -> Table:
     n = n_ranks * len(tables.n_slots)
     return new_table(
         n,
-        records.PORT,
+        st.PORT,
         place=np.arange(n),
         newest=NONE,
         serving=NONE,
@@ -232,7 +219,7 @@ def _new_links(network: Network, model: NetworkModel, how: How) -> Table:
     rooms = [NONE if how.carried else all_rooms[i] for i in kept]
     return new_table(
         len(links),
-        records.LINK,
+        st.LINK,
         per_byte=[PICOSECONDS / link.bandwidth for link in links],
         latency=[link.latency for link in links],
         room=rooms,
@@ -282,7 +269,7 @@ def _new_nodes(nodes: Table, at_edge: Table) -> Table:
     same = {name: nodes[name] for name in _SAME}
     return new_table(
         len(nodes),
-        records.NODE,
+        st.NODE,
         **same,
         io=io,
         order=nodes["key"].astype(np.int64) << 32 | np.arange(len(nodes)),
@@ -299,12 +286,12 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
     """What phases are at this point."""
     n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
     kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
-    return new_table(len(times.phases), records.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
+    return new_table(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
 
 
 def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:
     ports, numbers = ragged(np.tile(each, n_ranks))
-    return new_table(len(numbers), records.STRAND, port=ports, number=numbers)
+    return new_table(len(numbers), st.STRAND, port=ports, number=numbers)
 
 
 def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:

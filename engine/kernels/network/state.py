@@ -3,21 +3,216 @@
 Words, beside those of :mod:`engine.kernels.messages`: an *entry* is a member's part of a chunk, or
 a message from point to point; a *parcel* is a message, or a part of one, on its way; a *lane* is
 what a port needs to serve one phase: where packets carry messages it may serve several at once.
-Records of tables are in :mod:`engine.kernels.network.records`.  Times are ps.
+Times are ps.
 """
 
 from typing import NamedTuple
 
+from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
 from dimsweep.engine.kernels.core.agenda import Agenda
-from dimsweep.engine.kernels.core.servers import Servers
+from dimsweep.engine.kernels.core.pool import POOL
+from dimsweep.engine.kernels.core.queue import QUEUE
+from dimsweep.engine.kernels.core.servers import ACCESS, Servers
 from dimsweep.engine.kernels.core.worklist import Worklist
 from dimsweep.engine.kernels.flow.tables import Flows
 from dimsweep.engine.kernels.messages.records import Io, Plans
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
+from dimsweep.engine.records import record
 
 # What a parcel is: of an exchange, from point to point, to or from a switch that reduces, a piece
 # from or to an I/O controller.
 EXCHANGED, CROSSING, SWITCHED, PIECE = range(4)
+
+COUNTS = record(
+    ring="i8",  # events of this instant in Clock.ring: from here ...
+    ring_end="i8",  # ... to here
+    settling="i8",  # whether operators and ports settle at the end of this instant
+    n_messages="i8",
+    n_spans="i8",
+    sent="i8",  # of the phases in the list ``sending``, those that have begun
+    begun="i8",  # likewise of ``beginning``
+    overdue="i8",  # whether something would happen after LONGEST
+    crowded="i8",  # whether there are more messages than allowed
+    under_way="i8",  # messages that something else than links carries
+    next="i8",  # when something is planned to happen (ps)
+    unsettled="i8",  # whether servers serve others than they did
+    in_last="i8",  # phases that are served in the last lane
+    # For ties (engine.kernels.network.ties):
+    step="i8",  # the number of the present step
+    generation="i8",  # the number of the first step of its generation
+    generation_end="i8",  # where the generation ends in the ring
+    clashed="i8",  # whether two steps of a generation have
+    parcels=POOL,
+    feeds=POOL,
+)
+LINK = record(
+    per_byte="f8",  # ps
+    latency="i8",
+    room="i8",  # bytes that its far end has room for, -1 without limit
+    left="i8",  # of it
+    n_bytes="f8",
+    busy="i8",
+    holder="i4",  # a parcel
+    before="i4",  # the link that the holder comes from, or NONE
+    held="i4",  # 1 while it is somebody's
+    waits="i4",  # a parcel that waits for room
+    head="i4",  # of its queue
+    tail="i4",
+    queue="i4",  # how many wait, or share it
+    longest="i4",
+    asked="i8",  # the last step that asked for it ...
+    released="i8",  # ... that released it ...
+    filled="i8",  # ... and that took room at its far end or gave some back
+)
+PARCEL = record(
+    n_bytes="f8",
+    tail="i8",  # when its last byte comes to where it is
+    late="i8",  # how late it left
+    way="i8",  # the latencies on its way
+    precedence="i8",  # of lower ones go first
+    first="i4",  # of its hops, in Wires.hops; before it sets out, its route
+    hop="i4",  # where it is
+    last="i4",
+    what="i4",
+    port="i4",  # of the sender; NONE for a switch
+    strand="i4",  # of the receiver
+    slot="i4",  # of the receiver; of what is SWITCHED or a PIECE, its LAUNCH
+    whole="i4",  # the parcel that counts the parts
+    leaving="i4",  # parts that have not left; of one on one link only, see parcels.let_go
+    coming="i4",  # parts that have not arrived
+    next="i4",  # in a queue, a slot, or among the free ones
+    entry="i4",  # that it belongs to; of a PIECE, ~ the node
+)
+# A parcel on a link where it may be suspended (engine.kernels.network.suspension); it is another
+# parcel on the next one.  Progress is counted in ps of the transfer.
+SUSPENDABLE = record(
+    transfer="i8",  # of all of it
+    head="i8",  # of as much as the far end waits for
+    sent="i8",  # progress, as counted ...
+    at="i8",  # ... at this time
+    since="i8",  # when it was given the link; NONE: it does not hold it
+    end="i8",  # when its last byte is on the link, as planned; NONE: not known
+    precedence="i8",  # of its message, whether it was suspended or not
+    feeds="i4",  # the first FEED of those that feed it, or NONE
+    followers=QUEUE,  # the FEEDs of those that wait for its bytes
+    further="i4",  # whether it was passed on
+)
+FEED = record(
+    parcel="i4",  # that feeds ...
+    follower="i4",  # ... another one
+    other="i4",  # the next FEED of the follower, or of a gate
+    next="i4",  # the next one of what feeds, or of the free ones
+)
+PLAN = record(due="i8", number="i8", at="i4")
+MESSAGE = record(  # that is carried, in the order in which they are sent
+    n_bytes="f8",
+    start="i8",
+    arrival="i8",  # if flows carry it
+    route="i4",
+    parcel="i4",
+    entry="i4",
+)
+# Ports in their order, each as its lane 0.  In packets a port may serve several phases at once,
+# each in a lane, which is another record, behind those of all ports; a line is served in the same
+# lane at all its ports.  Queue, window, newest and leaving are those of lane 0.
+PORT = record(
+    n_bytes="f8",  # a member's on entering the phase that is served
+    late="i8",  # of the entry that is served
+    started="i8",
+    place="i4",  # the port itself
+    newest="i4",  # the lane's record that it was last given, until it is free; or NONE
+    leaving="i4",  # messages that have not left it yet, in packets
+    serving="i4",  # an entry
+    plan="i4",  # of the exchange that is served, a MEMBER_PLAN
+    ways="i4",  # of its pairs, from here on
+    open="i4",  # strands to end and messages to get rid of
+    head="i4",  # of its queue of entries
+    tail="i4",
+    last_message="i4",  # the last one from point to point in it, which go first
+    touched="i4",
+    strands="i4",  # its own, from here on
+    slots="i4",  # likewise
+    in_window="i4",
+    window=QUEUE,  # of parcels that wait for a place in it
+    asked="i8",  # the last step that asked for a place in its window ...
+    released="i8",  # ... and that gave one back
+)
+STRAND = record(
+    late="i8",
+    received="i8",  # how late what has arrived of a round is
+    port="i4",
+    number="i4",
+    round="i4",
+    end="i4",
+    missing="i4",
+)
+SLOT = record(
+    missing="i4",
+    head="i4",  # of the parcels that arrived early; where messages are asked for, of those
+    tail="i4",  # that wait for it
+    asks="i4",  # 1 if a message is asked for that has not set out
+    late="i8",  # how late it was asked for
+    filled="i8",  # the last step in which a message arrived early
+)
+ENTRY = record(
+    late="i8",
+    order="i8",  # in which entries that move on at the same time go on
+    flow="i4",
+    chunk="i4",  # of its flow
+    member="i4",  # whose part it is, in State.parts
+    phase="i4",  # that it is in, or queues for: 0 is its chunk's first
+    next="i4",  # in a port's queue
+)
+NODE = record(  # what is read of the program's nodes, and what has become of them
+    duration="i8",
+    start="i8",
+    end="i8",
+    order="i8",  # in which nodes that become ready at the same time go on
+    kind="i4",
+    rank="i4",
+    stream="i4",
+    key="i4",
+    flow="i4",
+    tally="i4",
+    service="i4",
+    io="i4",  # of an access over a wafer's links, its IO_MEMBER; or NONE
+    following="i4",  # in State.following, from here ...
+    following_end="i4",
+    state="i4",  # as in the phase kernel
+    waits="i4",
+    next="i4",  # in its stream's queue
+)
+# An access of a node to a memory that serves others, too; it is due when its bytes have moved, as
+# servers are now; NONE before and afterwards.
+NODE_ACCESS = record(due="i8", **ACCESS)
+STREAM = record(node="i4", head="i4", tail="i4", freed="i4")  # whether it is in State.freed
+PART = record(  # a member of a flow, and what it has still to do
+    due="i8",  # when the latest of the chunks that are through has arrived
+    through="i8",  # when the last of them was ...
+    dim="i4",  # ... from which dimension
+    chunks="i4",  # that are not through
+    rank="i4",
+    node="i4",
+)
+PHASE = record(n_bytes="f8", dim="i4", kind="i4")
+TURN = record(
+    round="i4",
+    passing="i4",  # the number of the present turn
+    under_way="i4",
+    head="i4",  # of the reductions that wait
+    tail="i4",
+)
+SPAN = record(start="i8", end="i8", place="i4", entry="i4")
+RANK = record(**ACCOUNT, computing="i4")  # operators
+RANK_PORT = record(
+    **OF_PORT,
+    busy="i8",
+    bytes_sent="f8",
+    last_sent="f8",  # of them
+    first_sent="i8",  # the step of this generation that first sent some ...
+    unequal="i8",  # ... and the last one that sent another number of bytes
+    serving="i4",  # phases
+)
 
 
 class Accounts(NamedTuple):
@@ -75,7 +270,7 @@ class Wires(NamedTuple):
     routes: Table  # ROUTE
     hops: Ints  # links
     spans: Table  # SPAN; the place of a port is ~ its number
-    crossings: Table  # CROSSING, of the parcel of the same number, if messages may be suspended
+    crossings: Table  # SUSPENDABLE, of the parcel of the same number, if messages may be suspended
     feeds: Table  # FEED
     begun: Ints  # what has begun to arrive at each gate: the first FEED, or NONE
 

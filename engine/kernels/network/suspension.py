@@ -52,6 +52,7 @@ def _follow(w: Wires, parcel: int, follower: int) -> None:
 def pass_on(w: Wires, parcel: int) -> int:
     """The far end of a parcel's link passes it on: as another one, which that one feeds."""
     number = new_parcel(w)
+    w.crossings[parcel].further = 1
     w.parcels[number] = w.parcels[parcel]
     further = w.parcels[number]
     further.hop += 1
@@ -60,13 +61,6 @@ def pass_on(w: Wires, parcel: int) -> int:
     _follow(w, parcel, number)
     let_go(w, parcel)
     return number
-
-
-@where_used("crossings")
-@kernel
-def note_further(w: Wires, parcel: int) -> None:
-    """A parcel has been passed on, or will be now."""
-    w.crossings[parcel].further = 1
 
 
 @where_used("crossings", NONE)
@@ -81,6 +75,7 @@ def feeds_of_gate(w: Wires, gate: int) -> int:
 def feed_gate(w: Wires, gate: int, parcel: int) -> None:
     """A parcel has begun to arrive at a gate, and will feed what the gate launches."""
     number = _new_feed(w, parcel)
+    w.crossings[parcel].further = 1
     w.feeds[number].other = w.begun[gate]
     w.begun[gate] = number
 

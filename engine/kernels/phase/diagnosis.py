@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.phase.state import DONE, QUEUED, RUNNING
+from dimsweep.engine.kernels.core.none import DONE, QUEUED, RUNNING
 from dimsweep.engine.lower.program import NodeKind, Program
 
 _SHOWN = 8

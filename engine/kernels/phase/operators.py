@@ -4,14 +4,14 @@ from typing import Any
 
 from dimsweep.engine.compiler import inlined
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
-from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.none import DONE, NEVER, NONE, QUEUED, RUNNING
 from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
 from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
 from dimsweep.engine.kernels.phase.agenda import begin_on_stream
 from dimsweep.engine.kernels.phase.booking import account, begin_chain, book_flight
 from dimsweep.engine.kernels.phase.ports import finish_flow, move
 from dimsweep.engine.kernels.phase.servers import join_servers
-from dimsweep.engine.kernels.phase.state import DONE, QUEUED, RUNNING, Sim
+from dimsweep.engine.kernels.phase.state import Sim
 from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 

@@ -19,8 +19,6 @@ from dimsweep.engine.records import new_table, record
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.
 FINISHED, STUCK, TOO_LONG, TIED = range(4)
-# States of a node.
-WAITING, QUEUED, RUNNING, DONE = range(4)
 
 # An *interval* is a phase that is served, by its number among all chunks' phases, or a computation
 # or access, by its node's number behind them.  A field ``critical`` names the interval that ended

@@ -12,11 +12,10 @@ from collections.abc import Collection
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.core.none import DONE, LONGEST
 from dimsweep.engine.kernels.messages.phases import wafer_plan
 from dimsweep.engine.kernels.messages.program import check_ranks, links_to_watch, network_of
 from dimsweep.engine.kernels.messages.run import (
-    DONE,
     MessageRun,
     OperatorSpan,
     stuck_error,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from dimsweep.engine.kernels.messages.run import DONE, QUEUED, RUNNING, WAITING
+from dimsweep.engine.kernels.core.none import DONE, QUEUED, RUNNING, WAITING
 from dimsweep.engine.kernels.reference.edge_io import EdgeTraffic
 from dimsweep.engine.kernels.reference.exchange import Job, World
 from dimsweep.engine.kernels.reference.flows import Flows

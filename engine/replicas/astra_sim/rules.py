@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
-from dimsweep.engine.kernels.core.none import NEVER, NONE
+from dimsweep.engine.kernels.core.none import NEVER, NONE, RUNNING
 from dimsweep.engine.kernels.core.worklist import put
 from dimsweep.engine.kernels.phase import operators
 from dimsweep.engine.kernels.phase.agenda import (
@@ -24,7 +24,7 @@ from dimsweep.engine.kernels.phase.agenda import (
 from dimsweep.engine.kernels.phase.entrances import entrances_by
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.ports import end_phase, finish_flow
-from dimsweep.engine.kernels.phase.state import RUNNING, Rules, Sim
+from dimsweep.engine.kernels.phase.state import Rules, Sim
 from dimsweep.engine.replicas.astra_sim.plans import PS
 from dimsweep.engine.replicas.astra_sim.ties import Notes, first_to_end, is_stream
 from dimsweep.engine.units import PICOSECONDS
