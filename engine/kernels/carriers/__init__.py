@@ -7,13 +7,13 @@ from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers.carrier import (
     Carrier,
     Kind,
+    Traffic,
     Ways,
     routes_between,
     ways_between,
 )
 from dimsweep.engine.kernels.carriers.flows import FlowCarrier
 from dimsweep.engine.kernels.carriers.packets import PacketCarrier
-from dimsweep.engine.kernels.carriers.traffic import Traffic
 from dimsweep.engine.network.graph import Network
 
 # A carrier on a network under a model, which notes what the links of some numbers do.

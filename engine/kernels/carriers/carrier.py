@@ -5,15 +5,15 @@ many bytes starts now on a route, and at some time it is through.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.kernels.carriers.traffic import Traffic
 from dimsweep.engine.kernels.flow import FlowNetwork
-from dimsweep.engine.kernels.packet import Completed, PacketNetwork, Stop
+from dimsweep.engine.kernels.packet import Completed, History, PacketNetwork, PacketRun, Stop
 from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.network.routing import Router
 
@@ -51,6 +51,45 @@ def ways_between(router: Router, source: int, target: int, way: int, *, spray: b
     return Ways(out, tuple(islice(cycle(back), len(out))))
 
 
+class Traffic(NamedTuple):
+    """Messages as they were sent, each of an operator, from their start to their last byte's
+    arrival (ps); and the ``packets`` that carried them, if any did: a flow a message, a port a link
+    of the network."""
+
+    operators: tuple[str, ...]
+    starts: Longs
+    arrivals: Longs
+    packets: PacketRun | None = None
+
+    @property
+    def completion_times(self) -> Longs:
+        """Picoseconds that each message took."""
+        return self.arrivals - self.starts
+
+    @property
+    def histories(self) -> dict[int, History]:
+        """What the links did that were watched, by their number."""
+        if self.packets is None:
+            return {}
+        link = _links(self.packets)
+        return {link[port]: history for port, history in self.packets.histories.items()}
+
+    @property
+    def roots(self) -> dict[int, Counter[int]]:
+        """For each link that was told to pause, by its number: how often by a tree of pauses that
+        begins at which link."""
+        found: dict[int, Counter[int]] = {}
+        if self.packets is not None:
+            link = _links(self.packets)
+            for pausing in self.packets.pausings:
+                found.setdefault(link[pausing.port], Counter())[link[pausing.root]] += 1
+        return found
+
+
+def _links(packets: PacketRun) -> dict[tuple[int, int], int]:
+    return {(port.node, port.to): i for i, port in enumerate(packets.ports)}
+
+
 class Carrier(ABC):
     """A network under way, whose messages are moved by ``kernel``; times are ps.
 
@@ -64,10 +103,6 @@ class Carrier(ABC):
         self._kinds: list[Kind] = []  # of messages that have not started yet,
         self._sizes: list[float] = []  # and their bytes
         self._now = self._n_sent = 0
-
-    @abstractmethod
-    def latency_after(self, route: Sequence[int]) -> int:
-        """How long after a message is through its last byte is there."""
 
     @abstractmethod
     def traffic(self, operators: Sequence[str]) -> Traffic:

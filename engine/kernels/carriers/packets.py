@@ -8,9 +8,8 @@ import numpy as np
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.carriers.carrier import Carrier, Kind
+from dimsweep.engine.kernels.carriers.carrier import Carrier, Kind, Traffic
 from dimsweep.engine.kernels.carriers.fabric import RESERVE, fabric_of, nodes_of
-from dimsweep.engine.kernels.carriers.traffic import Traffic
 from dimsweep.engine.kernels.packet import Flow, PacketNetwork, Port, Settings
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.lower.program import Floats, Longs
@@ -27,9 +26,6 @@ class PacketCarrier(Carrier):
         ends = [(port.node, port.to) for port in self._fabric.ports]
         settings, watched = _settings(model.packets), [ends[link] for link in watch]
         super().__init__(PacketNetwork(self._fabric, settings, watch=watched, seed=model.seed))
-
-    def latency_after(self, route: Sequence[int]) -> int:
-        return 0
 
     def traffic(self, operators: Sequence[str]) -> Traffic:
         run = self.kernel.account()

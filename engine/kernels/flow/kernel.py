@@ -4,12 +4,7 @@ from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.following import link
 from dimsweep.engine.kernels.core.heap import plan, take_first
 from dimsweep.engine.kernels.flow.shares import join, leave, share
-from dimsweep.engine.kernels.flow.tables import (
-    ARRIVES,
-    MOVES,
-    STARTS,
-    Flows,
-)
+from dimsweep.engine.kernels.flow.tables import ARRIVES, MOVES, STARTS, Flows
 from dimsweep.engine.lower.program import Longs
 
 

@@ -5,15 +5,11 @@ from dataclasses import dataclass
 
 from dimsweep.engine.kernels.core.none import NEVER
 from dimsweep.engine.kernels.flow.kernel import admit, run, share_now
-from dimsweep.engine.kernels.flow.tables import (
-    TICKS,
-    new_tables,
-    with_flows,
-)
+from dimsweep.engine.kernels.flow.tables import TICKS, new_tables, with_flows
 from dimsweep.engine.kernels.packet import Completed, Fabric, Flow, Stop
 from dimsweep.engine.kernels.packet.account import never_end
+from dimsweep.engine.kernels.packet.flows import KnownWays
 from dimsweep.engine.kernels.packet.inputs import check_fabric
-from dimsweep.engine.kernels.packet.ways import KnownWays
 from dimsweep.engine.lower.program import Floats, Longs
 
 
@@ -53,10 +49,9 @@ class FlowNetwork:
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
         first = int(self._tables.counts["n_flows"][0])
-        columns, choices = self._ways.take(flows, first, at, self.now)
-        ways = self._ways.table[choices["first"]]
-        self._tables = with_flows(self._tables, columns, ways, self._ways.routes)
-        admit(self._tables, first, at, columns.after, columns.after_from)
+        taken = self._ways.take(flows, first, at, self.now)
+        self._tables = with_flows(self._tables, taken, self._ways)
+        admit(self._tables, first, at, taken.after, taken.after_from)
         return range(first, int(self._tables.counts["n_flows"][0]))
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:

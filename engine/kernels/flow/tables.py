@@ -9,7 +9,7 @@ from dimsweep.engine.kernels.core.following import EDGE
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.rows import with_room
 from dimsweep.engine.kernels.packet import Port
-from dimsweep.engine.kernels.packet.flows import Columns
+from dimsweep.engine.kernels.packet.flows import KnownWays, Taken
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 
@@ -134,17 +134,15 @@ def _slots(first: int, end: int, longest: int) -> Table:
     return flows
 
 
-def with_flows(f: Flows, flows: Columns, ways: Table, routes: Ints) -> Flows:
-    """Room for more flows, with what they read filled in.
-
-    ``ways`` (of WAY) lead over the links ``routes``.
-    """
+def with_flows(f: Flows, taken: Taken, known: KnownWays) -> Flows:
+    """Room for more flows, with what they read filled in."""
+    flows, ways = taken.flows, known.table[taken.flows["ways"]]
     first, n_hops = int(f.counts["n_flows"][0]), int(f.counts["n_hops"][0])
-    n = first + len(flows.sizes)
+    n = first + len(flows)
     f.counts["n_flows"] = n
     table = with_room(f.flows, n)
     new = table[first:n]
-    new["left"], new["after"] = flows.sizes, flows.starts
+    new["left"], new["after"] = flows["size"], flows["start"]
     new["number"] = np.arange(first, n)
     new["route"], new["route_end"] = ways["data"], ways["ack"] - 1
     ends = n_hops + np.cumsum(new["route_end"] - new["route"])
@@ -152,6 +150,6 @@ def with_flows(f: Flows, flows: Columns, ways: Table, routes: Ints) -> Flows:
     f.counts["n_hops"] = ends[-1] if len(ends) else n_hops
     for name in ("start", "end", "followers", "at"):
         new[name] = NONE
-    edges = with_room(f.edges, int(f.counts["n_edges"][0]) + len(flows.after))
-    larger = f._replace(flows=table, routes=routes, edges=edges)
+    edges = with_room(f.edges, int(f.counts["n_edges"][0]) + len(taken.after))
+    larger = f._replace(flows=table, routes=known.routes, edges=edges)
     return _with_room(larger, n, int(f.counts["n_hops"][0]))

@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dimsweep.engine.collective.algorithms import (
-    Algorithm,
-    InSwitch,
-    RingAlgorithm,
-    TwoLevelRings,
-)
+from dimsweep.engine.collective.algorithms import Algorithm, InSwitch, RingAlgorithm, TwoLevelRings
 from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
 from dimsweep.engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from dimsweep.engine.kernels.phase.entrances import times_of

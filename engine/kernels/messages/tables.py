@@ -16,24 +16,12 @@ from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, Switc
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.kernels.carriers import routes_between
 from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages import records
 from dimsweep.engine.kernels.messages.cascades import Passages
 from dimsweep.engine.kernels.messages.io_plan import io_plan
 from dimsweep.engine.kernels.messages.phases import algorithm_on_line, wafer_plan
 from dimsweep.engine.kernels.messages.precedence import precedence_of
-from dimsweep.engine.kernels.messages.records import (
-    FLOW,
-    LINE,
-    LINE_PLAN,
-    MEMBER_PLAN,
-    PLACE,
-    PLAN_STRAND,
-    ROUND,
-    ROUTE,
-    SEND,
-    WAY,
-    Io,
-    Plans,
-)
+from dimsweep.engine.kernels.messages.records import Io, Plans
 from dimsweep.engine.kernels.messages.routes import rooms_of, router_of
 from dimsweep.engine.kernels.messages.trees import Launches, Reductions, io_tables
 from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
@@ -222,7 +210,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
     passages = Passages(network, program.communication.network, wafer)
     reductions = Reductions(passages, launches)
     wanted = _wanted(program, network, names, lines, plans, wafer)
-    of = np.zeros((len(lines.ranks), N_KINDS), dtype=LINE_PLAN)
+    of = np.zeros((len(lines.ranks), N_KINDS), dtype=records.LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
     n_strands, n_slots = np.ones(n_dims, np.int64), np.ones(n_dims, np.int64)
@@ -264,15 +252,15 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
 def _written(plans: _Plans, lines: _Lines, of: Table, ways: Table) -> Plans:
     starts = np.cumsum([0, *map(len, lines.ranks)])
     return Plans(
-        members=np.array(plans.members, dtype=MEMBER_PLAN),
-        strands=np.array(plans.strands, dtype=PLAN_STRAND),
-        rounds=np.array(plans.rounds, dtype=ROUND),
+        members=np.array(plans.members, dtype=records.MEMBER_PLAN),
+        strands=np.array(plans.strands, dtype=records.PLAN_STRAND),
+        rounds=np.array(plans.rounds, dtype=records.ROUND),
         receives=np.array(plans.receives, dtype=np.int32),
-        sends=np.array(plans.sends, dtype=SEND),
+        sends=np.array(plans.sends, dtype=records.SEND),
         of=of,
         ways=ways,
         places=lines.places,
-        lines=np.array(list(zip(starts, map(len, lines.ranks), strict=False)), dtype=LINE),
+        lines=np.array(list(zip(starts, map(len, lines.ranks), strict=False)), dtype=records.LINE),
         line_ranks=np.array([rank for line in lines.ranks for rank in line], dtype=np.int32),
     )
 
@@ -318,13 +306,13 @@ def _ways(
         d, ranks = lines.dims[line], np.array(lines.ranks[line])
         pairs, there = plan.pairs, ranks[plan.pairs["peer"]]
         ends = ranks[pairs["member"]].tolist(), there.tolist(), pairs["way"].tolist()
-        own = np.zeros(len(pairs), WAY)
+        own = np.zeros(len(pairs), records.WAY)
         own["route"] = list(map(routes.number, *ends))
         own["strand"] = first_strand[there, d] + pairs["strand"]
         own["slot"] = first_slot[there, d] + pairs["slot"]
         ways.append(own)
         n_ways += len(own)
-    return np.concatenate(ways) if ways else np.zeros(0, WAY)
+    return np.concatenate(ways) if ways else np.zeros(0, records.WAY)
 
 
 def firsts(each: NDArray[np.int64], n_ranks: int) -> NDArray[np.int64]:
@@ -338,7 +326,7 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
     sizes = communication.topology.sizes
     at = all_coordinates(sizes)
     steps = np.concatenate(([1], np.cumprod(sizes)[:-1]))
-    places = np.zeros((len(names), len(sizes) + 1, len(at)), dtype=PLACE)
+    places = np.zeros((len(names), len(sizes) + 1, len(at)), dtype=records.PLACE)
     places["line"] = NONE
     found = _Lines(places, [], [], [])
     known: dict[tuple[int, int, int, int], int] = {}
@@ -414,7 +402,7 @@ class _Routes:
 
     def table(self) -> Table:
         """All of them, without their latencies, which are those of a point."""
-        table = np.zeros(len(self.ends), dtype=ROUTE)
+        table = np.zeros(len(self.ends), dtype=records.ROUTE)
         if not len(table):
             return table
         table["start"], table["n_ways"] = self._starts, self._n_ways
@@ -431,7 +419,7 @@ def _flows(program: Program, names: Sequence[str], routes: _Routes) -> tuple[Tab
     """All flows, and how many counts of who has come they need."""
     s, groups = program.structure, program.names.flow_group
     numbers = {"": NONE} | {name: g for g, name in enumerate(names)}
-    known = np.zeros(len(s.flows), FLOW)
+    known = np.zeros(len(s.flows), records.FLOW)
     known["group"] = [numbers[name] for name in groups]
     known["precedence"] = [precedence_of(name) for name in groups]
     for flow in np.flatnonzero(known["group"] == NONE).tolist():

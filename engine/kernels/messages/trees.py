@@ -8,18 +8,10 @@ import numpy as np
 
 from dimsweep.engine.collective.rounds import SwitchRounds
 from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.messages import records
 from dimsweep.engine.kernels.messages.cascades import Cascade, Launch, Passages
 from dimsweep.engine.kernels.messages.io_plan import Train, Transfer
-from dimsweep.engine.kernels.messages.records import (
-    GATE,
-    IO_MEMBER,
-    LAUNCH,
-    REDUCTION,
-    TRAIN,
-    TRANSFER,
-    Io,
-    named_records,
-)
+from dimsweep.engine.kernels.messages.records import Io, named_records
 from dimsweep.engine.lower.program import Ints, Longs, Table
 
 _LONGEST_WAY = 5  # links from an NPU to the top, those between switches down again, too
@@ -55,7 +47,9 @@ class Launches:
 
     def tables(self) -> tuple[Table, Table]:
         """LAUNCH and GATE."""
-        return named_records(self._launches, LAUNCH), named_records(self._gates, GATE)
+        return named_records(self._launches, records.LAUNCH), named_records(
+            self._gates, records.GATE
+        )
 
 
 def _span(at: int, launches: tuple[int, int]) -> Row:
@@ -122,7 +116,7 @@ class Reductions:
     def tables(self) -> tuple[Table, Ints]:
         """REDUCTION, and the ways up."""
         ways = np.array(self._ways_up, dtype=np.int32).reshape(-1, _LONGEST_WAY + 1)
-        return named_records(self._reductions, REDUCTION), ways
+        return named_records(self._reductions, records.REDUCTION), ways
 
 
 def latencies_of(ways: Ints, latency: Longs, n: int) -> Longs:
@@ -165,9 +159,9 @@ def io_tables(transfers: Sequence[Transfer], launches: Launches) -> tuple[Io, in
         begin = sum(end - start for start, end in (train.cascade.first for train in of.trains))
         most[transfer.ranks[0]] = max(most[transfer.ranks[0]], begin)
     tables = Io(
-        named_records(rows, TRANSFER),
-        named_records(members, IO_MEMBER),
-        named_records(trains, TRAIN),
+        named_records(rows, records.TRANSFER),
+        named_records(members, records.IO_MEMBER),
+        named_records(trains, records.TRAIN),
     )
     return tables, sum(most.values())
 

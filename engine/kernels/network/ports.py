@@ -8,18 +8,10 @@ from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import insert, take_behind
 from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
+from dimsweep.engine.kernels.network import flows
 from dimsweep.engine.kernels.network.accounts import book_latencies, book_phase
 from dimsweep.engine.kernels.network.clock import later, now_of, sum_of, touch
 from dimsweep.engine.kernels.network.events import ARRIVE
-from dimsweep.engine.kernels.network.flows import (
-    enter,
-    entry_at,
-    is_crossing,
-    line_of,
-    note_through,
-    phase_of,
-    port_of,
-)
 from dimsweep.engine.kernels.network.operators import end_part
 from dimsweep.engine.kernels.network.parcels import note_span
 from dimsweep.engine.kernels.network.state import State
@@ -63,13 +55,13 @@ def _let_pass(st: State, n_touched: int) -> bool:
 @kernel
 def _enqueue_all(st: State, first: int) -> None:
     """Queue a job, named by its first entry, at all its ports."""
-    number = line_of(st, first)
+    number = flows.line_of(st, first)
     if number == NONE:
-        _enqueue(st, port_of(st, first), first)
+        _enqueue(st, flows.port_of(st, first), first)
         return
     line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        _enqueue(st, st.line_ports[i], entry_at(st, first, i))
+        _enqueue(st, st.line_ports[i], flows.entry_at(st, first, i))
 
 
 @kernel
@@ -78,7 +70,7 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
     behind = port.tail + 0
-    if is_crossing(st, entry):
+    if flows.is_crossing(st, entry):
         behind = port.last_message + 0
         port.last_message = entry
     elif st.wires.settings.queue != QueueOrder.FIFO:
@@ -99,7 +91,7 @@ def _order(st: State, entry: int) -> float:
     """What goes first at a port that does not serve in the order of arrival: the least."""
     if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
-    return st.phases[phase_of(st, entry)].n_bytes
+    return st.phases[flows.phase_of(st, entry)].n_bytes
 
 
 @kernel
@@ -112,7 +104,7 @@ def _touch_port(st: State, port: int) -> None:
 @kernel
 def _touch_all(st: State, entry: int) -> None:
     """Touch the ports that a job, named by an entry, waits for."""
-    number = line_of(st, entry)
+    number = flows.line_of(st, entry)
     if number != NONE:
         line = st.plans.lines[number]
         for i in range(line.start, line.start + line.size):
@@ -141,12 +133,12 @@ def _first_to_pass(st: State, head: int) -> int:
 def _heads_all(st: State, entry: int) -> bool:
     """Whether the job is first at all its ports; before a message from point to point there are
     only others."""
-    number = line_of(st, entry)
+    number = flows.line_of(st, entry)
     if number == NONE:
         return True
     line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        if st.wires.ports[st.line_ports[i]].head != entry_at(st, entry, i):
+        if st.wires.ports[st.line_ports[i]].head != flows.entry_at(st, entry, i):
             return False
     return True
 
@@ -154,7 +146,7 @@ def _heads_all(st: State, entry: int) -> bool:
 @kernel
 def _are_free(st: State, entry: int) -> bool:
     """Whether all ports of a job are; the one that is looked at is."""
-    number = line_of(st, entry)
+    number = flows.line_of(st, entry)
     if number == NONE:
         return True
     line = st.plans.lines[number]
@@ -169,7 +161,7 @@ def _are_free(st: State, entry: int) -> bool:
 def _can_pass(st: State, entry: int) -> bool:
     """Whether the job could start, since whatever heads its queues must wait for others; nobody
     passes over a message from point to point."""
-    number = line_of(st, entry)
+    number = flows.line_of(st, entry)
     if number == NONE or not _are_free(st, entry):
         return False
     line = st.plans.lines[number]
@@ -182,10 +174,10 @@ def _can_pass(st: State, entry: int) -> bool:
 @kernel
 def _is_first_to_pass(st: State, entry: int) -> bool:
     """Whether no job that is before it in one of its queues could start as well."""
-    line = st.plans.lines[line_of(st, entry)]
+    line = st.plans.lines[flows.line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
         other = st.wires.ports[st.line_ports[i]].head + 0
-        while other != entry_at(st, entry, i):
+        while other != flows.entry_at(st, entry, i):
             if _can_pass(st, other):
                 return False
             other = st.entries[other].next + 0
@@ -195,7 +187,7 @@ def _is_first_to_pass(st: State, entry: int) -> bool:
 @kernel
 def _start(st: State, entry: int) -> None:
     """Start a job, named by one of its entries, at all its ports."""
-    number, port = line_of(st, entry), port_of(st, entry)
+    number, port = flows.line_of(st, entry), flows.port_of(st, entry)
     if number == NONE:
         lane = port + 0
         while st.wires.ports[lane].serving != NONE:
@@ -204,13 +196,13 @@ def _start(st: State, entry: int) -> None:
         put(st.sending, lane)
         return
     line = st.plans.lines[number]
-    of = st.plans.of[number, st.phases[phase_of(st, entry)].kind]
+    of = st.plans.of[number, st.phases[flows.phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
         put(st.sending, port)
     first = _free_lane(st, number)
     for i in range(line.start, line.start + line.size):
         lane = first + st.line_ports[i]
-        _serve(st, lane, entry_at(st, entry, i))
+        _serve(st, lane, flows.entry_at(st, entry, i))
         if of.reductions == of.reductions_end:
             put(st.beginning, lane)
 
@@ -305,9 +297,9 @@ def finish(st: State, port_number: int, late: int) -> None:
     if st.wires.settings.record:
         note_span(st.wires, lane.started, now, ~place, entry)
     touch(st.wires.clock)
-    if is_crossing(st, entry) or enter(st, entry, st.entries[entry].phase + 1, late):
+    if flows.is_crossing(st, entry) or flows.enter(st, entry, st.entries[entry].phase + 1, late):
         member = st.entries[entry].member + 0
-        if note_through(st, member, dim, late):
+        if flows.note_through(st, member, dim, late):
             _end_in_time(st, member)
 
 

@@ -2,7 +2,7 @@
 
 See :mod:`engine.kernels.reference.links`.  The way of the bytes is a chain of gates
 (:mod:`engine.kernels.network.gates`).  Lines that cannot pass a wafer's switches at once take turns
-(:mod:`engine.kernels.reference.turns`).
+(:mod:`engine.kernels.reference.cascade`).
 """
 
 from dimsweep.engine.compiler import kernel

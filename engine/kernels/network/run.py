@@ -13,10 +13,14 @@ from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import Traffic
 from dimsweep.engine.kernels.carriers.fabric import fabric_of
 from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.messages.count import check_number
 from dimsweep.engine.kernels.messages.folding import Folding, folding_of
 from dimsweep.engine.kernels.messages.precedence import may_suspend
-from dimsweep.engine.kernels.messages.program import check_ranks, links_to_watch, network_of
+from dimsweep.engine.kernels.messages.program import (
+    check_number,
+    check_ranks,
+    links_to_watch,
+    network_of,
+)
 from dimsweep.engine.kernels.messages.run import (
     LinkAccount,
     Measures,

@@ -1,21 +1,17 @@
-"""What a packet run says at its end."""
+"""What a packet run says at its end: of flows and ports, and what it noted while it went on: ports
+over time, and who paused whom because of what."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.packet.inputs import Fabric
-from dimsweep.engine.kernels.packet.notes import (
-    History,
-    Pausing,
-    circle_of_pauses,
-    read_histories,
-    read_pausings,
-)
 from dimsweep.engine.kernels.packet.state import Run
-from dimsweep.engine.lower.program import Longs
+from dimsweep.engine.lower.program import Ints, Longs
 
 
 class PortAccount(NamedTuple):
@@ -37,6 +33,46 @@ class PortAccount(NamedTuple):
     pauses: int
     resumes: int
     paused: int
+
+
+class History(NamedTuple):
+    """A port from each of ``times`` (ticks) on, whenever something changed.
+
+    ``queue`` is the bytes of data and ACKs behind it (none at a host, whose flows keep what they
+    cannot send), ``sent`` the bytes and ``marked`` the packets since the beginning, each counted as
+    it begins to leave; ``paused`` is 1 while the port obeys a pause frame.
+    """
+
+    times: Longs
+    queue: Ints
+    sent: Longs
+    marked: Longs
+    paused: Ints
+
+    def sent_by(self, times: Longs) -> Longs:
+        """The bytes that had been sent by each of ``times``."""
+        return np.append(0, self.sent)[np.searchsorted(self.times, times, side="right")]
+
+    def longest_queues(self, times: Longs) -> Longs:
+        """The most bytes behind the port from each of ``times``, which rise, up to the next."""
+        queue = np.concatenate([[0], self.queue, [0]])  # nothing before the first change
+        firsts = np.searchsorted(self.times, times[:-1], side="right")
+        ends = np.searchsorted(self.times, times[1:], side="left") + 1
+        longest: Longs = np.maximum.reduceat(queue, np.stack([firsts, ends], 1).ravel())[::2]
+        return longest
+
+
+class Pausing(NamedTuple):
+    """A switch told ``port`` to pause, since a packet came by it that waits at the port ``queue``.
+
+    Ports are pairs of nodes, from and to.  ``root`` is where the tree of pauses begins: ``queue``
+    itself, or, if that was told to pause, the root of that.
+    """
+
+    time: int
+    port: tuple[int, int]
+    queue: tuple[int, int]
+    root: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -115,3 +151,60 @@ def never_end(ends: Longs, why: str) -> DimsweepError:
     unended = np.flatnonzero(ends < 0)
     named = ", ".join(map(str, unended[:5].tolist()))
     return DimsweepError(f"{len(unended)} flows never end ({named}): {why}", where="flows")
+
+
+def read_histories(fabric: Fabric, tables: Run) -> dict[tuple[int, int], History]:
+    """What each port did that was watched."""
+    samples = tables.samples[: tables.counts["n_samples"][0]]
+    found = {}
+    for i, port in enumerate(fabric.ports):
+        row = i * tables.settings.priorities
+        if tables.ports["watched"][row]:
+            own = samples[samples["port"] == row]
+            columns = ("time", "queue", "sent", "marked", "paused")
+            found[port.node, port.to] = History(*(own[name].copy() for name in columns))
+    return found
+
+
+def read_pausings(fabric: Fabric, tables: Run) -> tuple[Pausing, ...]:
+    """All orders to pause, as they were given."""
+    roots, found = dict[int, int](), []  # the roots of the rows that pause
+    for time, row, queue in _orders(tables):
+        if queue == NONE:
+            roots.pop(row, None)
+        else:
+            roots[row] = roots.get(queue, queue)
+            ends = _ends(fabric, tables, (row, queue, roots[row]))
+            found.append(Pausing(time, *ends))
+    return tuple(found)
+
+
+def circle_of_pauses(fabric: Fabric, tables: Run) -> list[tuple[int, int]]:
+    """Ports that are paused, each since packets wait at the next one, and at the first.
+
+    If nothing that they wait for is paused, they are a chain and no circle.
+    """
+    waits_at: dict[int, int] = {}
+    for _, row, queue in _orders(tables):
+        waits_at.pop(row, None)
+        if queue != NONE:
+            waits_at[row] = queue
+    way: list[int] = []
+    row = next(iter(waits_at), NONE)
+    while row in waits_at and row not in way:
+        way.append(row)
+        row = waits_at[row]
+    return _ends(fabric, tables, way[way.index(row) :] if row in way else way)
+
+
+def _orders(tables: Run) -> list[tuple[int, int, int]]:
+    """When which row was told to pause, and where the packet waits because of which it was, or NONE
+    if it was told to resume."""
+    orders: list[tuple[int, int, int]] = tables.pausings[: tables.counts["n_pausings"][0]].tolist()
+    return orders
+
+
+def _ends(fabric: Fabric, tables: Run, rows: Iterable[int]) -> list[tuple[int, int]]:
+    """The ports whose rows these are, each by its node and the one that it sends to."""
+    ports = [fabric.ports[row // tables.settings.priorities] for row in rows]
+    return [(port.node, port.to) for port in ports]

@@ -1,12 +1,13 @@
-"""A host's network card: which queue pair sends next, and when it looks again."""
+"""A host's network card: which queue pair sends next, when it looks again, and what a transport may
+do to it: set a flow's rate, and start its timers."""
 
-from dimsweep.engine.kernels.core.agenda import passed, plan
+from dimsweep.engine.kernels.core.agenda import passed, plan, plan_timer
 from dimsweep.engine.kernels.core.none import NEVER, NONE
 from dimsweep.engine.kernels.packet import hooks, tcp
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.inputs import Stop, Wake
 from dimsweep.engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
-from dimsweep.engine.kernels.packet.settings import Stop, Wake
-from dimsweep.engine.kernels.packet.state import DATA, KIND_BITS, WAKE, Run
+from dimsweep.engine.kernels.packet.state import DATA, KIND_BITS, TIMER, TIMERS, WAKE, Run
 
 
 @inlined
@@ -130,3 +131,32 @@ def _wake_later(r: Run, port: int) -> None:
     if now < first < NEVER:
         p.wake_time = first
         p.wake_number = plan(r.agenda, first, WAKE | port << KIND_BITS)
+
+
+@inlined
+def set_rate(r: Run, flow: int, rate: int) -> None:
+    """A queue pair's rate, at most its link's, and with it what its window allows."""
+    f = r.flows[flow]
+    f.rate = min(rate, f.line_rate)
+    if f.window > 0 and r.settings.vary_window:
+        f.allowed = max(f.window * f.rate // f.line_rate, 1)
+
+
+@inlined
+def change_rate(r: Run, flow: int, rate: int) -> None:
+    """A new rate moves the time at which the queue pair may send again, and the card's alarm."""
+    f = r.flows[flow]
+    f.next_at += time_to_send(r, f.last_size, rate) - time_to_send(r, f.last_size, f.rate)
+    set_rate(r, flow, rate)
+    p = r.ports[f.port]
+    waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
+    if waits and f.next_at < p.wake_time:
+        p.wake_time = max(f.next_at, r.agenda.counts[0].now)
+        p.wake_number = plan(r.agenda, p.wake_time, WAKE | f.port << KIND_BITS)
+
+
+@inlined
+def start_timer(r: Run, flow: int, timer: int, at: int) -> None:
+    """Have a flow's timer run out at a tick, and no earlier; ``timer`` is 0, 1 or 2."""
+    number = plan_timer(r.agenda, at, TIMER + timer | flow << KIND_BITS)
+    r.timers[TIMERS * flow + timer] = number

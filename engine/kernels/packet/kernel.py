@@ -8,42 +8,17 @@ from dimsweep.engine.kernels.core.following import link
 from dimsweep.engine.kernels.core.machine import prefetch
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append
-from dimsweep.engine.kernels.packet import hooks, tcp
+from dimsweep.engine.kernels.packet import hooks, ports, state, tcp
 from dimsweep.engine.kernels.packet.compile import compiled, inlined, kernel
 from dimsweep.engine.kernels.packet.hosts import pick_at_host, stop_at
-from dimsweep.engine.kernels.packet.ports import (
-    busy,
-    first_frame,
-    free_packet,
-    hear,
-    link_of,
-    pick_at_switch,
-    receive_at_switch,
-    send,
-    take_from_wire,
-)
-from dimsweep.engine.kernels.packet.settings import Stop
-from dimsweep.engine.kernels.packet.state import (
-    ACK,
-    ARRIVE,
-    DATA,
-    FULL,
-    KIND_BITS,
-    RESUME,
-    RETRANSMIT,
-    SENT,
-    START,
-    TIMER,
-    TIMERS,
-    WAKE,
-    Run,
-)
+from dimsweep.engine.kernels.packet.inputs import Stop
+from dimsweep.engine.kernels.packet.state import Run
 from dimsweep.engine.lower.program import Longs
 
 # Packets, events, notes and random numbers that one event may need, each, beside the flows that it
 # starts.
 ROOM = 32
-_KIND = (1 << KIND_BITS) - 1
+_KIND = (1 << state.KIND_BITS) - 1
 
 
 @compiled
@@ -54,7 +29,7 @@ def admit(tables: Run, first: int, at: int, after: Longs, after_from: Longs) -> 
     c.n_edges = link(r.flows, r.edges, c.n_edges, first, after, after_from)
     for flow in range(first, c.n_flows):
         if r.flows[flow].waits == 0:
-            plan(r.agenda, at + r.flows[flow].after, START | flow << KIND_BITS)
+            plan(r.agenda, at + r.flows[flow].after, state.START | flow << state.KIND_BITS)
 
 
 @compiled
@@ -68,30 +43,30 @@ def run(tables: Run) -> int:
     while True:
         n_events = _room(r) // ROOM
         if n_events <= 0:
-            return FULL
+            return state.FULL
         for _ in range(n_events):
             what = take(a)
             if what < 0:
                 return what
             _fetch(r, upcoming(a))
-            kind, which = what & _KIND, what >> KIND_BITS
+            kind, which = what & _KIND, what >> state.KIND_BITS
             port = NONE
-            if kind == ARRIVE:
+            if kind == state.ARRIVE:
                 port = _arrive(r, which)
-            elif kind == SENT:
+            elif kind == state.SENT:
                 port = which
-            elif kind == WAKE:
+            elif kind == state.WAKE:
                 if r.ports[which].wake_number == a.counts[0].current:
                     port = which
-            elif kind == START:
+            elif kind == state.START:
                 port = _start(r, which)
-            elif kind == RETRANSMIT:
+            elif kind == state.RETRANSMIT:
                 if r.tcp[which].timer == a.counts[0].current:
                     port = tcp.on_timer(r, which)
-            elif _is_idle_after(r, which, kind - TIMER):
+            elif _is_idle_after(r, which, kind - state.TIMER):
                 return EMPTY
             if port >= 0:
-                _go_on(r, link_of(r, port))
+                _go_on(r, ports.link_of(r, port))
 
 
 @kernel
@@ -108,7 +83,7 @@ def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
     """A flow's timer runs out; whether all that is planned are timers, which make nobody send."""
     a = r.agenda
     a.counts[0].timers -= 1
-    if r.timers[TIMERS * flow + timer] == a.counts[0].current:
+    if r.timers[state.TIMERS * flow + timer] == a.counts[0].current:
         hooks.on_timer(r, flow, timer)
     return len(a.events) - a.counts[0].free.left == a.counts[0].timers
 
@@ -116,10 +91,10 @@ def _is_idle_after(r: Run, flow: int, timer: int) -> bool:
 @inlined
 def _go_on(r: Run, port: int) -> None:
     """A port may have something to send."""
-    if not busy(r, port):
+    if not ports.busy(r, port):
         packet = _pick(r, port)
         if packet >= 0:
-            send(r, port, packet)
+            ports.send(r, port, packet)
 
 
 @inlined
@@ -127,10 +102,10 @@ def _fetch(r: Run, what: int) -> None:
     """Have the packet ready that the next event is about, while this one is dealt with."""
     if what < 0:
         return
-    kind, which = what & _KIND, what >> KIND_BITS
-    if kind == ARRIVE:
+    kind, which = what & _KIND, what >> state.KIND_BITS
+    if kind == state.ARRIVE:
         prefetch(r.packets, r.ports[which].wire.head)
-    elif kind == SENT:
+    elif kind == state.SENT:
         prefetch(r.packets, r.ports[which].queue.head)
 
 
@@ -138,10 +113,10 @@ def _fetch(r: Run, what: int) -> None:
 def _pick(r: Run, port: int) -> int:
     """What goes next: a pause frame, or what the first priority that may send has to send."""
     if r.ports[port].frames.head != NONE:
-        return first_frame(r, port)
+        return ports.first_frame(r, port)
     at_host = r.ports[port].switch < 0
     for row in range(port, port + r.settings.priorities):
-        packet = pick_at_host(r, row) if at_host else pick_at_switch(r, row)
+        packet = pick_at_host(r, row) if at_host else ports.pick_at_switch(r, row)
         if packet >= 0:
             return packet
     return NONE
@@ -150,23 +125,23 @@ def _pick(r: Run, port: int) -> int:
 @inlined
 def _arrive(r: Run, port: int) -> int:
     """The last bit of a packet has come to the end of the link of ``port``."""
-    packet = take_from_wire(r, port)
+    packet = ports.take_from_wire(r, port)
     k = r.packets[packet]
-    if k.kind > ACK:
+    if k.kind > state.ACK:
         paused, kind = k.flow, k.kind
-        free_packet(r, packet)
-        hear(r, paused, kind)
-        return paused if kind == RESUME else NONE
+        ports.free_packet(r, packet)
+        ports.hear(r, paused, kind)
+        return paused if kind == state.RESUME else NONE
     k.hop += 1
     after = r.routes[k.hop]
     if after >= 0:
         after += k.rank
         if r.ports[after].switch >= 0:
-            return receive_at_switch(r, after, packet)
+            return ports.receive_at_switch(r, after, packet)
         # A host that passes it on, and has room for whatever comes.
         append(r.ports[after].queue, r.packets, packet)
         return after
-    if k.kind == DATA:
+    if k.kind == state.DATA:
         return _acknowledge(r, packet)
     return _acknowledged(r, packet)
 
@@ -187,7 +162,7 @@ def _acknowledge(r: Run, packet: int) -> int:
         k.upto = f.received
     if f.received == f.size and f.arrival < 0:
         _arrived(r, k.flow)
-    k.kind = ACK
+    k.kind = state.ACK
     k.rank = f.ack_rank
     k.size = r.settings.ack_size
     k.hop += 1
@@ -210,7 +185,7 @@ def _acknowledged(r: Run, packet: int) -> int:
     if k.marked:
         hooks.on_mark(r, flow, packet)
     hooks.on_ack(r, flow, packet)
-    free_packet(r, packet)
+    ports.free_packet(r, packet)
     return f.port
 
 
@@ -230,8 +205,8 @@ def _end(r: Run, flow: int) -> None:
     """The sender knows that all has arrived."""
     c = r.counts[0]
     r.flows[flow].end = r.agenda.counts[0].now
-    for timer in range(TIMERS):
-        r.timers[TIMERS * flow + timer] = NONE
+    for timer in range(state.TIMERS):
+        r.timers[state.TIMERS * flow + timer] = NONE
     hooks.on_end(r, flow, 0)
     c.n_ended += 1
     r.acknowledged[c.n_acknowledged] = flow
@@ -253,7 +228,7 @@ def _release(r: Run, flow: int) -> None:
         follower = r.edges[edge].follower
         r.flows[follower].waits -= 1
         if r.flows[follower].waits == 0:
-            plan(r.agenda, now + r.flows[follower].after, START | follower << KIND_BITS)
+            plan(r.agenda, now + r.flows[follower].after, state.START | follower << state.KIND_BITS)
         edge = np.int64(r.edges[edge].next)
 
 

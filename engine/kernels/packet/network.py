@@ -13,19 +13,22 @@ from dimsweep.engine.kernels.core.none import NEVER
 from dimsweep.engine.kernels.core.rows import in_bytes
 from dimsweep.engine.kernels.packet.account import PacketRun, account, stuck
 from dimsweep.engine.kernels.packet.flows import (
-    Columns,
     Flow,
+    KnownWays,
+    Taken,
     check_segments,
     check_sizes,
     check_windows,
 )
-from dimsweep.engine.kernels.packet.inputs import Fabric, check_fabric, check_settings
-from dimsweep.engine.kernels.packet.kernel import ROOM, admit, run
-from dimsweep.engine.kernels.packet.settings import Settings, Stop
-from dimsweep.engine.kernels.packet.state import (
-    FULL,
-    Run,
+from dimsweep.engine.kernels.packet.inputs import (
+    Fabric,
+    Settings,
+    Stop,
+    check_fabric,
+    check_settings,
 )
+from dimsweep.engine.kernels.packet.kernel import ROOM, admit, run
+from dimsweep.engine.kernels.packet.state import FULL, Run
 from dimsweep.engine.kernels.packet.tables import (
     Draws,
     enlarged,
@@ -34,7 +37,6 @@ from dimsweep.engine.kernels.packet.tables import (
     with_events,
     with_flows,
 )
-from dimsweep.engine.kernels.packet.ways import KnownWays
 from dimsweep.engine.lower.program import Longs, Table
 
 
@@ -90,8 +92,8 @@ class PacketNetwork:
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
         first = self._n_flows
-        columns, new = self._checked(flows, first, at)
-        return self._take_in(new, at, columns.after, columns.after_from)
+        taken, new = self._checked(flows, first, at)
+        return self._take_in(new, at, taken.after, taken.after_from)
 
     def learn(self, flows: Sequence[Flow]) -> range:
         """Remember flows but for their sizes, none of which waits; returns numbers for ``repeat``.
@@ -120,14 +122,13 @@ class PacketNetwork:
         if self._transport.speaks_tcp:
             check_segments(self._tables.settings.payload, sizes, first)
 
-    def _checked(self, flows: Sequence[Flow], first: int, at: int) -> tuple[Columns, Table]:
-        """Flows as columns, and as the kernel has them."""
-        tables = self._tables
-        columns, choices = self._ways.take(flows, first, at, self.now)
-        self._check_segments(columns.sizes, first)
-        senders = self._ways.routes[self._ways.table["data"][choices["first"]]]
-        check_windows(self._transport, tables.ports["rate"][senders], columns, first)
-        return columns, new_flows(tables, columns, choices, self._ways)
+    def _checked(self, flows: Sequence[Flow], first: int, at: int) -> tuple[Taken, Table]:
+        """Flows that are checked, and as the kernel has them."""
+        taken = self._ways.take(flows, first, at, self.now)
+        self._check_segments(taken.flows["size"], first)
+        new = new_flows(self._tables, taken.flows, self._ways)
+        check_windows(self._transport, new["line_rate"], taken.flows, first)
+        return taken, new
 
     def _take_in(self, new: Table, at: int, after: Longs, after_from: Longs) -> range:
         first = self._n_flows

@@ -9,25 +9,9 @@ from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
 from dimsweep.engine.kernels.core.machine import prefetch
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append, take_first
-from dimsweep.engine.kernels.packet.buffers import (
-    admit,
-    admits,
-    has_room,
-    may_resume,
-    must_pause,
-    release,
-)
+from dimsweep.engine.kernels.packet import buffers, state
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
-from dimsweep.engine.kernels.packet.state import (
-    ARRIVE,
-    DATA,
-    HOPS,
-    KIND_BITS,
-    PAUSE,
-    RESUME,
-    SENT,
-    Run,
-)
+from dimsweep.engine.kernels.packet.state import Run
 
 
 @inlined
@@ -80,7 +64,7 @@ def busy(r: Run, port: int) -> bool:
         return False
     if p.planned == 0:
         p.planned = 1
-        plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
+        plan_as(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
     return True
 
 
@@ -98,13 +82,13 @@ def send(r: Run, port: int, packet: int) -> None:
     p.number = next_number(r.agenda)
     p.planned = p.frames.head != NONE or _is_awaited(r, port)
     if p.planned:
-        plan_as(r.agenda, p.until, p.number, SENT | port << KIND_BITS)
+        plan_as(r.agenda, p.until, p.number, state.SENT | port << state.KIND_BITS)
     k = r.packets[packet]
     k.time = p.until + p.delay
     k.number = next_number(r.agenda)
     k.came = p.back + k.rank
     if p.wire.head == NONE:
-        plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
+        plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
     append(p.wire, r.packets, packet)
     if p.watched:
         _note(r, port)
@@ -130,7 +114,7 @@ def take_from_wire(r: Run, port: int) -> int:
     after: Any = np.int64(p.wire.head)
     if after != NONE:
         k = r.packets[after]
-        plan_as(r.agenda, k.time, k.number, ARRIVE | port << KIND_BITS)
+        plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
         prefetch(r.packets, k.next)
         if len(r.telemetry) > 0:
             fetch_telemetry(r, after)
@@ -140,8 +124,8 @@ def take_from_wire(r: Run, port: int) -> int:
 @inlined
 def fetch_telemetry(r: Run, packet: int) -> None:
     """Have what all hops have written ready when the packet comes."""
-    for hop in range(0, HOPS, 2):
-        prefetch(r.telemetry, packet * HOPS + hop)
+    for hop in range(0, state.HOPS, 2):
+        prefetch(r.telemetry, packet * state.HOPS + hop)
 
 
 @inlined
@@ -175,19 +159,19 @@ def _leave(r: Run, port: int, packet: int) -> None:
     """Data or an ACK leave a switch: the buffer is freed, and marks and telemetry are written."""
     k, p = r.packets[packet], r.ports[port]
     if r.settings.pauses:
-        release(r, k.came, k.size)
+        buffers.release(r, k.came, k.size)
     else:
         r.switches[p.switch].used -= k.size
     p.egress -= k.size
-    if p.egress > p.mark_from and _marks(r, port) and k.kind == DATA:
+    if p.egress > p.mark_from and _marks(r, port) and k.kind == state.DATA:
         k.marked = 1
-    if r.settings.pauses and may_resume(r, k.came):
-        _tell(r, k.came, RESUME, NONE)
-    if k.kind == DATA:
+    if r.settings.pauses and buffers.may_resume(r, k.came):
+        _tell(r, k.came, state.RESUME, NONE)
+    if k.kind == state.DATA:
         p.data += 1
         p.data_bytes += k.size
         p.marked += k.marked
-        if len(r.telemetry) > 0 and k.hops < HOPS:
+        if len(r.telemetry) > 0 and k.hops < state.HOPS:
             hop, link = r.telemetry[packet, k.hops], r.ports[link_of(r, port)]
             hop.time = r.agenda.counts[0].now
             hop.bytes = link.sent
@@ -228,13 +212,13 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     k, p = r.packets[packet], r.ports[port]
     came = k.came + 0
     if r.settings.pauses:
-        if not admits(r, came, k.size):
+        if not buffers.admits(r, came, k.size):
             r.ports[came].dropped += 1
             free_packet(r, packet)
             return NONE
-        admit(r, came, k.size)
+        buffers.admit(r, came, k.size)
     else:
-        if not has_room(r, port, k.size):
+        if not buffers.has_room(r, port, k.size):
             p.dropped += 1
             free_packet(r, packet)
             return NONE
@@ -244,8 +228,8 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         p.most = p.egress
     if p.watched:
         _note(r, port)
-    if r.settings.pauses and must_pause(r, came):
-        _tell(r, came, PAUSE, port)
+    if r.settings.pauses and buffers.must_pause(r, came):
+        _tell(r, came, state.PAUSE, port)
     append(p.queue, r.packets, packet)
     return port
 
@@ -277,7 +261,7 @@ def _tell(r: Run, port: int, kind: int, queue: int) -> None:
     pausing.port = p.back
     pausing.queue = queue
     r.counts[0].n_pausings += 1
-    p.pausing = kind == PAUSE
+    p.pausing = kind == state.PAUSE
     r.counts[0].drawn += r.settings.draws_per_frame
     frame, link = new_packet(r, kind, p.back, r.settings.frame_size), link_of(r, port)
     append(r.ports[link].frames, r.packets, frame)
@@ -291,7 +275,7 @@ def hear(r: Run, port: int, kind: int) -> None:
     """A pause frame has arrived for ``port``."""
     p = r.ports[port]
     now = r.agenda.counts[0].now
-    if kind == PAUSE:
+    if kind == state.PAUSE:
         p.pauses += 1
         if p.paused == 0:
             p.paused_since = now

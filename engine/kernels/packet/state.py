@@ -9,7 +9,7 @@ from dimsweep.engine.kernels.core.agenda import Agenda
 from dimsweep.engine.kernels.core.pool import POOL
 from dimsweep.engine.kernels.core.queue import QUEUE
 from dimsweep.engine.kernels.core.rows import LINE
-from dimsweep.engine.kernels.packet.settings import Settings
+from dimsweep.engine.kernels.packet.inputs import Settings
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 

@@ -10,27 +10,12 @@ from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
 from dimsweep.engine.kernels.core.following import EDGE
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.rows import in_bytes, with_room, zeros
-from dimsweep.engine.kernels.packet.flows import Columns
-from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, shared_buffers
+from dimsweep.engine.kernels.packet import state
+from dimsweep.engine.kernels.packet.flows import WAY, KnownWays
+from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, Settings, shared_buffers
 from dimsweep.engine.kernels.packet.kernel import ROOM
 from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
-from dimsweep.engine.kernels.packet.settings import Settings
-from dimsweep.engine.kernels.packet.state import (
-    BLOCK,
-    COUNTS,
-    HOP,
-    HOPS,
-    PACKET,
-    PAUSING,
-    PORT,
-    SACK_BLOCKS,
-    SAMPLE,
-    SWITCH,
-    TCP,
-    TIMERS,
-    Run,
-)
-from dimsweep.engine.kernels.packet.ways import WAY, KnownWays
+from dimsweep.engine.kernels.packet.state import Run
 from dimsweep.engine.lower.program import Floats, Longs, Table
 
 _ANY = 1 << 62  # bytes
@@ -45,7 +30,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked.  What may grow has a row at least."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
-    packets, counts = zeros(_FIRST_PACKETS, PACKET), zeros(1, COUNTS)
+    packets, counts = zeros(_FIRST_PACKETS, state.PACKET), zeros(1, state.COUNTS)
     pool.give(counts["packets"][0], packets, 0)
     return Run(
         # Numba looks an enumeration's members up anew at every call, as it does a text's type.
@@ -55,11 +40,11 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         switches=_switches(fabric, settings),
         flows=zeros(1, flow_record()),
         packets=packets,
-        telemetry=zeros(_FIRST_PACKETS * carries, HOP, HOPS),
-        known=zeros(carries, HOP, HOPS),
-        tcp=zeros(speaks, TCP),
-        blocks=zeros(speaks, BLOCK, SACK_BLOCKS),
-        sacks=zeros(_FIRST_PACKETS * speaks, BLOCK, SACK_BLOCKS),
+        telemetry=zeros(_FIRST_PACKETS * carries, state.HOP, state.HOPS),
+        known=zeros(carries, state.HOP, state.HOPS),
+        tcp=zeros(speaks, state.TCP),
+        blocks=zeros(speaks, state.BLOCK, state.SACK_BLOCKS),
+        sacks=zeros(_FIRST_PACKETS * speaks, state.BLOCK, state.SACK_BLOCKS),
         segments=zeros(speaks, np.uint8),
         skips=zeros(speaks, np.int32),
         ways=zeros(0, WAY),
@@ -69,10 +54,10 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         arrived=zeros(1, np.int64),
         acknowledged=zeros(1, np.int64),
         departing=zeros(1, np.int64),
-        samples=zeros(_FIRST_NOTES, SAMPLE),
-        pausings=zeros(_FIRST_NOTES, PAUSING),
+        samples=zeros(_FIRST_NOTES, state.SAMPLE),
+        pausings=zeros(_FIRST_NOTES, state.PAUSING),
         draws=draws(_FIRST_DRAWS),
-        timers=zeros(TIMERS, np.int64),
+        timers=zeros(state.TIMERS, np.int64),
         keys=keys_record(transport),
         transport=list(TRANSPORTS).index(transport.name),
         speaks_tcp=transport.speaks_tcp,
@@ -93,30 +78,29 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     counts["n_flows"] = n
     names = ("flows", "known", "tcp", "blocks", "arrived", "acknowledged", "departing")
     run = _with_room(run, n, *names)._replace(ways=known.table, routes=known.routes)
-    run = _with_room(run, TIMERS * n, "timers")
+    run = _with_room(run, state.TIMERS * n, "timers")
     run = _with_room(run, int(counts["n_edges"]) + n_after, "edges")
-    run.timers[TIMERS * first :] = NONE
+    run.timers[state.TIMERS * first :] = NONE
     in_bytes(run.flows)[first:n] = in_bytes(flows)
     if run.speaks_tcp:
         run = _with_segments(run, first, n)
     return _with_pairs(run, run.flows["port"][first:n])
 
 
-def new_flows(run: Run, flows: Columns, choices: Table, known: KnownWays) -> Table:
-    """Flows that have not started, of FLOW; ``choices`` are their ways."""
-    table, way = np.zeros(len(flows.sizes), run.flows.dtype), known.table[choices["first"]]
-    table["size"], table["after"] = flows.sizes, flows.starts
-    table["ways"], table["n_ways"] = choices["first"], choices["n"]
+def new_flows(run: Run, flows: Table, known: KnownWays) -> Table:
+    """Flows that have not started, of FLOW, from those of TAKEN."""
+    table, way = np.zeros(len(flows), run.flows.dtype), known.table[flows["ways"]]
+    for name in ("size", "window", "round_trip", "ways", "n_ways"):
+        table[name] = flows[name]
+    table["after"] = flows["start"]
     n, acks = run.settings.priorities, run.settings.ack_priority
-    table["rank"] = n - 1 - flows.priorities
+    table["rank"] = n - 1 - flows["priority"]
     table["ack_rank"] = table["rank"] if acks < 0 else n - 1 - acks
     table["port"] = known.routes[way["data"]] + table["rank"]
     table["host"] = known.routes[way["ack"]] + table["ack_rank"]
     rate = run.ports["rate"][table["port"]]
     table["line_rate"] = table["rate"] = rate
-    table["window"] = flows.windows
-    table["allowed"] = np.where(flows.windows > 0, flows.windows, _ANY)
-    table["round_trip"] = flows.round_trips
+    table["allowed"] = np.where(flows["window"] > 0, flows["window"], _ANY)
     for name in ("start", "arrival", "end", "followers"):
         table[name] = NONE
     return table
@@ -198,9 +182,9 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
     }
     marks = zip(*(port.marking or never for port in fabric.ports), strict=True)
     columns |= zip(("mark_from", "mark_all", "mark_most"), map(list, marks), strict=False)
-    table = zeros(n * len(fabric.ports), PORT)
+    table = zeros(n * len(fabric.ports), state.PORT)
     for name, column in columns.items():
-        table[name] = np.repeat(np.array(column, PORT[name]), n)
+        table[name] = np.repeat(np.array(column, state.PORT[name]), n)
     bits = 8 * settings.ack_size * settings.ticks
     table["ack_time"] = (2 * bits + table["rate"]) // (2 * table["rate"])
     for name in ("number", "wake_number"):
@@ -212,6 +196,6 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
 
 
 def _switches(fabric: Fabric, settings: Settings) -> Table:
-    table = np.zeros(len(fabric.buffers), SWITCH)
+    table = np.zeros(len(fabric.buffers), state.SWITCH)
     table["shared"] = list(shared_buffers(fabric, settings).values())
     return table

@@ -14,14 +14,7 @@ from dimsweep.engine.kernels.phase.entrances import entrances_of
 from dimsweep.engine.kernels.phase.measures import Measures, empty_measures
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times
-from dimsweep.engine.kernels.phase.state import (
-    FINISHED,
-    STUCK,
-    TIED,
-    TOO_LONG,
-    State,
-    empty_state,
-)
+from dimsweep.engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, State, empty_state
 from dimsweep.engine.lower.program import (
     Floats,
     Longs,

@@ -30,19 +30,8 @@ from numpy.typing import NDArray
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.rows import pick, ragged
 from dimsweep.engine.kernels.phase.state import long
-from dimsweep.engine.lower.program import (
-    CHAIN,
-    LINK,
-    NO_FORM,
-    POINT_TO_POINT,
-    Indices,
-    Longs,
-    NodeKind,
-    StreamOrder,
-    Structure,
-    Table,
-    lay_out,
-)
+from dimsweep.engine.lower import program
+from dimsweep.engine.lower.program import Indices, Longs, NodeKind, StreamOrder, Structure, Table
 
 _MOST_RESOURCES = 63  # bits of an integer
 _MOST_LINKS = 2000  # of a chain; so looking for chains takes no longer than the program is long
@@ -91,7 +80,7 @@ def _undisturbed(s: Structure) -> Bools:
     dims = s.forms["use_end"] - s.forms["use_start"]
     np.bitwise_or.at(ports, np.repeat(np.arange(len(dims)), dims), 1 << s.uses["dim"].astype("i8"))
     sends = (kind == NodeKind.COLLECTIVE) | (kind == NodeKind.SEND)
-    form = np.where(sends, np.append(s.flows["form"], 0)[s.nodes["flow"]], NO_FORM)
+    form = np.where(sends, np.append(s.flows["form"], 0)[s.nodes["flow"]], program.NO_FORM)
     uses = np.where(sends, np.append(ports, 0)[form] << shape.n_streams, 0)
     stream = s.nodes["stream"] - s.nodes["cls"] * shape.n_streams
     uses |= np.where(kind == NodeKind.RECEIVE, 0, 1 << np.maximum(stream, 0).astype(np.int64))
@@ -109,7 +98,7 @@ def _serial(s: Structure) -> Bools:
     """The forms whose chunks' phases follow one another on one port without a gap, so that they
     last as long as all of them hold it, and the last chunk's latencies."""
     forms, own_ways = s.forms, s.shape.order > 0
-    alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != POINT_TO_POINT)
+    alone = (forms["use_end"] - forms["use_start"] == 1) & (forms["kind"] != program.POINT_TO_POINT)
     return alone & (forms["n_bytes"] > 0) & ((forms["chunks"] == 1) | (not own_ways))
 
 
@@ -243,7 +232,7 @@ def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, In
             n_links, n_waits = n_links + len(part), n_waits + len(waited)
         number.append(numbers[key])
     return (
-        np.array(chains, dtype=CHAIN),
+        np.array(chains, dtype=program.CHAIN),
         np.concatenate(links),
         np.concatenate(waits).astype(np.uint32),
         number,
@@ -252,10 +241,10 @@ def _links(s: Structure, before: _Before, ends: Longs) -> tuple[Table, Table, In
 
 def _link_rows(s: Structure) -> Table:
     """Every node as a link, with the number of nodes that it waits for as ``before_end``."""
-    of, rows = s.nodes, np.zeros(len(s.nodes), dtype=LINK)
+    of, rows = s.nodes, np.zeros(len(s.nodes), dtype=program.LINK)
     collective = of["kind"] == NodeKind.COLLECTIVE
     form = s.flows["form"][of["flow"][collective]]
-    rows["form"] = rows["port"] = NO_FORM
+    rows["form"] = rows["port"] = program.NO_FORM
     rows["form"][collective] = form
     rows["port"][collective] = np.append(s.uses["dim"], 0)[s.forms["use_start"][form]]
     rows["stream"] = of["stream"] - of["cls"] * s.shape.n_streams
@@ -273,5 +262,5 @@ def _flows(s: Structure, kept: Bools, node: Longs) -> tuple[Table, Table]:
     members["node"] = node[members["node"]]
     flows["receiver"] = pick(node, flows["receiver"])
     chunks = flows["chunk_end"] - flows["chunk_start"]
-    lay_out(flows, member=count[kept], chunk=chunks, entry=count[kept] * chunks)
+    program.lay_out(flows, member=count[kept], chunk=chunks, entry=count[kept] * chunks)
     return flows, members

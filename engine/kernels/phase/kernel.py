@@ -35,30 +35,9 @@ rules there are entrances (:mod:`engine.kernels.phase.entrances`).
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.none import NEVER
 from dimsweep.engine.kernels.core.worklist import put
-from dimsweep.engine.kernels.phase.agenda import (
-    class_due,
-    earliest,
-    set_class_due,
-    slots_of,
-    stream_of,
-)
-from dimsweep.engine.kernels.phase.operators import (
-    end_node,
-    expect,
-    make_ready,
-    send_off,
-    start_operators,
-)
+from dimsweep.engine.kernels.phase import agenda, operators, ports
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.phase_time import latency_after, message_time
-from dimsweep.engine.kernels.phase.ports import (
-    end_phase,
-    enter_targets,
-    land,
-    occupy,
-    queue_chunks,
-    start_phases,
-)
 from dimsweep.engine.kernels.phase.servers import is_served, leave_servers, settle_servers
 from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim, long
 from dimsweep.engine.lower.program import Lookahead
@@ -72,13 +51,13 @@ def run(sim: Sim) -> int:
     _begin(sim)
     while True:
         if st.ready.filled[0] + st.freed.filled[0] > 0:
-            start_operators(sim, now)
+            operators.start_operators(sim, now)
         if st.moving.filled[0] > 0:
-            queue_chunks(sim, now)
+            ports.queue_chunks(sim, now)
         if st.touched.filled[0] > 0:
-            start_phases(sim, now)
+            ports.start_phases(sim, now)
         if st.entering.filled[0] > 0:
-            enter_targets(sim, now)
+            ports.enter_targets(sim, now)
         if st.counts[0].unsettled:
             settle_servers(sim, now)
         if st.ending.filled[0] == 0:
@@ -99,7 +78,7 @@ def _begin(sim: Sim) -> None:
     sim.rules.begin(sim)
     for node in range(len(sim.s.nodes)):
         if sim.s.nodes[node].waits == 0:
-            make_ready(sim, node, BEGINNING)
+            operators.make_ready(sim, node, BEGINNING)
 
 
 @inlined
@@ -112,22 +91,22 @@ def end_due(sim: Sim, first: int, last: int, now: int) -> int:
     """Everything in these classes that ends at this instant does so together."""
     st, n_timed = sim.st, sim.s.shape.n_timed
     for cls in range(first, last):
-        if class_due(sim, cls) == now:
-            slots = slots_of(sim, cls)
+        if agenda.class_due(sim, cls) == now:
+            slots = agenda.slots_of(sim, cls)
             for slot in range(slots[0], slots[0] + n_timed):
                 if st.due[slot] == now:
                     _end_on_stream(sim, cls, slot, now)
     for cls in range(first, last):
-        if class_due(sim, cls) == now:
-            slots, next_due = slots_of(sim, cls), long(NEVER)
+        if agenda.class_due(sim, cls) == now:
+            slots, next_due = agenda.slots_of(sim, cls), long(NEVER)
             for slot in range(slots[0], slots[1] - 1):
                 if st.due[slot] == now:  # a phase: what was on streams has ended
-                    end_phase(sim, slot, now)
+                    ports.end_phase(sim, slot, now)
                 else:
                     next_due = min(next_due, st.due[slot])
             while st.due[slots[1] - 1] == now:
-                land(sim, cls, now)
-            set_class_due(sim, cls, min(next_due, st.due[slots[1] - 1]))
+                ports.land(sim, cls, now)
+            agenda.set_class_due(sim, cls, min(next_due, st.due[slots[1] - 1]))
     return st.ending.filled[0]
 
 
@@ -136,7 +115,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
     """The first ``n`` of the nodes that end do so."""
     ending = sim.st.ending
     for i in range(n):
-        end_node(sim, ending.numbers[i], now)
+        operators.end_node(sim, ending.numbers[i], now)
     ending.filled[0] -= n
     for i in range(ending.filled[0]):
         ending.numbers[i] = ending.numbers[i + n]
@@ -145,7 +124,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
     """What a timed stream runs ends, or its bytes have moved, and latency is still to pass."""
-    node = sim.st.streams[stream_of(sim, cls, slot)].node
+    node = sim.st.streams[agenda.stream_of(sim, cls, slot)].node
     due = leave_servers(sim, node, now) if is_served(sim, cls, node) else now
     sim.st.due[slot] = due if due > now else NEVER
     if due == now:
@@ -161,10 +140,10 @@ def _next_turn(sim: Sim, first: int, last: int) -> tuple[int, int, int]:
     """
     n = sim.s.shape.n_classes
     if last - first < n:
-        now = class_due(sim, first)
+        now = agenda.class_due(sim, first)
         if is_alone(sim, first, now):
             return now, first, last
-    now, next_class = earliest(sim)
+    now, next_class = agenda.earliest(sim)
     if n > 1 and sim.rules.in_turn(sim, next_class, now):
         return now, next_class, next_class + 1
     return now, long(0), n
@@ -182,7 +161,7 @@ def is_alone(sim: Sim, cls: int, now: int) -> bool:
 @kernel
 def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
     """Whether nothing that other classes feel ends in the class at ``now``."""
-    st, slots = sim.st, slots_of(sim, cls)
+    st, slots = sim.st, agenda.slots_of(sim, cls)
     streams_end = slots[0] + sim.s.shape.n_timed
     for slot in range(streams_end, slots[1] - 1):
         if st.due[slot] == now and not _is_felt_here(sim, st.chunks[st.served[slot]].flow):
@@ -194,7 +173,7 @@ def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
         f = st.flows[f].next
     for slot in range(slots[0], streams_end):
         if st.due[slot] == now:
-            node = st.streams[stream_of(sim, cls, slot)].node
+            node = st.streams[agenda.stream_of(sim, cls, slot)].node
             if sim.s.nodes[node].lookahead != Lookahead.FULL:
                 return False
     return True
@@ -212,9 +191,9 @@ MODEL = Rules(
     latency_after,
     themis,
     begin,
-    send_off,
-    expect,
-    occupy,
+    operators.send_off,
+    operators.expect,
+    ports.occupy,
     in_turn=is_alone,
     end_due=end_due,
 )

@@ -50,15 +50,8 @@ class Path(NamedTuple):
 def empty_path(s: Structure, n: int) -> Path:
     """Room for the critical paths of ``n`` points."""
     by_dim = (n, s.shape.n_dims)
-    return Path(
-        compute=np.zeros(n, dtype=np.int64),
-        memory=np.zeros(n, dtype=np.int64),
-        transfer=np.zeros(by_dim, dtype=np.int64),
-        latency=np.zeros(by_dim, dtype=np.int64),
-        endpoint=np.zeros(by_dim, dtype=np.int64),
-        demand=np.zeros(by_dim),
-        hops=np.zeros(by_dim),
-    )
+    times = (np.zeros(shape, np.int64) for shape in (n, n, by_dim, by_dim, by_dim))
+    return Path(*times, demand=np.zeros(by_dim), hops=np.zeros(by_dim))
 
 
 class Row(NamedTuple):

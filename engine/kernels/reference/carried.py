@@ -61,7 +61,8 @@ class CarriedTransport(Transport):
         ways = self._ways_between(*ends, sending.way)
         number = self._carrier.send(Kind(ways, message.order[0]), message.n_bytes, self.clock.ps)
         links = [self._links[link] for link in chain(*ways.out)]
-        self._under_way[number] = sending, links, self._carrier.latency_after(ways.out[0])
+        late = 0 if self.latency_passes_on_the_way else sum(link.link.latency for link in links)
+        self._under_way[number] = sending, links, late
         for link in links:
             link.begin(message.n_bytes / len(ways.out), self.clock.ps)
 

@@ -30,11 +30,10 @@ from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages.cascades import Launch, Passages
 from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
 from dimsweep.engine.kernels.messages.run import LinkAccount
-from dimsweep.engine.kernels.reference.cascade import RunningCascade
+from dimsweep.engine.kernels.reference.cascade import RunningCascade, Turns
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.crossing import Crossing
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
-from dimsweep.engine.kernels.reference.turns import Turns
 from dimsweep.engine.kernels.reference.wires import Wire, kind_of_wire
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.wafer import WaferPlan

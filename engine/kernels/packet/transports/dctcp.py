@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dimsweep.engine.cluster.transports import BitRate, Transport
 from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.rates import set_rate
+from dimsweep.engine.kernels.packet.hosts import set_rate
 from dimsweep.engine.kernels.packet.state import Run
 
 

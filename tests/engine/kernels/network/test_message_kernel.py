@@ -35,7 +35,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
-from dimsweep.engine.kernels.messages.count import count_messages
+from dimsweep.engine.kernels.messages.program import count_messages
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Mesh
 from dimsweep.engine.network.graph import Network

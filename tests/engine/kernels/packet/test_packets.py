@@ -373,7 +373,7 @@ def test_a_circle_of_full_buffers_is_found_and_named() -> None:
         (star(2), Flow(10, (0, SWITCH), (SWITCH, 0)), "ends at 100, which is a switch"),
         (star(2), Flow(10, (SWITCH, 0), (0, SWITCH)), "begins at 100, which is a switch"),
         (star(2), across(0, 1, 10, window=1 << 40), "more than an int64 holds"),
-        (star(2), across(0, 1, 1 << 63), "sizes: a number is too large"),
+        (star(2), across(0, 1, 1 << 63), "size: a number is too large"),
     ],
 )
 def test_wrong_input_is_named(fabric: Fabric, flow: Flow, told: str) -> None:

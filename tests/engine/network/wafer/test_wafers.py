@@ -27,7 +27,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
-from dimsweep.engine.kernels.reference.turns import Turns
+from dimsweep.engine.kernels.reference.cascade import Turns
 from dimsweep.engine.network.fred import Remedy, UnroutableError
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
