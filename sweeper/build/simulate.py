@@ -1,11 +1,18 @@
 """The simulation of one configuration."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, check_phases, run_one, units
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.schema import Config
+
+if TYPE_CHECKING:
+    from dimsweep.engine.kernels.network import MessageRunner
 
 
 class JobTime(NamedTuple):
@@ -42,19 +49,34 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
     )
 
 
-def job_times(config: Config, result: Result) -> dict[str, JobTime]:
-    """The jobs of the workload by their names; none where there is one workload.  Each is simulated
-    again, alone."""
-    if not isinstance(config.workload, Jobs):
-        return {}
-    found = {}
-    for name, ranks, program in config.workload.alone(build_cluster(config), config.fidelity):
-        ends = [
-            each.run.measures.end[0][ranks.start : ranks.stop].max() / units.PICOSECONDS
-            for each in (result, simulate(config, program))
-        ]
-        found[name] = JobTime(len(ranks), *map(float, ends))
-    return found
+@dataclass(frozen=True)
+class AloneRunners:
+    """What runs each job of a workload alone, and its ranks, by the names of the jobs; of one
+    workload nothing."""
+
+    runners: Mapping[str, tuple[range, "MessageRunner"]]
+    fold: bool
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Those of a configuration, whose fidelity knows jobs if it has some."""
+        runners = {}
+        if isinstance(config.workload, Jobs):
+            from dimsweep.engine.kernels.network import MessageRunner  # which few need
+
+            jobs = config.workload.alone(build_cluster(config), config.fidelity)
+            runners = {name: (at, MessageRunner(own, config.fidelity)) for name, at, own in jobs}
+        return cls(runners, config.fold)
+
+    def times(self, ends: np.ndarray, bandwidth: np.ndarray | None = None) -> dict[str, JobTime]:
+        """How long each takes among the others, where ranks come to their ``ends`` (R,) in ps, and
+        alone, which is simulated now at this ``bandwidth`` (D,) in bytes/s or at the cluster's."""
+        found = {}
+        for name, (ranks, runner) in self.runners.items():
+            alone = runner.run(bandwidth, fold=self.fold).measures.end[0]
+            last = (each[ranks.start : ranks.stop].max() for each in (ends, alone))
+            found[name] = JobTime(len(ranks), *(float(end / units.PICOSECONDS) for end in last))
+        return found
 
 
 def not_known(key: str, config: Config, shown: str, fidelities: list[str]) -> DimsweepError:

@@ -77,7 +77,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
 
     from dimsweep.sweeper.build.evidence import evidence
     from dimsweep.sweeper.build.program import build_program
-    from dimsweep.sweeper.build.simulate import job_times
+    from dimsweep.sweeper.build.simulate import AloneRunners
     from dimsweep.sweeper.build.simulate import simulate as simulated
     from dimsweep.sweeper.cli.account import print_jobs, print_result
     from dimsweep.sweeper.config.compose import compose
@@ -94,7 +94,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         say_warnings(idle_keys(composed, program, turned).values(), console)
         with waiting(f"simulating {_SIMULATED[config.fidelity]}", console):
             result = simulated(config, program, record=config.timeline is not None)
-            jobs = job_times(config, result)
+            jobs = AloneRunners.of(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
         told = _told(config, result, jobs)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from dimsweep.sweeper.ledger.schema import BY_COLLECTIVE
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.output import writing
 
@@ -21,14 +21,14 @@ def write_csv(stored: Stored, file: str | Path) -> None:
     with writing(file, _ROWS) as out, duckdb.connect() as connection:
         head = True
         for rows in stored.in_order(_AT_ONCE):
-            place = rows.column_names.index(BY_COLLECTIVE.name)
-            connection.register(
-                "tallies", rows.select([BY_COLLECTIVE.name]).rename_columns(["own"])
-            )
-            found = connection.sql("SELECT to_json(own)::VARCHAR FROM tallies")
-            table = rows.set_column(place, BY_COLLECTIVE.name, found.to_arrow_table()[0])
+            for place, field in enumerate(rows.schema):
+                if pa.types.is_map(field.type):
+                    own = rows.select([field.name]).rename_columns(["own"])
+                    connection.register("maps", own)
+                    found = connection.sql("SELECT to_json(own)::VARCHAR FROM maps")
+                    rows = rows.set_column(place, field.name, found.to_arrow_table()[0])
             options = pc.WriteOptions(include_header=head, quoting_style="needed")
-            pc.write_csv(table, out, options)
+            pc.write_csv(rows, out, options)
             head = False
 
 

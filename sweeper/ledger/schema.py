@@ -181,9 +181,12 @@ MEASURES = (
     SLOPE,
     Column("ms_per_usd_D", NUMBER, "ms/USD", _per_usd),
 )
-# What packets did, which only the run of a single trial says; null for other fidelities.
+# What only the run of a single trial says: what packets did, which no other fidelity knows, and
+# how long each of several jobs took, and how many times as long as alone.
 OF_PACKETS = (Column("packets_dropped", WHOLE), Column("timeouts", WHOLE))
-COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *OF_PACKETS)
+JOB_TIME, JOB_SLOWDOWN = Column("job_s", TIMES, "s"), Column("job_slowdown", TIMES, "1")
+OF_ONE = (*OF_PACKETS, JOB_TIME, JOB_SLOWDOWN)
+COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *OF_ONE)
 
 
 def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
@@ -194,8 +197,8 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
     own = [(column.name, column.type) for column in (*NAMING, ERROR, *CHANGES)]
     keys = dict.fromkeys((FIDELITY.name, *grid, *parameters))
     told = [(name, column.type) for column in MEASURES for name in column.names(n_dims)]
-    packets = [(column.name, column.type) for column in OF_PACKETS]
-    return pa.schema([*own, *((key, TEXT) for key in keys), *told, *packets])
+    of_one = [(column.name, column.type) for column in OF_ONE]
+    return pa.schema([*own, *((key, TEXT) for key in keys), *told, *of_one])
 
 
 def measures(run: Simulated) -> dict[str, Values | pa.Array]:

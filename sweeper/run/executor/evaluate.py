@@ -1,10 +1,10 @@
 """Evaluating trials: what a worker does.  Lowers a configuration once, then simulates batches."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from dimsweep.engine import (
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.sweeper.build.program import build_cluster, build_program
+from dimsweep.sweeper.build.simulate import AloneRunners, JobTime
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import (
     FAILED,
@@ -42,7 +43,7 @@ from dimsweep.sweeper.ledger.rows import (
     failed_row,
     labels,
 )
-from dimsweep.sweeper.ledger.schema import OF_PACKETS
+from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME, OF_PACKETS
 from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.trials import Integers, Trial, Trials
 
@@ -169,11 +170,11 @@ class Evaluator:
         self, cell: int, setting: Setting, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
-            runner, program = self._at(cell, setting.keys_only)
+            prepared, program = self._at(cell, setting.keys_only)
         except Exception as error:  # whatever it is, the sweep must go on
             return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
-            return self._run(runner, program, trials, named, fold=self._cells[cell].config.fold)
+            return self._run(prepared, program, trials, named)
         except Exception as error:
             if len(trials) == 1:
                 return [self._failed(0, trials, named, error)], 0.0
@@ -186,22 +187,21 @@ class Evaluator:
 
     def _run(
         self,
-        runner: Runner | MessageRunner,
+        prepared: "_Prepared",
         program: Program,
         trials: Trials,
         named: dict[str, Sequence[Any]],
-        *,
-        fold: bool,
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
         network = None
-        if isinstance(runner, Runner):
-            measures = runner.batch(bandwidth, program.latency)
+        if isinstance(prepared.runner, Runner):
+            measures = prepared.runner.batch(bandwidth, program.latency)
         else:
             (trial,) = bandwidth
-            run = runner.run(trial, fold=fold)
-            measures, named = run.measures, named | _of_packets(run)
+            run = prepared.runner.run(trial, fold=prepared.alone.fold)
+            jobs = prepared.alone.times(run.measures.end[0], trial)
+            measures, named = run.measures, named | _of_packets(run) | _of_jobs(jobs)
             network = run.network
         breakdown = account(program, bandwidth, measures, network)
         seconds = time.thread_time() - start
@@ -221,31 +221,39 @@ class Evaluator:
         own = {name: column[i] for name, column in named.items()}
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
-    def _at(self, cell: int, setting: Setting) -> tuple[Runner | MessageRunner, Program]:
+    def _at(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
         """The program of a trial's setting, and what runs it.  One that differs from another in
         bandwidths, latencies or prices alone is that one at another point, and need not be lowered
         again."""
         config = self._config(cell, setting)
         point = [name for name in setting if name.startswith(_of_point(config))]
         if not point or config.by_message:
-            runner = self._runner(cell, setting)
-            return runner, runner.program
+            prepared = self._runner(cell, setting)
+            return prepared, prepared.runner.program
         cluster = build_cluster(config)
         dims = cluster.topology.dims
-        runner = self._runner(cell, setting.without(*point))
-        return runner, runner.program.rebind(
+        prepared = self._runner(cell, setting.without(*point))
+        return prepared, prepared.runner.program.rebind(
             bandwidth=[dim.bandwidth for dim in dims],
             latency=[dim.latency for dim in dims],
             prices=cluster.prices,
         )
 
-    def _prepare(self, cell: int, setting: Setting) -> Runner | MessageRunner:
+    def _prepare(self, cell: int, setting: Setting) -> "_Prepared":
         config = self._config(cell, setting)
         program = build_program(config)
-        return MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
+        runner = MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
+        return _Prepared(runner, AloneRunners.of(config))
 
     def _changed(self, cell: int, setting: Setting) -> Config:
         return self._cells[cell].config.changed(setting)
+
+
+class _Prepared(NamedTuple):
+    """What runs the program of a setting, and each of its jobs alone."""
+
+    runner: Runner | MessageRunner
+    alone: AloneRunners
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
@@ -299,6 +307,17 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
             where="space.bandwidth",
         )
     return trials.bandwidth
+
+
+def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
+    """How long jobs took, and how many times as long as alone; nothing of one workload."""
+    if not jobs:
+        return {}
+    found = {
+        JOB_TIME: [(name, job.time) for name, job in jobs.items()],
+        JOB_SLOWDOWN: [(name, job.slowdown) for name, job in jobs.items()],
+    }
+    return {column.name: [value] for column, value in found.items()}
 
 
 def _of_packets(run: MessageRun) -> dict[str, Sequence[Any]]:

@@ -122,6 +122,10 @@ def _others(composed: Composed, key: str) -> Iterator[_Other]:
                 return
             yield _Other(other.config, f"{key}={other.choices.get(key)}", chooses=False)
         return
+    try:
+        config.value(key)
+    except DimsweepError:  # it stands for other keys, as the preset of a job does
+        return
     seen: list[Any] = []
     for value in _values(config, key):
         try:

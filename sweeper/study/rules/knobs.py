@@ -45,10 +45,11 @@ def _collective(config: Config, program: Program) -> list[str]:
 
 def _latency(config: Config, program: Program) -> list[str]:
     """Latencies of zero, unless that is the model that was asked for (profile=libra), or a
-    collective library has latencies of its own."""
+    collective library or the links of a graph have latencies of their own."""
     zero = np.flatnonzero(program.latency == 0)
     model = program.cluster.collectives
-    if model.library is not None or model.timings is not None:
+    by_links = config.by_message and program.communication.network.graph is not None
+    if by_links or model.library is not None or model.timings is not None:
         return []
     if not len(zero) or config.collective.subgroup_bandwidth is SubgroupBandwidth.FULL:
         return []

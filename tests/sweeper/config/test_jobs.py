@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import JobTime, job_times, simulate
+from dimsweep.sweeper.build.simulate import AloneRunners, JobTime, simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.schema import Config
@@ -44,7 +46,7 @@ def config(*told: str, fidelity: str = "message", **jobs: Any) -> Config:
 
 
 def times(own: Config) -> dict[str, JobTime]:
-    return job_times(own, simulate(own))
+    return AloneRunners.of(own).times(simulate(own).run.measures.end[0])
 
 
 def test_a_job_is_its_preset_with_its_own_keys() -> None:
@@ -76,6 +78,15 @@ def test_alone_is_as_on_a_network_of_its_own(fidelity: str) -> None:
         *(LEVELS, "topology.shape=Switch(4)_Switch(4)"), fidelity=fidelity, a=REDUCE
     ).changed({"workload": own.text["workload"]["jobs"]["a"]["workload"]})
     assert times(own)["a"].alone == simulate(alone).time
+
+
+def test_alone_is_at_the_bandwidth_that_is_asked_for() -> None:
+    """As a study's search asks for several, each with all jobs and alone."""
+    own = config()
+    runner = MessageRunner(build_program(own))
+    for bandwidth in (np.array([100e9, 25e9]), np.array([200e9, 50e9])):
+        ends = runner.run(bandwidth).measures.end[0]
+        assert {job.slowdown for job in AloneRunners.of(own).times(ends, bandwidth).values()} == {1}
 
 
 def test_each_job_has_a_plan_of_its_own() -> None:
@@ -143,4 +154,4 @@ def test_phases_share_no_links() -> None:
 def test_one_workload_is_no_job() -> None:
     own = compose(["fidelity=message", "workload=all_reduce", "topology.shape=Switch(4)"]).config
     assert isinstance(own.workload, Workload)
-    assert job_times(own, None) == {}  # type: ignore[arg-type]
+    assert AloneRunners.of(own).runners == {}

@@ -32,6 +32,8 @@ MESSAGES = [  # few, so that ranks are looked at one by one in no time
     *("topology.latency=1 us", "topology.bandwidth=1 GB/s", "collective=streamed"),
 ]
 
+GRAPH = [*MESSAGES, "network.generator={kind: fat_tree, npus: 20, radix: 20, latency: 1 us}"]
+
 
 def warnings(*overrides: str, searched: bool = False) -> list[str]:
     composed = compose(overrides)
@@ -156,6 +158,10 @@ def no_provisioning(*overrides: str) -> list[str]:
             ["order has no effect: what is simulated is the same with baseline", "chunks only"],
         ),
         (["topology=one_switch", "topology.latency=0 ns"], ["latency is 0 in every"]),
+        (
+            [*GRAPH, "topology.latency=0 ns"],
+            ["topology.bandwidth has no effect", "topology.latency"],
+        ),
         (["topology=one_switch", "collective=streamed"], []),
         (["collective.queue=priority"], ["collective.queue=priority makes no difference"]),
         (["collective.queue=lifo"], []),
