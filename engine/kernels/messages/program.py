@@ -192,7 +192,9 @@ def _of_collective(program: Program, network: Network | None, form: int, name: s
     uses = s.uses[record["use_start"] : record["use_end"]]
     for i, (d, fused) in enumerate(uses[["dim", "fused"]].tolist()):
         fuses = fused != NO_STEPS and i == len(uses) - 1
-        for kind in _phases(CollectiveKind(record["kind"]), fuses=fuses):
+        whole = CollectiveKind(record["kind"])
+        halves = CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
+        for kind in (whole,) if fuses or whole is not CollectiveKind.ALL_REDUCE else halves:
             p, circle = group.sizes[d], communication.circles(group, d)
             algorithm = communication.algorithms[d].of(kind)
             if network is not None:  # one line of as many that are not quite alike
@@ -200,10 +202,3 @@ def _of_collective(program: Program, network: Network | None, form: int, name: s
             of_line = algorithm.n_messages(kind, p, circle)
             total += group.n_members // p * of_line
     return total * int(record["chunks"])
-
-
-def _phases(kind: CollectiveKind, *, fuses: bool) -> tuple[CollectiveKind, ...]:
-    """The kinds of a chunk's phases in a dimension."""
-    if kind is CollectiveKind.ALL_REDUCE and not fuses:
-        return CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
-    return (kind,)

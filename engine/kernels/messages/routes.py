@@ -48,14 +48,10 @@ def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -
     shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
     switches = sorted(node for node in shared if isinstance(node, str))
     if not switches:
+        few = ", ".join(map(str, sorted(npus)[:6])) + (", ..." if len(npus) > 6 else "")
         raise DimsweepError(
-            f"NPUs {_few(npus)} share no switch that could reduce for them",
+            f"NPUs {few} share no switch that could reduce for them",
             where="collective.algorithms",
             hint="in_switch needs a dimension that is one switch",
         )
     return switches[0]
-
-
-def _few(npus: Iterable[int]) -> str:
-    shown = sorted(npus)
-    return ", ".join(map(str, shown[:6])) + (", ..." if len(shown) > 6 else "")

@@ -124,8 +124,8 @@ class _Plans:
             )
             self.strands += own
             at_once = sum(map(_at_once, strands))
-            if rounds.asked:
-                at_once += sum(map(_asks_at_once, strands))
+            if rounds.asked:  # a strand may ask for as many in one step, which then set out
+                at_once += sum(max(len(each.receive) for each in strand) for strand in strands)
             self.n_sends = max(self.n_sends, at_once)
             all_pairs += pairs
         return _Plan(first, np.array(all_pairs, dtype=_PAIR))
@@ -180,11 +180,6 @@ def _at_once(strand: Strand) -> int:
         now = len(round_.send) + (0 if round_.receive else now)
         most = max(most, now)
     return most
-
-
-def _asks_at_once(strand: Strand) -> int:
-    """For how many messages a strand may ask in one step, which then set out."""
-    return max(len(round_.receive) for round_ in strand)
 
 
 class _Lines(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.kernels.carriers import Kind, PacketCarrier, Traffic, Ways, ways_between
+from dimsweep.engine.kernels.carriers import Kind, PacketCarrier, Traffic, ways_between
 from dimsweep.engine.kernels.core.agenda import next_time
 from dimsweep.engine.kernels.core.by_reference import by_reference
 from dimsweep.engine.kernels.core.none import LONGEST
@@ -108,10 +108,10 @@ class Packets:
         if missing.any():
             unknown = np.unique([routes[missing], levels[missing]], axis=1)
             self._numbers[tuple(unknown)] = self._carrier.numbers(
-                [Kind(self._between(route), level) for route, level in unknown.T.tolist()]
+                [
+                    Kind(ways_between(self._router, *self._ends[route], spray=self._spray), level)
+                    for route, level in unknown.T.tolist()
+                ]
             )
             kinds = self._numbers[routes, levels]
         return kinds
-
-    def _between(self, route: int) -> Ways:
-        return ways_between(self._router, *self._ends[route], spray=self._spray)

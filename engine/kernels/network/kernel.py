@@ -7,7 +7,6 @@ from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.by_reference import by_reference
 from dimsweep.engine.kernels.core.none import DONE, NONE
 from dimsweep.engine.kernels.network import (
-    edge_io,
     events,
     exchange,
     gates,
@@ -15,7 +14,6 @@ from dimsweep.engine.kernels.network import (
     operators,
     ports,
     reduction,
-    servers,
     suspension,
 )
 from dimsweep.engine.kernels.network.carrying import advance, land
@@ -150,8 +148,7 @@ def _happen(st: State, kind: int, which: int) -> None:
         if is_last:
             _arrive(st, which)
     elif kind == events.SERVED:
-        if servers.end_service(st, which):
-            operators.end_operator(st, which)
+        operators.end_service(st, which)
     else:
         links.admit(st.wires, which)
 
@@ -181,7 +178,7 @@ def _leave(st: State, link: int, parcel: int) -> None:
         return
     if p.what == PIECE:
         if p.hop != p.last:
-            edge_io.finish_hop(st, parcel)
+            gates.finish_hop(st, parcel)
         return
     if st.wires.settings.suspends:  # it is another parcel on each link
         if p.what == EXCHANGED and p.hop == p.first:
@@ -203,7 +200,7 @@ def _arrive(st: State, parcel: int) -> None:
         reduction.arrive_at_target(st, parcel)
         return
     if p.what == PIECE:
-        edge_io.arrive_stored(st, parcel)
+        gates.arrive_stored(st, parcel)
         return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, events.CLOSE, p.port)

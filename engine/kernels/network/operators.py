@@ -1,4 +1,5 @@
-"""The operators of every rank: when they become ready, run, and end.
+"""The operators of every rank: when they become ready, run, and end; and their accesses to memories
+whose servers ranks share (:mod:`engine.kernels.core.servers`).
 
 See :mod:`engine.kernels.reference.operators`.
 """
@@ -7,13 +8,14 @@ from dimsweep.engine.compiler import kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
 from dimsweep.engine.kernels.core.none import DONE, NONE, QUEUED, RUNNING
 from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
-from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
+from dimsweep.engine.kernels.core.servers import begin, go_on, lasts, serve
+from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all, take_out
 from dimsweep.engine.kernels.network.accounts import book_operator
 from dimsweep.engine.kernels.network.clock import later, now_of, touch
-from dimsweep.engine.kernels.network.edge_io import arrive_at_edge
-from dimsweep.engine.kernels.network.events import OPERATOR
+from dimsweep.engine.kernels.network.events import OPERATOR, SERVED
 from dimsweep.engine.kernels.network.flows import start_flow
-from dimsweep.engine.kernels.network.servers import begin_access, settle_servers
+from dimsweep.engine.kernels.network.gates import arrive_at_edge
+from dimsweep.engine.kernels.network.parcels import whole_ps
 from dimsweep.engine.kernels.network.state import State
 from dimsweep.engine.lower.program import NO_SERVICE, NodeKind
 
@@ -37,7 +39,7 @@ def settle_operators(st: State) -> None:
             put(st.starting, stream.node)
     for i in range(take_all(st.starting)):
         _start(st, st.starting.numbers[i])
-    settle_servers(st)
+    _settle_servers(st)
 
 
 @kernel
@@ -67,7 +69,7 @@ def _start(st: State, number: int) -> None:
     if node.io != NONE:
         arrive_at_edge(st, node.io)
     elif node.kind == NodeKind.ACCESS and node.service != NO_SERVICE:
-        begin_access(st, number)
+        _begin_access(st, number)
     elif node.kind == NodeKind.RECEIVE:
         if st.nodes[st.parts[st.flows[node.flow].member_start].node].state == DONE:
             end_operator(st, number)
@@ -116,3 +118,52 @@ def end_part(st: State, member: int) -> None:
     end_operator(st, number)
     if receiver >= 0 and st.nodes[receiver].state == RUNNING:
         end_operator(st, receiver)
+
+
+@kernel
+def _begin_access(st: State, number: int) -> None:
+    """Begin a node's access to memory."""
+    begin(st.accesses[number], now_of(st.wires.clock))
+    st.accesses[number].due = NONE
+    put(st.served, number)
+    _serve(st, number, 1)
+
+
+@kernel
+def _settle_servers(st: State) -> None:
+    """Give every access in flight its share of now."""
+    clock, now = st.wires.clock, now_of(st.wires.clock)
+    if not clock.counts[0].unsettled:
+        return
+    clock.counts[0].unsettled = 0
+    for i in range(st.served.filled[0]):
+        number = st.served.numbers[i]
+        access, takes = st.accesses[number], lasts(st.servers, st.nodes[number].service)
+        if takes != access.lasts:
+            delay = whole_ps(go_on(access, takes, now))
+            access.due = now + delay
+            later(clock, delay, SERVED, number)
+
+
+@kernel
+def end_service(st: State, number: int) -> None:
+    """An access's bytes have moved, unless its share has changed since that was foreseen; it ends
+    when its latency has passed."""
+    access = st.accesses[number]
+    if access.due != now_of(st.wires.clock):
+        return
+    access.due = NONE
+    take_out(st.served, number)
+    _serve(st, number, -1)
+    latency = st.servers.services[st.nodes[number].service].latency
+    if latency > 0:
+        later(st.wires.clock, latency, OPERATOR, number)
+    else:
+        end_operator(st, number)
+
+
+@kernel
+def _serve(st: State, number: int, sign: int) -> None:
+    serve(st.servers, st.nodes[number].service, sign)
+    st.wires.clock.counts[0].unsettled = 1
+    touch(st.wires.clock)

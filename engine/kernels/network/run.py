@@ -1,4 +1,10 @@
-"""Runs the network kernel, and says what happened."""
+"""Runs the network kernel, and says what happened.
+
+Of a program that folds (:mod:`engine.kernels.messages.folding`) one rank is simulated for all that
+are alike.  Where the order in which two messages ask for a link at the same instant would decide,
+it does not tell how it is for the others: the run says so (:mod:`engine.kernels.network.ties`), and
+all ranks are simulated.
+"""
 
 import dataclasses
 from collections.abc import Collection, Iterator
@@ -38,7 +44,6 @@ from dimsweep.engine.kernels.network import events
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.by_packets import Packets
 from dimsweep.engine.kernels.network.carrying import CARRIERS
-from dimsweep.engine.kernels.network.folding import run_folded
 from dimsweep.engine.kernels.network.growth import enlarged
 from dimsweep.engine.kernels.network.kernel import run
 from dimsweep.engine.kernels.network.setup import How, new_state
@@ -75,7 +80,7 @@ class MessageRunner:
 
         ``record`` keeps when each message held each link, and links that are named in ``watch``
         note what packets do there (see :class:`Traffic`).  Unrecorded messages are folded unless
-        ``fold`` is false (see :mod:`engine.kernels.network.folding`), or some may be suspended.
+        ``fold`` is false (see :mod:`engine.kernels.messages.folding`), or some may be suspended.
         Raises :class:`DimsweepError` as :func:`network_of` does, and for what cannot finish, naming
         who waits for what.
         """
@@ -93,7 +98,7 @@ class MessageRunner:
         packets = Packets(program, network, tables, watched) if by_packets else None
         folds = fold and not carried and not record and not may_suspend(program)
         folding = self._folding if folds else None
-        state, n_simulated = run_folded(folding, program, network) if folding else (None, None)
+        state, n_simulated = _folded(folding, program, network) if folding else (None, None)
         if state is None:
             new = new_state(program, tables, network, How(carried, record))
             state = _finished(program, network, new, packets)
@@ -149,7 +154,7 @@ def _result(
         network=network,
         measures=_measures(state.accounts),
         links=_links(program, network, state, end),
-        operators=_operators(state),
+        operators=tuple(map(OperatorSpan._make, state.nodes[["start", "end"]].tolist())),
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts["n_messages"][0]),
         plan=tables.wafer,
@@ -158,20 +163,21 @@ def _result(
     )
 
 
-def _operators(state: st.State) -> tuple[OperatorSpan, ...]:
-    starts, ends = (state.nodes[name].tolist() for name in ("start", "end"))
-    return tuple(map(OperatorSpan, starts, ends))
+def _executed(state: st.State, packets: Packets | None = None) -> tuple[st.State, int]:
+    """A run from its beginning: the state in which it ends, and its outcome."""
+    while (outcome := run(state)) in (events.FULL, events.CARRY):
+        if outcome == events.FULL:
+            state = enlarged(state)
+        elif packets is not None:
+            packets.go_on(state)
+    return state, outcome
 
 
 def _finished(
     program: Program, network: Network, state: st.State, packets: Packets | None
 ) -> st.State:
     """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
-    while (outcome := run(state)) in (events.FULL, events.CARRY):
-        if outcome == events.FULL:
-            state = enlarged(state)
-        elif packets is not None:
-            packets.go_on(state)
+    state, outcome = _executed(state, packets)
     if outcome == events.TOO_LONG:
         raise too_long_error()
     if outcome == events.TOO_MANY:
@@ -180,6 +186,34 @@ def _finished(
     if outcome == events.STUCK:
         raise _stuck(program, network, state)
     return state
+
+
+def _folded(
+    folding: Folding, program: Program, network: Network
+) -> tuple[st.State, int] | tuple[None, None]:
+    """The state in which a run of all ranks at the program's point ends, and how many of them were
+    simulated; None where ties decide, or it does not finish."""
+    point = dataclasses.replace(
+        folding.program, bandwidth=program.bandwidth, latency=program.latency
+    )
+    new = new_state(point, folding.tables, network, How(folded=folding.links))
+    state, outcome = _executed(new)
+    counts = state.wires.clock.counts
+    n_messages = folding.n_sheets * int(counts["n_messages"][0])
+    if outcome != events.FINISHED or n_messages > program.communication.network.max_messages:
+        return None, None
+    counts["n_messages"] = n_messages
+    return _unfolded(folding, state), folding.n_ranks
+
+
+def _unfolded(folding: Folding, state: st.State) -> st.State:
+    """How all ranks, operators and links have ended."""
+    links = np.append(state.wires.links, np.zeros(1, st.LINK))  # the last: nothing crosses it
+    return state._replace(
+        accounts=st.Accounts._make(table[folding.rank_of] for table in state.accounts),
+        nodes=state.nodes[folding.node_of],
+        wires=state.wires._replace(links=links[folding.link_of]),
+    )
 
 
 def _traffic(program: Program, state: st.State, packets: Packets | None) -> Traffic:

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.kernels.carriers.fabric import plain_fabric
@@ -55,6 +54,7 @@ def new_state(program: Program, tables: Tables, network: Network, how: How) -> s
     n_ranks, n_dims, n_nodes = s.shape.n_classes, s.shape.n_dims, len(s.nodes)
     times, n_entries = times_of(program), int((flows["n_members"] * flows["chunks"]).sum())
     wires = _new_wires(program, tables, network, times, how)
+    strand_ports, strand_numbers = ragged(np.tile(tables.n_strands, n_ranks))
     return st.State(
         wires=wires,
         plans=tables.plans,
@@ -74,7 +74,7 @@ def new_state(program: Program, tables: Tables, network: Network, how: How) -> s
         phases=_phases(s, times),
         entries=np.zeros(n_entries, st.ENTRY),
         gathered=np.zeros(tables.n_gathered, np.int32),
-        strands=_new_strands(tables.n_strands, n_ranks),
+        strands=new_table(len(strand_ports), st.STRAND, port=strand_ports, number=strand_numbers),
         slots=new_table(n_ranks * int(tables.n_slots.sum()), st.SLOT, head=NONE),
         reductions=tables.reductions.copy(),
         launches=_launches(tables, wires.links),
@@ -197,12 +197,9 @@ def _need(tables: Tables, times: PhaseTimes, s: Structure, model: NetworkModel, 
         float(s.forms["n_bytes"].max(initial=0.0)),
     )
     parts = 1 if how.carried else n_parts(largest, least_room(tables.routes["room"].tolist()))
-    return min(tables.n_sends * parts, model.max_messages + 1) + _feeds(tables.gates) + 2
-
-
-def _feeds(gates: Table) -> int:
-    """How many FEEDs a gate may make of what comes to it."""
-    return int((gates["expected"] * (gates["launch_end"] - gates["launch"])).max(initial=0))
+    gates = tables.gates
+    feeds = gates["expected"] * (gates["launch_end"] - gates["launch"])  # of what comes to a gate
+    return min(tables.n_sends * parts, model.max_messages + 1) + int(feeds.max(initial=0)) + 2
 
 
 def _shift(times: PhaseTimes, links: Table) -> int:
@@ -287,11 +284,6 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
     n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
     kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
     return new_table(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
-
-
-def _new_strands(each: NDArray[np.int64], n_ranks: int) -> Table:
-    ports, numbers = ragged(np.tile(each, n_ranks))
-    return new_table(len(numbers), st.STRAND, port=ports, number=numbers)
 
 
 def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:

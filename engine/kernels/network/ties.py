@@ -1,6 +1,6 @@
 """Ties: whether it matters in which order what happens at one instant is done.
 
-A folded run (:mod:`engine.kernels.network.folding`) simulates one rank for many, so it cannot know
+A folded run (:mod:`engine.kernels.network.run`) simulates one rank for many, so it cannot know
 which of two ranks' messages would ask for a link first.  Within an instant, events come in
 *generations*: what a generation plans for the same instant is the next one, for every rank alike.
 So only what two steps of one generation do to the same thing is open, and only where it does not

@@ -116,16 +116,10 @@ def take_from_wire(r: Run, port: int) -> int:
         k = r.packets[after]
         plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
         prefetch(r.packets, k.next)
-        if len(r.telemetry) > 0:
-            fetch_telemetry(r, after)
+        if len(r.telemetry) > 0:  # have what all hops have written ready when the packet comes
+            for hop in range(0, state.HOPS, 2):
+                prefetch(r.telemetry, after * state.HOPS + hop)
     return packet
-
-
-@inlined
-def fetch_telemetry(r: Run, packet: int) -> None:
-    """Have what all hops have written ready when the packet comes."""
-    for hop in range(0, state.HOPS, 2):
-        prefetch(r.telemetry, packet * state.HOPS + hop)
 
 
 @inlined

@@ -17,6 +17,7 @@ from dimsweep.engine.kernels.packet.kernel import ROOM
 from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
 from dimsweep.engine.kernels.packet.state import Run
 from dimsweep.engine.lower.program import Floats, Longs, Table
+from dimsweep.engine.records import new_table
 
 _ANY = 1 << 62  # bytes
 _FIRST_PACKETS = 1 << 10
@@ -30,6 +31,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked.  What may grow has a row at least."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
+    shared = shared_buffers(fabric, settings)
     packets, counts = zeros(_FIRST_PACKETS, state.PACKET), zeros(1, state.COUNTS)
     pool.give(counts["packets"][0], packets, 0)
     return Run(
@@ -37,7 +39,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         settings=settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
         agenda=new_agenda(2 * _FIRST_PACKETS, _shift(fabric, settings), _BUCKETS),
         ports=_ports(fabric, settings),
-        switches=_switches(fabric, settings),
+        switches=new_table(len(shared), state.SWITCH, shared=list(shared.values())),
         flows=zeros(1, flow_record()),
         packets=packets,
         telemetry=zeros(_FIRST_PACKETS * carries, state.HOP, state.HOPS),
@@ -192,10 +194,4 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
     for name in ("queue", "wire", "frames"):
         table[name]["head"] = NONE
     table["back"] += np.tile(np.arange(n, dtype=np.int32), len(fabric.ports))
-    return table
-
-
-def _switches(fabric: Fabric, settings: Settings) -> Table:
-    table = np.zeros(len(fabric.buffers), state.SWITCH)
-    table["shared"] = list(shared_buffers(fabric, settings).values())
     return table

@@ -50,8 +50,10 @@ class Path(NamedTuple):
 def empty_path(s: Structure, n: int) -> Path:
     """Room for the critical paths of ``n`` points."""
     by_dim = (n, s.shape.n_dims)
-    times = (np.zeros(shape, np.int64) for shape in (n, n, by_dim, by_dim, by_dim))
-    return Path(*times, demand=np.zeros(by_dim), hops=np.zeros(by_dim))
+    compute, memory = np.zeros((2, n), np.int64)
+    transfer, latency, endpoint = np.zeros((3, *by_dim), np.int64)
+    demand, hops = np.zeros((2, *by_dim))
+    return Path(compute, memory, transfer, latency, endpoint, demand, hops)
 
 
 class Row(NamedTuple):

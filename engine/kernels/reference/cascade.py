@@ -38,7 +38,7 @@ class RunningCascade:
         for launch in self._cascade.launches[slice(*launches)]:
             cross = partial(Crossing, self._wires[launch.link], self._message(launch), feeds)
             if launch.stored or launch.gate == NONE:
-                cross(_ignore, partial(self._store, launch), last=True)
+                cross(lambda: None, partial(self._store, launch), last=True)
             else:
                 cross(partial(self._end, launch), partial(self._reach, launch))
 
@@ -57,10 +57,6 @@ class RunningCascade:
         begun.append(crossing)
         if len(begun) == gate.expected:
             self._launch(gate.launches, begun)
-
-
-def _ignore() -> None:
-    pass
 
 
 class _Asked(NamedTuple):

@@ -27,7 +27,7 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.kernels.carriers.buffers import buffers_of
+from dimsweep.engine.kernels.carriers.fabric import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Mesh, Network, Routing, build_network
 from dimsweep.engine.network.routing import Router
