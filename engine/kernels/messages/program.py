@@ -42,7 +42,7 @@ def lower_by_rank(
     Raises :class:`DimsweepError` as :func:`engine.lower` does, and, before ranks are lowered one by
     one, when they would send more messages than ``network.max_messages`` or (with
     ``fidelity=packet``) more packets than ``network.max_packets``, or a collective library would
-    send them.
+    send them, or an algorithm that goes by the links of a graph would do so dimension by dimension.
     """
     alike = lower(workload, cluster)
     if alike.chooser is not None:
@@ -53,12 +53,35 @@ def lower_by_rank(
         )
     network = alike.communication.network
     fitted(alike.communication.topology, network.fabrics)  # or it raises
-    by_network = alike.communication.by_network
-    n_messages = count_messages(alike, network_of(alike) if by_network else None)
+    links = network_of(alike) if alike.communication.by_network else None
+    if links is not None and not links.sizes:
+        _check_one_dimension(alike)
+    n_messages = count_messages(alike, links)
     check_number(n_messages, network)
     if fidelity is Fidelity.PACKET:
         check_packets(alike, n_messages)
     return lower(workload, cluster, fold=False)
+
+
+def _check_one_dimension(program: Program) -> None:
+    """Raise :class:`DimsweepError` for a collective that crosses several dimensions with algorithms
+    that go by links, on a graph that has none: each would use the links of all."""
+    s, communication = program.structure, program.communication
+    used = sorted(set(zip(s.flows["form"].tolist(), program.names.flow_group, strict=True)))
+    for form, group in used:
+        record = s.forms[form]
+        crossed = s.uses[record["use_start"] : record["use_end"]]["dim"].tolist()
+        chosen = [communication.algorithms[d].of(CollectiveKind(record["kind"])) for d in crossed]
+        names = [algorithm.name for algorithm in chosen if algorithm.by_network]
+        if group and len(names) > 1:
+            topology = communication.topology
+            raise DimsweepError(
+                f"{names[0]!r} uses all links of the graph at once, but {group!r} would go through "
+                f"{len(names)} dimensions of {topology.name}, one after the other",
+                where="collective.algorithms",
+                hint=f"topology.shape='Switch({topology.n_npus})': one dimension, which groups of "
+                "any stride lie in",
+            )
 
 
 def network_of(program: Program) -> Network:

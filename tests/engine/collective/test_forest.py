@@ -105,6 +105,17 @@ def test_lines_of_a_dimension_have_trees_over_its_own_links() -> None:
     assert result.time_ps == pytest.approx(2 * 1e9 + 3 * 3 * 1e9 / 4, rel=1e-6)
 
 
+def test_a_group_of_several_dimensions_of_a_graph_is_told_to_be_one() -> None:
+    """Each dimension in turn would pack its trees on all links; groups of one dimension may."""
+    collectives = CollectiveModel(chunks=1, algorithms=("forest", "forest"))
+    topology = Topology.build("Switch(4)_Switch(4)", bandwidth=[1e9] * 2, latency=[0, 0])
+    cluster = Cluster(topology, collectives=collectives, network=NetworkModel(graph=torus(4, 4)))
+    with pytest.raises(DimsweepError, match="would go through 2 dimensions") as raised:
+        simulate(one_collective(REDUCE, SIZE, (4, 4)), cluster, fidelity="flow")
+    assert "topology.shape='Switch(16)'" in raised.value.hint
+    assert simulate(one_collective(REDUCE, SIZE, (4, 1)), cluster, fidelity="flow").time_ps > 0
+
+
 def test_other_bandwidths_have_other_trees() -> None:
     topology = Topology.build("Switch(4)_Ring(3)", bandwidth=[4e9, 1e9], latency=[0, 0])
     model = CollectiveModel(chunks=1, algorithms=("forest", "forest"))
