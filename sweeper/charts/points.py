@@ -95,7 +95,8 @@ class Points:
     def design(self) -> list[str]:
         """The columns of numbers that vary and make up a design: bandwidths, then parameters."""
         own = [*(f"b{d}" for d in range(len(self.dims))), *self.report.study.parameters]
-        return [name for name in own if self.columns[name].format and self._varies(name)]
+        known = [name for name in own if name in self.columns]  # a graph has no bandwidths
+        return [name for name in known if self.columns[name].format and self._varies(name)]
 
     @property
     def searched(self) -> bool:
@@ -165,8 +166,9 @@ class Points:
             found = self.report.found
             names = dict(zip((s.cell.cell for s in found), words.labels(found), strict=True))
             self._add("cell", "cell", rows["cell"].map(names))
-        for d, name in enumerate(self.dims):
-            self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")
+        if not all(cell.of_graph for cell in self.report.found):
+            for d, name in enumerate(self.dims):
+                self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")
         for key, name in zip(keys, words.short_keys(keys), strict=True):
             numbers = pd.to_numeric(rows[key], errors="coerce")
             if numbers.notna().all():

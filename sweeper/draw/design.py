@@ -123,7 +123,7 @@ class Design:
 
 def the_design(report: Report) -> Design | None:
     """The design that the answer names, and where it has one for each scenario the first of them,
-    whose name says which; None where its dimensions are no blocks that can be drawn."""
+    whose name says which; None where there is none that can be drawn (see :func:`design_of`)."""
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if len(report.portfolios) == 1:
         return design_of(cell, row, "one network for all")
@@ -145,10 +145,11 @@ def design_of(
     summary: CellSummary, row: pd.Series, name: str = "", decision: Mapping[str, str] | None = None
 ) -> Design | None:
     """The design of a row, which is the best one unless it has another ``name``; its plan begins
-    with the values of a ``decision``.  None where its dimensions are no blocks that can be drawn.
+    with the values of a ``decision``.  None where its dimensions are no blocks that can be drawn,
+    or a graph stands in their place.
     """
     split = summary.split(row)
-    if not np.isfinite(split).all() or not split.sum():
+    if summary.of_graph or not np.isfinite(split).all() or not split.sum():
         return None
     keys = [key for key in summary.parameters if key in row]
     told = {**(decision or {}), **{key: str(row[key]) for key in keys}}

@@ -272,8 +272,8 @@ class CellSummary:
 
     @property
     def split_varies(self) -> bool:
-        """Whether the complete trials differ in bandwidth at all."""
-        return self.trials.split_varies
+        """Whether the complete trials differ in bandwidth at all, which says nothing of a graph."""
+        return self.trials.split_varies and not self.of_graph
 
     def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
         """How many times better a ``row``, or the best, is than the reference; None without one."""

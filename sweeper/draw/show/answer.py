@@ -71,16 +71,18 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     plan, split = words.searched(cell, row), _split(cell, row)
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
-    rest = [] if cell.split_varies or cell.of_graph else [f"on {split}"]
+    rest = [] if cell.split_varies else [f"on {split}"]
     rest.append(_over(cell))
-    rest = [] if cell.cell.coordinates.keys() >= _NETWORK else [" ".join(rest)]
+    told = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK
+    rest = [] if told else [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(row)) for each in cell.objectives))
     if (gain := headline.against(cell)) is not None:
         rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:
         rest.append(trade(report.study) or words.trade_off(cell))
     rest += _runner_up(decisions, cell)
-    return Answer(asked, "; ".join(short or [split]), "; ".join(rest))
+    what = "the network as it is" if cell.of_graph else split
+    return Answer(asked, "; ".join(short or [what]), "; ".join(rest))
 
 
 def _what_the_baseline_is(cell: CellSummary) -> str:
@@ -146,7 +148,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 def _design(cell: CellSummary, row: pd.Series) -> str:
     """What was searched for, of a row."""
-    split = _split(cell, row) if cell.split_varies and not cell.of_graph else ""
+    split = _split(cell, row) if cell.split_varies else ""
     return "; ".join(text for text in (words.searched(cell, row), split) if text)
 
 

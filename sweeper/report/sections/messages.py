@@ -166,11 +166,13 @@ def rechecked(summary: CellSummary) -> list[Sheet]:
 def _rechecked(summary: CellSummary, fidelity: str) -> list[Sheet]:
     comparison, others = Comparison.of(summary, fidelity), f"{fidelity}s"
     name = comparison.measure.name.replace("_", " ")
-    columns = ["rank", "split, GB/s", *short_keys(summary.parameters), f"{name},\nby phases"]
+    split = not summary.of_graph
+    columns = ["rank", *["split, GB/s"] * split, *short_keys(summary.parameters)]
+    columns += [f"{name},\nby phases"]
     columns += [f"by\n{others}", "ratio", f"rank by\n{others}"]
     texts = []
     for recheck in (each for each in summary.rechecked if each.fidelity == fidelity):
-        cells = [str(recheck.rank), short_split(summary, recheck.phases)]
+        cells = [str(recheck.rank), *[short_split(summary, recheck.phases)] * split]
         cells += [str(recheck.phases[key]) for key in summary.parameters]
         cells += [comparison.by_phases(recheck)]
         if recheck.failed:
@@ -181,7 +183,7 @@ def _rechecked(summary: CellSummary, fidelity: str) -> list[Sheet]:
         texts.append(tuple(cells))
     finding = agreement(comparison)
     title = finding[0].upper() + finding[1:]
-    sheets = [Sheet(title, tuple(columns), texts, n_names=2)]
+    sheets = [Sheet(title, tuple(columns), texts, n_names=1 + split)]
     if comparison.failed:
         errors = [(str(r.rank), str(r.messages["error"])) for r in comparison.failed]
         sheets.append(Sheet("Failed designs", ("rank", "error"), errors, n_names=2))

@@ -12,8 +12,12 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import build_levels
 from dimsweep.engine.network.levels import Level
 from dimsweep.sweeper.build.program import build_cluster, build_program
+from dimsweep.sweeper.charts import CHARTS
+from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.sections import best_of_cells, dimensions
@@ -190,7 +194,8 @@ def test_money_for_bandwidth_needs_a_price_of_bandwidth(tmp_path: Path) -> None:
 
 
 def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> None:
-    """Neither its table of the best trials nor that of its dimensions has a column of them."""
+    """Neither its tables nor the trials of its page have a column of them, and no design is drawn
+    as if it were one of dimensions."""
     made = "{kind: zcube, n: 4, k: 2, bandwidth: 25 GB/s}"
     words = ["workload=all_reduce", "topology.shape=Switch(16)", "topology.tiers=[]"]
     words += ["topology.latency=1 us", "topology.bandwidth=1 GB/s", "network.routing=ecmp"]
@@ -202,5 +207,11 @@ def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> 
         (best,) = best_of_cells.table(report)
         (dims,) = dimensions.table(report.summaries[0])
         told = any("GB/s" in column for column in (*best.columns, *dims.columns))
-        assert told == (name == "product")
+        points = Points.of(report)
+        drawn = any("GB/s" in column.title for column in points.columns.values())
+        assert told == drawn == (the_design(report) is not None) == (name == "product")
+        for chart in CHARTS:
+            chart.draw(points)  # which no chart fails to do without them
+        told_first = " ".join(f"{each.short} {each.rest}" for each in answers(report))
+        assert ("Switch(16)" in told_first) == (name == "product")
         assert all(len(row) == len(sheet.columns) for sheet in (best, dims) for row in sheet.rows)
