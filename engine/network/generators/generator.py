@@ -127,14 +127,24 @@ class Wires:
                 self.cable(other, one, medium, length, lanes)
 
 
+def along_rails(npus: range, size: int, rails: int) -> list[Node]:
+    """The NPUs in groups of ``size`` or, if they are fewer, one, those of a group rail by rail.
+    Raises :class:`DimsweepError` for what cannot be shared out so."""
+    size = max(1, min(len(npus), size))
+    check_divides("npus", size, len(npus), "NPUs")
+    check_divides("rails", rails, size, "NPUs of a group")
+    groups = (npus[first : first + size] for first in range(0, len(npus), size))
+    return [npu for group in groups for rail in range(rails) for npu in group[rail::rails]]
+
+
 def fold(
     wires: Wires,
     below: list[Node],
     radix: int,
     over: Iterable[float],
     name: str,
+    metres: float,
     *,
-    first: tuple[Medium, float] = ("fibre", LAYER),
     wide: int = 1,
     spread: bool = False,
 ) -> None:
@@ -142,9 +152,9 @@ def fold(
     ports as it takes (Clos, BSTJ 1953; Al-Fares et al., SIGCOMM 2008).
 
     Each tier has ``over`` times as many ports down as up.  Those that follow each other in
-    ``below`` share a leaf; ``first`` is their cable.  Ports up are ``wide`` times as fast, and
-    count as so many.  Where there are fewer pods than a core switch has ports, cores have several
-    lanes to each; ``spread`` out, each link up leads to a switch of its own.
+    ``below`` share a leaf, by fibres of so many ``metres``.  Ports up are ``wide`` times as fast,
+    and count as so many.  Where there are fewer pods than a core switch has ports, cores have
+    several lanes to each; ``spread`` out, each link up leads to a switch of its own.
     """
     many = [*over] or [1.0]
     down, up = _split(radix, many[0], wide)
@@ -152,23 +162,23 @@ def fold(
     if n <= radix:
         (one,) = wires.switches(name, 1, radix)
         for node in below:
-            wires.cable(node, one, *first)
+            wires.cable(node, one, "fibre", metres)
         return
-    check_divides("npus", down, n, "ports at the leaves")
+    _check_full(down, n, f"{n} ports", "leaves")
     leaves = wires.switches(f"{name} leaf", n // down, radix)
     for i, node in enumerate(below):
-        wires.cable(node, leaves[i // down], *first)
+        wires.cable(node, leaves[i // down], "fibre", metres)
     if len(leaves) * wide <= radix:
         _spread(wires, leaves, up, radix, f"{name} spine", wide, spread)
         return
     low, high = _split(radix, many[min(1, len(many) - 1)], wide)
     low //= wide
-    check_divides("npus", low, len(leaves), "leaves")
+    _check_full(low, len(leaves), f"{n} ports on {len(leaves)} leaves", "pods")
     pods = [leaves[i : i + low] for i in range(0, len(leaves), low)]
     if len(pods) * wide > radix:
         what = f"{n} ports need more than three tiers of switches of {radix} ports"
-        hint = f"{n * radix // (len(pods) * wide)} NPUs or fewer, or a greater radix"
-        raise DimsweepError(what, where="npus", hint=hint)
+        hint = f"{n * radix // (len(pods) * wide)} ports or fewer, or a greater radix"
+        raise DimsweepError(what, where="radix", hint=hint)
     above: list[list[Node]] = []
     for p, pod in enumerate(pods):
         above.append(wires.switches(f"{name} pod {p} aggregation", up, radix))
@@ -176,6 +186,15 @@ def fold(
             wires.cable(leaf, each, "fibre", LAYER, bandwidth=wide * wires.bandwidth)
     for j, group in enumerate(zip(*above, strict=True)):
         _spread(wires, [*group], high, radix, f"{name} core group {j}", wide, spread)
+
+
+def _check_full(each: int, n: int, what: str, tier: str) -> None:
+    if n % each:
+        raise DimsweepError(
+            f"{what} do not fill {tier} of {each}",
+            where="radix",
+            hint=f"a multiple of {each}, such as {-(-n // each) * each}, or another radix",
+        )
 
 
 def _split(radix: int, over: float, wide: int) -> tuple[int, int]:

@@ -47,6 +47,4 @@ class HammingMesh(Generator):
                         wires.cable(one, other)
                     ends += [board[0], board[-1]]
                 if len(line) > size:
-                    fold(
-                        wires, ends, self.radix, (1.0,), f"{name} {number}", first=("fibre", LAYER)
-                    )
+                    fold(wires, ends, self.radix, (1.0,), f"{name} {number}", LAYER)

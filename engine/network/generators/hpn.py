@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.generators.generator import (
     RAIL,
     Generator,
     Wires,
-    check_divides,
+    along_rails,
     fold,
 )
 
@@ -30,13 +29,7 @@ class Hpn(Generator):
 
     def lay(self, wires: Wires) -> None:
         npus = wires.npus(self.npus)
-        size = min(self.npus, self.radix // 2 * self.rails)
-        check_divides("npus", max(1, size), self.npus, "NPUs")
-        check_divides("rails", self.rails, size, "NPUs of a segment")
-        order: list[Node] = []
-        for segment in range(0, self.npus, size):
-            for rail in range(self.rails):
-                order += npus[segment + rail : segment + size : self.rails]
+        order = along_rails(npus, self.radix // 2 * self.rails, self.rails)
         for plane in range(2):
             name = f"plane {plane}"
-            fold(wires, order, self.radix, (1.0,), name, first=("fibre", RAIL), wide=2)
+            fold(wires, order, self.radix, (1.0,), name, RAIL, wide=2)

@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.network.generators.generator import RAIL, Generator, Wires, check_count, fold
+from dimsweep.engine.network.generators.generator import (
+    RAIL,
+    Generator,
+    Wires,
+    along_rails,
+    check_count,
+    fold,
+)
 from dimsweep.engine.units import BANDWIDTH
 
 
@@ -35,5 +41,5 @@ class NvlRacks(Generator):
                     each = self.scale_up / self.trays
                     wires.cable(npu, switch, bandwidth=each, latency=self.nvlink_latency)
         if self.racks > 1:
-            order: list[Node] = [npu for i in range(self.rack) for npu in npus[i :: self.rack]]
-            fold(wires, order, self.radix, self.oversubscription, "rails", first=("fibre", RAIL))
+            order = along_rails(npus, len(npus), self.rack)
+            fold(wires, order, self.radix, self.oversubscription, "rails", RAIL)

@@ -223,8 +223,8 @@ def test_a_server_has_a_switch_of_its_own() -> None:
     ("generator", "where", "what"),
     [
         (FatTree(npus=0, radix=4), "npus", "0 is not in 1"),
-        (FatTree(npus=17, radix=4), "npus", "17 ports at the leaves cannot be shared out by 2"),
-        (FatTree(npus=32, radix=4), "npus", "more than three tiers"),
+        (FatTree(npus=17, radix=4), "radix", "17 ports do not fill leaves of 2"),
+        (FatTree(npus=32, radix=4), "radix", "more than three tiers"),
         (FatTree(npus=32, radix=8, oversubscription=(2.5,)), "oversubscription", "2.5 to 1"),
         (Roft(npus=30, radix=4), "rails", "30 NPUs cannot be shared out by 8"),
         (DragonflyNetwork(hosts=10**9), "hosts", "is not in 1"),
