@@ -17,9 +17,9 @@ from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.report import CellSummary, Report
+from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.scenes import scenes
 from dimsweep.sweeper.report.what_if import WhatIf, groups
-from dimsweep.sweeper.report.words import label
 
 if TYPE_CHECKING:
     import polars

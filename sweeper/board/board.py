@@ -31,7 +31,7 @@ from dimsweep.sweeper.draw.show.page import STYLE
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.colours import series_colour
-from dimsweep.sweeper.report.words import cell_label, folded
+from dimsweep.sweeper.report.naming import cell_label, folded
 from dimsweep.sweeper.terminal import plural
 
 _AXIS = "times as bad as the best"

@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, UIElement
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import bars, legend_outside, rows, stacked
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.colours import BLUE, GREEN, ORANGE, PALETTE
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.summary import CellSummary
@@ -41,7 +41,7 @@ def _lines(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
     """A row for each cell; where scenarios have several decisions one for the scenario, too, so
     that no name is that of both."""
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
-        return list(zip(words.labels(cells), cells, strict=True))
+        return list(zip(naming.labels(cells), cells, strict=True))
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
     found: list[_Row] = []
     last = None

@@ -26,8 +26,8 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from dimsweep.sweeper.report.colours import GREY
+from dimsweep.sweeper.report.naming import folded, folded_apart
 from dimsweep.sweeper.report.summary import Floats
-from dimsweep.sweeper.report.words import folded, folded_apart
 
 # Tables and inputs are HTML of their own, which no variable of Bokeh's reaches.
 WIDGET = """.bk-input, .slick-cell-checkboxsel, .bk-cell-select, .slick-header-column, .slick-row,

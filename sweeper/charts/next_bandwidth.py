@@ -8,7 +8,7 @@ from dimsweep.engine import units
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import bars, legend_outside, rows, stacked
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.colours import dimension_colour
 from dimsweep.sweeper.report.sections.next_bandwidth import at_best, claim, common_unit
 from dimsweep.sweeper.report.summary import CellSummary
@@ -29,7 +29,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
         bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
         chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
         return claim(cells[0], unit), chart
-    chart = rows(words.labels(cells), title)
+    chart = rows(naming.labels(cells), title)
     parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
     stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
     return f"what the next {unit} saves, by the dimension it is spent on", legend_outside(chart)

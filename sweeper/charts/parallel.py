@@ -22,7 +22,7 @@ from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.charts.scatter import tooltip
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.colours import BLUE, GREY
-from dimsweep.sweeper.report.words import folded
+from dimsweep.sweeper.report.naming import folded
 
 _MOST = 600  # designs, the best; more lines hide one another
 _FEW = 8  # values of a key that have a place each

@@ -15,7 +15,7 @@ from dimsweep.sweeper.charts.drawn import ALL, drawn, limits, ranked
 from dimsweep.sweeper.charts.ranges import axis_of
 from dimsweep.sweeper.ledger.schema import BANDWIDTH, EXPOSED
 from dimsweep.sweeper.objective import OBJECTIVES, TIME, Objective
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.colours import GREY, dimension_colour
 from dimsweep.sweeper.report.colours import WAITING as WAITS
 from dimsweep.sweeper.report.report import Report
@@ -164,12 +164,12 @@ class Points:
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
             found = self.report.found
-            names = dict(zip((s.cell.cell for s in found), words.labels(found), strict=True))
+            names = dict(zip((s.cell.cell for s in found), naming.labels(found), strict=True))
             self._add("cell", "cell", rows["cell"].map(names))
         if not all(cell.of_graph for cell in self.report.found):
             for d, name in enumerate(self.dims):
                 self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")
-        for key, name in zip(keys, words.short_keys(keys), strict=True):
+        for key, name in zip(keys, naming.short_keys(keys), strict=True):
             numbers = pd.to_numeric(rows[key], errors="coerce")
             if numbers.notna().all():
                 self._add(key, name, numbers, "0,0.[0000]")

@@ -5,7 +5,7 @@ from bokeh.models import ColumnDataSource, UIElement
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import legend_outside, plot, small_hover, tip
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.colours import GREY, series_colour
 from dimsweep.sweeper.report.sections.messages import Comparison, agreement
 
@@ -19,7 +19,7 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     first = Comparison.of(cells[0])
     factor, title = points.axis(first.measure)
     chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
-    ends, names = list[float](), words.labels(cells)
+    ends, names = list[float](), naming.labels(cells)
     for i, cell in enumerate(cells[:_MOST]):
         comparison = Comparison.of(cell)
         pairs = [(r.phases, r.messages) for r in comparison.complete]

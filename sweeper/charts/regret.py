@@ -17,9 +17,10 @@ from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.report.colours import BLUE, GREY
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.factors import BASELINE, Factors, factors
+from dimsweep.sweeper.report.naming import folded
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.summary import Floats
-from dimsweep.sweeper.report.words import folded, loss, ratios
+from dimsweep.sweeper.report.words import loss, ratios
 
 _MOST = 4  # portfolios
 _ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table

@@ -6,7 +6,7 @@ from bokeh.transform import factor_cmap
 
 from dimsweep.sweeper.charts.frame import small_hover, tip
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.colours import BLUE, ORANGE
 
 _MARKED = 60  # cells whose best trials are marked
@@ -27,7 +27,7 @@ def tooltip(points: Points) -> str:
         split = " | ".join(value(f"b{d}") for d in range(len(points.dims)))
         lines.append(f"{split} GB/s")
     keys = report.study.parameters
-    names = zip(words.short_keys(keys), keys, strict=True)
+    names = zip(naming.short_keys(keys), keys, strict=True)
     lines += [", ".join(f"{short} {value(key)}" for short, key in names)] if keys else []
     lines += [value("cell")] if "cell" in points.columns else []
     return tip(*lines, f"trial {value('trial')}, bottleneck {value('bottleneck')}")

@@ -7,7 +7,7 @@ from bokeh.plotting import figure
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import bars, legend_outside, rows
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.colours import BLUE, GREY, ORANGE, PALETTE
 from dimsweep.sweeper.report.what_if import WhatIf, claim, factor, groups
 
@@ -18,7 +18,7 @@ _TITLE = "change of throughput (%)"
 
 def draw(points: Points) -> tuple[str, UIElement] | None:
     told = [cell for cell in points.report.found if groups(cell)]
-    found = {name: groups(cell) for name, cell in zip(words.labels(told), told, strict=True)}
+    found = {name: groups(cell) for name, cell in zip(naming.labels(told), told, strict=True)}
     if len(found) > 1:
         return _draw_cells({name: own[0] for name, own in list(found.items())[:_CELLS]})
     for own in found.values():

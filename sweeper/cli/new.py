@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-_QUESTIONS = ("split", "shape", "plan", "price")  # files of studies/new
+_QUESTIONS = ("network", "split", "shape", "plan", "price")  # files of studies/new
 
 
 @click.command("new")
@@ -19,10 +19,11 @@ def command(name: str, question: str) -> int:
 
     \b
     Questions:
-      split   How should an NPU's bandwidth be split over the dimensions?
-      shape   Which network is best at the same cost?
-      plan    Which parallel plan is fastest on a network that is there?
-      price   What does speed cost, and what does the next dollar save?
+      network   Which network should be built, and which plan should run on it?
+      split     How should an NPU's bandwidth be split over the dimensions?
+      shape     Which network is best at the same cost?
+      plan      Which parallel plan is fastest on a network that is there?
+      price     What does speed cost, and what does the next dollar save?
 
     \b
     Examples:

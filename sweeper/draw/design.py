@@ -16,7 +16,7 @@ import pandas as pd
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network import build_network
 from dimsweep.sweeper.draw.layout import lay_out
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.colours import GREY, dimension_colour
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
@@ -138,7 +138,7 @@ def the_design(report: Report) -> Design | None:
 
 def _built(cell: CellSummary, row: pd.Series) -> tuple[Any, ...]:
     """What is drawn and told of a design."""
-    return (*cell.dims, *cell.split(row), words.searched(cell, row))
+    return (*cell.dims, *cell.split(row), naming.searched(cell, row))
 
 
 def design_of(
@@ -153,7 +153,7 @@ def design_of(
         return None
     keys = [key for key in summary.parameters if key in row]
     told = {**(decision or {}), **{key: str(row[key]) for key in keys}}
-    plan = list(zip(words.short_keys(list(told)), told.values(), strict=True))
+    plan = list(zip(naming.short_keys(list(told)), told.values(), strict=True))
     try:
         parts = [
             _part(d, name.split(": ", 1)[-1], float(split[d]), split)

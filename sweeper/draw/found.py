@@ -15,7 +15,7 @@ from dimsweep.sweeper.draw.canvas import WIDTH, Bars, draw_bars, encoded, frame,
 from dimsweep.sweeper.draw.design import Design, the_design
 from dimsweep.sweeper.objective import COST
 from dimsweep.sweeper.output import write_file
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, dimension_colour
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
@@ -49,7 +49,7 @@ def draw_found(report: Report, kind: str = "png") -> bytes:
     if design is not None:
         panels.append((_DESIGN, lambda figure: _draw_design(figure, design)))
     if len(cells) > 1:
-        names = [words.folded(name, _LETTERS) for name in words.labels(shown)]
+        names = [naming.folded(name, _LETTERS) for name in naming.labels(shown)]
         most = max(name.count("\n") + 1 for name in names)
         height = max(_BAR, _LINE * (most + 0.5)) * max(len(shown), 3) + 0.6
         panels.append((height, lambda figure: _draw_cells(figure.subplots(), shown)))
@@ -99,7 +99,7 @@ def _draw_design(figure: "Figure", design: Design) -> None:
         part.draw(ax)
         ax.set_aspect("equal")
     plan = "".join(f", {key} {value}" for key, value in design.plan)
-    told = words.folded(f"{design.name}: {design.sizes}{plan}", 110)
+    told = naming.folded(f"{design.name}: {design.sizes}{plan}", 110)
     figure.suptitle(told, size=9, color=GREY)
 
 
@@ -124,7 +124,7 @@ def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     best = np.array([objective.of(cell.named) for cell in cells])
     name = "best" if cells[0].for_all is None else "one network for all"
     nothing = [""] * len(cells)
-    names = [words.folded(name, _LETTERS) for name in words.labels(cells)]
+    names = [naming.folded(name, _LETTERS) for name in naming.labels(cells)]
     draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, name)])
     compared = [cell.reference for cell in cells]
     other = np.array([math.nan if each is None else objective.of(each.row) for each in compared])
@@ -156,7 +156,7 @@ def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     for i, cell in enumerate(cells):
         values = [f * cell.front[o.column].to_numpy(float) for f, o in ((fx, x), (fy, y))]
         one = len(cells) == 1
-        label = "no trial is better in both" if one else words.label(cell)
+        label = "no trial is better in both" if one else naming.label(cell)
         colour = BLUE if one else None
         ax.step(*values, where="post", color=colour, label=label if i < 8 else None)
         if one and cell.cell.front is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import COMPLETE
-from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report import Report, naming
 from dimsweep.sweeper.report.searched import BROKEN
 from dimsweep.sweeper.report.summary import CellSummary
 
@@ -34,7 +34,7 @@ def write_optuna(report: Report, storage: str) -> list[str]:
 
     several = len(report.found) > 1
     names = [
-        f"{report.study.name}: {words.label(cell)}" if several else report.study.name
+        f"{report.study.name}: {naming.label(cell)}" if several else report.study.name
         for cell in report.found
     ]
     try:

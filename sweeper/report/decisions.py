@@ -14,7 +14,7 @@ import numpy as np
 
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.study.portfolio import WORKLOAD
@@ -91,15 +91,15 @@ class Decisions:
 
     def name(self, decision: int) -> str:
         """What to call a decision in a sentence."""
-        return words.coordinates_of(self.decisions[decision])
+        return naming.coordinates_of(self.decisions[decision])
 
     def beside(self, decision: int, other: int) -> str:
         """What to call a decision in a sentence that has named another one before."""
-        return words.beside(self.decisions[decision], self.decisions[other])
+        return naming.beside(self.decisions[decision], self.decisions[other])
 
     def scene(self, scenario: int) -> str:
         """What to call a scenario in a sentence."""
-        return words.coordinates_of(self.scenarios[scenario])
+        return naming.coordinates_of(self.scenarios[scenario])
 
     @property
     def first(self) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import groupby
 
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.summary import CellSummary
 
@@ -85,7 +85,7 @@ def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
     if not pairs:
         return None
     scenes, found = zip(*pairs, strict=True)
-    (short,) = words.short_keys([axis])
+    (short,) = naming.short_keys([axis])
     return Factors(f"{short} {second}", first, scenes, found)
 
 

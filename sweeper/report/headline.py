@@ -3,7 +3,7 @@
 import math
 
 from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions
 from dimsweep.sweeper.report.factors import factors
 from dimsweep.sweeper.report.question import Question, question
@@ -28,7 +28,7 @@ def _of_one(decisions: Decisions, cell: CellSummary) -> str:
     text = words.finding(cell)
     if question(decisions) is Question.PLAN and cell.parameters:
         name = words.best_name(cell)
-        return text.replace(f"the {name}", f"the {name} ({words.searched(cell, cell.best)})", 1)
+        return text.replace(f"the {name}", f"the {name} ({naming.searched(cell, cell.best)})", 1)
     return text
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.study.portfolio import WORKLOAD, Together, common, row_of
 
@@ -95,7 +95,7 @@ class PortfolioSummary:
     def label(self) -> str:
         """What tells a portfolio from the others of its study: nothing if it is the only one."""
         rest = {k: v for k, v in self.cells[0].cell.coordinates.items() if k != WORKLOAD}
-        names = words.short_keys(list(rest))
+        names = naming.short_keys(list(rest))
         return ", ".join(f"{n} {v}" for n, v in zip(names, rest.values(), strict=True))
 
     @property

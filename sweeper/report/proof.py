@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, StudyRecord
 from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.report.naming import beside
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.words import beside, fine_percent, seconds, usd
+from dimsweep.sweeper.report.words import fine_percent, seconds, usd
 from dimsweep.sweeper.study.ranking import NEAR
 from dimsweep.sweeper.terminal import plural
 

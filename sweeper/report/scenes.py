@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dimsweep.sweeper.config.roles import default_role
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord, flat
+from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.references import value_of
-from dimsweep.sweeper.report.words import short_keys
 
 _NAMED = 3  # keys that tell scenarios of one workload apart
 _WORKLOAD = "workload"

@@ -1,7 +1,6 @@
 """Numbers and findings in words, the same in the terminal, the pictures and the page."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -11,16 +10,14 @@ import pandas as pd
 
 from dimsweep.engine import units
 from dimsweep.sweeper.config.roles import is_plan
-from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
+from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.objective import TIME, Objective
+from dimsweep.sweeper.report.naming import coordinates_of
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
-_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
-_LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
-_FEW = 2  # axes, all of whose values are told
 
 
 def idle(axis: str) -> str:
@@ -190,71 +187,11 @@ def axis(objective: Objective, typical: float) -> tuple[float, str]:
     return factor, f"{objective.title} ({unit})"
 
 
-def short_keys(keys: Sequence[str]) -> list[str]:
-    """Every dotted key by its last part (a place in a list by its name, too: ``bandwidth[1]``), or
-    in full where two would look the same."""
-    named = [re.sub(r"\.(\d+)$", r"[\1]", key) for key in keys]
-    last = [key.rsplit(".", 1)[-1] for key in named]
-    return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
-
-
-def narrow(name: str) -> str:
-    """A name as the head of a narrow column."""
-    return name.replace("_", "\n")
-
-
 def short_split(summary: CellSummary, row: pd.Series) -> str:
     """The split of ``row`` in GB/s, in few characters; a dash of a graph, which has none."""
     if summary.of_graph:
         return "-"
     return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
-
-
-def label(summary: CellSummary) -> str:
-    """What tells a cell from the others of its study: its coordinates, or else its workload."""
-    return cell_label(summary.cell)
-
-
-def cell_label(cell: CellRecord) -> str:
-    """What tells a cell of a study from the others, whether or not anything is found in it."""
-    return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
-
-
-def labels(cells: Sequence[CellSummary]) -> list[str]:
-    """What tells cells from each other: of their coordinates those that are not the same in all."""
-    told = [cell.cell.coordinates for cell in cells]
-    alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
-    others = [{key: value for key, value in each.items() if key not in alike} for each in told]
-    return [coordinates_of(own) or label(cell) for own, cell in zip(others, cells, strict=True)]
-
-
-def coordinates_of(coordinates: Mapping[str, str]) -> str:
-    """Values of axes, each after its short name; a workload's needs none."""
-    names = short_keys(list(coordinates))
-    return ", ".join(
-        value if name == "workload" else f"{name} {value}"
-        for name, value in zip(names, coordinates.values(), strict=True)
-    )
-
-
-def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """A cell's coordinates after those of another one: of many only what is not the same."""
-    found = unlike(coordinates, named)
-    return f"the same with {found}" if found else coordinates_of(coordinates)
-
-
-def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """Those of many coordinates that are not those of another cell, the shortest first, so that a
-    label that is cut has most of them; empty if there are few, or all or none are others."""
-    found = {key: value for key, value in coordinates.items() if named.get(key) != value}
-    if len(coordinates) <= _FEW or not 0 < len(found) < len(coordinates):
-        return ""
-    return coordinates_of(dict(sorted(found.items(), key=lambda item: len(item[1]))))
-
-
-def searched(summary: CellSummary, row: pd.Series) -> str:
-    """The values of the searched keys in a row."""
-    return coordinates_of({key: str(row[key]) for key in summary.parameters})
 
 
 def dim_name(summary: CellSummary, d: int) -> str:
@@ -377,31 +314,3 @@ def tolerance(summary: CellSummary) -> str:
 def _span(least: float, largest: float) -> str:
     low, high = f"{least * 100:.0f}", f"{largest * 100:.0f}"
     return f"{low}%" if low == high else f"{low}-{high}%"
-
-
-def folded_apart(names: Sequence[str]) -> list[str]:
-    """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
-    are cut alike."""
-    for most in range(_LINES, _LINES_AT_MOST):
-        texts = [folded(name, most=most) for name in names]
-        if len(set(texts)) == len(set(names)):
-            return texts
-    return [folded(name, most=_LINES_AT_MOST) for name in names]
-
-
-def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
-    """A name in lines of about so many ``letters``, which end where a comma does, or between words
-    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
-    fit ``most`` lines is left out at the end."""
-    parts = list[str]()
-    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
-        parts += [part] if len(part) <= letters else re.findall(_WORD, part)
-    lines = [""]
-    for word in parts:
-        if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
-            lines.append("")
-        lines[-1] += word if lines[-1] else word.lstrip()
-    lines = [line.rstrip() for line in lines if line.strip()]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"{lines[most - 1]} \N{HORIZONTAL ELLIPSIS}"]
-    return "\n".join(lines)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dimsweep.engine import units
 from dimsweep.sweeper.objective import COST, PERF_PER_COST
-from dimsweep.sweeper.report import headline, words
+from dimsweep.sweeper.report import headline, naming, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions
 from dimsweep.sweeper.report.proof import trade
 from dimsweep.sweeper.report.question import Question
@@ -68,7 +68,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
         return _build_for_all(asked, report, decisions)
     ((cell, row),) = report.chosen
     chosen = decisions.name(decisions.ranking[0]) if len(decisions.decisions) > 1 else ""
-    plan, split = words.searched(cell, row), _split(cell, row)
+    plan, split = naming.searched(cell, row), _split(cell, row)
     # What was searched comes first; bandwidths that are those of a network that is there do not.
     short = [text for text in (chosen, plan, split if cell.split_varies else "") if text]
     rest = [] if cell.split_varies else [f"on {split}"]
@@ -89,7 +89,7 @@ def _what_the_baseline_is(cell: CellSummary) -> str:
     """The values that the searched keys have in the baseline, which is simulated for the cell."""
     if cell.reference is None or not cell.parameters:
         return ""
-    return f" ({words.searched(cell, cell.reference.row)})"
+    return f" ({naming.searched(cell, cell.reference.row)})"
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
@@ -105,7 +105,7 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> list[str]:
         return []
     its, best = (cell.objective.of(row) for row in (other, cell.named))
     told = words.behind_best(cell.objective.gap(its, best) if best else 0.0, cell, other)
-    return [f"the runner-up, {words.searched(cell, other)}, is {told}"]
+    return [f"the runner-up, {naming.searched(cell, other)}, is {told}"]
 
 
 _NETWORK = {"topology.shape", "topology.bandwidth"}  # with which a design's name says all of it
@@ -149,7 +149,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 def _design(cell: CellSummary, row: pd.Series) -> str:
     """What was searched for, of a row."""
     split = _split(cell, row) if cell.split_varies else ""
-    return "; ".join(text for text in (words.searched(cell, row), split) if text)
+    return "; ".join(text for text in (naming.searched(cell, row), split) if text)
 
 
 def _split(cell: CellSummary, row: pd.Series) -> str:

@@ -9,7 +9,7 @@ from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.remarks import merged
 from dimsweep.sweeper.ledger.place import Place, make, reaching, write
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import cell_sheets, detail_sheets, sheets
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
         tables=sheets(report),
         bill=bill_of_design(report),
         details=[
-            (words.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
+            (naming.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
             for s in report.found
         ],
         failures=Sheet("By cause", ("cause", "trials"), errors) if errors else None,

@@ -1,16 +1,19 @@
-"""One row for each cell of a grid: its coordinates and its best trial."""
+"""One row for each cell of a grid, or for each simulated design: its name and its best trial."""
+
+from collections.abc import Sequence
 
 from dimsweep.sweeper.objective import PERF_PER_COST, TIME
-from dimsweep.sweeper.report import merits, words
+from dimsweep.sweeper.report import merits, naming, words
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
+from dimsweep.sweeper.report.summary import CellSummary
 
 
 def table(report: Report) -> list[Sheet]:
-    summaries = report.summaries
-    if len(summaries) == 1:
+    summaries = report.summaries if report.study.proof is None else report.ordered
+    if len(summaries) <= 1:
         return []
-    keys = list(summaries[0].cell.coordinates)
+    heads, named = _names(report, summaries)
     priced = any(s.priced for s in summaries)
     over = next((s.reference.name for s in report.found if s.reference), "").removeprefix("the ")
     split = any(s.split_varies for s in report.found)
@@ -18,7 +21,7 @@ def table(report: Report) -> list[Sheet]:
     failed = any(s.trials.n_broken for s in summaries)
     bounded = any(s.bound is not None for s in summaries)
     graphs = all(s.of_graph for s in summaries)
-    columns = [*words.short_keys(keys)]
+    columns = [*heads]
     columns += ["best split,\nGB/s" if split else "GB/s"] * (not graphs) + ["time"]
     figures = merits.of_model(summaries)
     columns += [f"{'it/s per USD' if o is PERF_PER_COST else 'faster'}\nthan {over}" for o in gains]
@@ -26,8 +29,8 @@ def table(report: Report) -> list[Sheet]:
     columns += [words.cost_head(summaries), "it/s per\nM USD"] * priced
     columns += ["gap"] * bounded + ["failed"] * failed
     rows = []
-    for s in summaries:
-        row = [s.cell.coordinates[key] for key in keys]
+    for s, names in zip(summaries, named, strict=True):
+        row = [*names]
         if s.found:
             best = s.best
             row += [words.short_split(s, best)] * (not graphs) + [words.seconds(best["time_s"])]
@@ -37,9 +40,18 @@ def table(report: Report) -> list[Sheet]:
             row += [words.per_million_usd(best["perf_per_cost"])] * priced
             row += ["-" if s.gap is None else words.fine_percent(s.gap)] * bounded
         else:
-            row += ["none complete", *["-"] * (len(columns) - len(keys) - 1 - failed)]
+            row += ["none complete", *["-"] * (len(columns) - len(heads) - 1 - failed)]
         rows.append((*row, *[str(s.trials.n_broken)] * failed))
-    return [Sheet("The best trial of every cell", tuple(columns), rows, n_names=len(keys))]
+    return [Sheet("The best trial of every cell", tuple(columns), rows, n_names=len(heads))]
+
+
+def _names(report: Report, cells: Sequence[CellSummary]) -> tuple[list[str], list[Sequence[str]]]:
+    """The heads of the columns of names, and the names of each cell: a column for each axis of a
+    grid, and one for designs, which have too many axes for that."""
+    if report.study.proof is not None:
+        return ["design"], [(name,) for name in naming.in_turn(cells)]
+    keys = list(cells[0].cell.coordinates)
+    return naming.short_keys(keys), [[c.cell.coordinates[key] for key in keys] for c in cells]
 
 
 SECTION = Section(of_study=table)

@@ -2,9 +2,10 @@
 
 import pandas as pd
 
+from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.words import fine_percent, short_keys, short_split, trade_off
+from dimsweep.sweeper.report.words import fine_percent, short_split, trade_off
 
 _ROWS = 10  # of a front that stands among other tables
 

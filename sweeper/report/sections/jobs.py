@@ -1,7 +1,7 @@
 """How long each of several jobs on one network takes, and how many times as long as alone."""
 
 from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 
@@ -15,7 +15,7 @@ def table(report: Report) -> list[Sheet]:
             alone = words.seconds(time / slowdowns[job])
             at = (cell.cell.coordinates[key] for key in keys)
             rows.append((*at, job, words.seconds(time), alone, words.ratio(slowdowns[job])))
-    columns = (*words.short_keys(keys), "job", "among\nothers", "alone", "times as\nlong")
+    columns = (*naming.short_keys(keys), "job", "among\nothers", "alone", "times as\nlong")
     title = "Each job among the others, and alone in its place"
     return [Sheet(title, columns, rows, n_names=len(keys) + 1)] if rows else []
 

@@ -7,11 +7,12 @@ from itertools import combinations
 from typing import Self
 
 from dimsweep.sweeper.objective import COST, TIME, Objective
+from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.recheck import Recheck
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.words import seconds, short_keys, short_split
+from dimsweep.sweeper.report.words import seconds, short_split
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike
@@ -57,7 +58,7 @@ class Comparison:
         agree, differ = orders.count(1), orders.count(-1)
         first = "the search's best"
         if len(summary.objectives) > 1:
-            first = f"the {summary.objective.most} design"
+            first = f"the design that is {summary.objective.most}"
         return cls(fidelity, summary.objective, measure, complete, failed, agree, differ, first)
 
     @property

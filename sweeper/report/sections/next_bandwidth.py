@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.report.words import dim_name, seconds, short_keys
+from dimsweep.sweeper.report.words import dim_name, seconds
 
 _SPENT = 1000.0  # USD
 _LITTLE = 0.1  # of the bandwidth that there is: a slope says nothing of much more

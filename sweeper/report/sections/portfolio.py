@@ -1,9 +1,10 @@
 """For each portfolio what its workloads lose, and which other networks would do."""
 
+from dimsweep.sweeper.report.naming import narrow
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
-from dimsweep.sweeper.report.words import gbps, loss, narrow, percent
+from dimsweep.sweeper.report.words import gbps, loss, percent
 
 
 def tables(report: Report) -> list[Sheet]:

@@ -6,10 +6,11 @@ from dimsweep.sweeper.ledger.record import Proof, Step
 from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import proof as words
+from dimsweep.sweeper.report.naming import beside, in_turn, label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.words import beside, fine_percent, label, seconds, usd
+from dimsweep.sweeper.report.words import fine_percent, seconds, usd
 
 _SHOWN = 6  # designs, the best one with them
 _STEPS = 8
@@ -89,14 +90,13 @@ def _runners_up(report: Report) -> Sheet:
     """The best designs, and why each but the first loses."""
     objective = report.study.objectives[0]
     ordered = report.ordered
-    first, rows = ordered[0], []
-    named = first.cell.coordinates
-    for cell in ordered[:_SHOWN]:
+    first, rows, shown = ordered[0], [], ordered[:_SHOWN]
+    for name, cell in zip(in_turn(shown), shown, strict=True):
         lost = objective.gap(objective.of(cell.best), objective.of(first.best))
         cost = cell.best.get("cost_usd")
         rows.append(
             (
-                label(cell) if cell is first else beside(cell.cell.coordinates, named),
+                name,
                 "the best" if cell is first else why(cell, first),
                 objective.show(objective.of(cell.best)),
                 "" if cell is first else fine_percent(lost),

@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from dimsweep.sweeper.report.decisions import Decisions
+from dimsweep.sweeper.report.naming import narrow
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
-from dimsweep.sweeper.report.words import loss, narrow, percent
+from dimsweep.sweeper.report.words import loss, percent
 
 _WIDE = 6  # scenarios; of more the table has the worst and the mean alone
 

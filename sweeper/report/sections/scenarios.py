@@ -1,6 +1,6 @@
 """For each scenario the best decision, what it gains and costs, and how near the next one is."""
 
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
@@ -16,7 +16,7 @@ def table(report: Report) -> list[Sheet]:
     has_baseline = any(cell.reference and cell.reference.is_common for cell in cells)
     priced = any(cell.priced for cell in cells)
     objective = decisions.objective
-    columns = [*words.short_keys(keys), "best", objective.name.replace("_", " ")]
+    columns = [*naming.short_keys(keys), "best", objective.name.replace("_", " ")]
     columns += ["over the\nbaseline"] * has_baseline
     columns += [words.cost_head(cells)] * priced + ["runner-up", "it is"]
     rows = []
@@ -34,7 +34,7 @@ def table(report: Report) -> list[Sheet]:
 def _design(decisions: Decisions, scenario: int) -> str:
     """The best decision, with the values of the searched keys."""
     cell, name = decisions.best(scenario), decisions.name(decisions.order(scenario)[0])
-    own = words.searched(cell, cell.best)
+    own = naming.searched(cell, cell.best)
     return f"{name}; {own}" if own else name
 
 

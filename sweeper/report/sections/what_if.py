@@ -1,11 +1,12 @@
 """What each change alone does to the best design, and to the baseline."""
 
 from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.what_if import WhatIf, factor, groups
-from dimsweep.sweeper.report.words import label, seconds, usd
+from dimsweep.sweeper.report.words import seconds, usd
 
 _FIXED = "each change alone, the rest of the design as it is (not searched again)"
 

@@ -9,7 +9,8 @@ import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.report.words import short_keys, usd
+from dimsweep.sweeper.report.naming import short_keys
+from dimsweep.sweeper.report.words import usd
 from dimsweep.sweeper.run.driver import Progress
 from tests.support.studies import TINY
 

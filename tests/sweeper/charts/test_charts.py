@@ -16,7 +16,7 @@ from dimsweep.sweeper.charts import best_split, cells, frame, front, regret, tim
 from dimsweep.sweeper.charts.points import COMPUTE, Points
 from dimsweep.sweeper.charts.scatter import tooltip
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report import Report, naming, words
 from dimsweep.sweeper.report import colours as palette
 from dimsweep.sweeper.report.what_if import Design, WhatIf
 from tests.support.reports import (
@@ -191,7 +191,7 @@ def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     ],
 )
 def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
-    found = words.folded(name).split("\n")
+    found = naming.folded(name).split("\n")
     if len(name) > 66 and " " in name:
         assert len(found) == 3 and found[-1].endswith("\N{HORIZONTAL ELLIPSIS}")
     else:
@@ -200,25 +200,40 @@ def test_a_name_breaks_between_its_words_and_never_vanishes(name, lines):
 
 def test_names_that_differ_are_not_cut_alike():
     plans = [f"bandwidth 900 GB/s, 100 GB/s, parallel tensor: 2, pipeline: {n}" for n in (2, 4)]
-    assert words.folded(plans[0]) == words.folded(plans[1])
-    first, other = words.folded_apart(plans)
+    assert naming.folded(plans[0]) == naming.folded(plans[1])
+    first, other = naming.folded_apart(plans)
     assert first.endswith("pipeline: 2") and other.endswith("pipeline: 4")
-    assert len(words.folded_apart(["ab " * 99 + end for end in "cd"])) == 2
+    assert len(naming.folded_apart(["ab " * 99 + end for end in "cd"])) == 2
+
+
+def test_values_that_speak_for_themselves_are_told_without_their_axis():
+    cell = {
+        "topology.shape": "Switch(8)_Ring(4)",
+        "topology.bandwidth": "450 GB/s, 12.5 GB/s",
+        "workload.parallel": "tensor: 4, data: rest, sequence: 2",
+        "workload.plan.zero": "1",
+    }
+    told = "Switch(8)_Ring(4), 450/12.5 GB/s, TP4 DPrest sequence 2, zero 1"
+    assert naming.coordinates_of(cell) == told
+    python = {"workload.parallel": "{'pipeline': 2, 'tensor': 16}"}
+    assert naming.coordinates_of(python) == "PP2 TP16"
+    mixed = {"topology.bandwidth": "450 GB/s, 100 Gb/s", "workload.parallel": "none"}
+    assert naming.coordinates_of(mixed) == "bandwidth 450 GB/s, 100 Gb/s, parallel none"
 
 
 def test_cells_are_called_by_what_is_not_the_same_in_all():
     def cell(**coordinates):
         return SimpleNamespace(cell=SimpleNamespace(coordinates=coordinates, workload="GPT-3"))
 
-    assert words.labels([cell(a="1", b="x"), cell(a="1", b="y")]) == ["b x", "b y"]
-    assert words.labels([cell(a="1", b="x"), cell(a="1", b="x")]) == ["a 1, b x"] * 2
-    assert words.labels([cell(a="1")]) == ["a 1"]
-    assert words.labels([cell()]) == ["GPT-3"]
+    assert naming.labels([cell(a="1", b="x"), cell(a="1", b="y")]) == ["b x", "b y"]
+    assert naming.labels([cell(a="1", b="x"), cell(a="1", b="x")]) == ["a 1, b x"] * 2
+    assert naming.labels([cell(a="1")]) == ["a 1"]
+    assert naming.labels([cell()]) == ["GPT-3"]
 
 
 @given(st.text(max_size=60))
 def test_no_letter_of_a_name_is_lost(name):
-    whole = "".join(words.folded(name, most=99).split())
+    whole = "".join(naming.folded(name, most=99).split())
     assert whole == "".join(name.split())
 
 

@@ -90,7 +90,7 @@ def test_questions_that_cannot_be_answered(
     assert "there is no study here" in said(capsys, "compare", "one", "three", code=1)
 
 
-@pytest.mark.parametrize("question", ["split", "shape", "plan", "price"])
+@pytest.mark.parametrize("question", ["network", "split", "shape", "plan", "price"])
 def test_a_new_study_composes_as_it_is(
     question: str,
     tmp_path: Path,
@@ -102,7 +102,7 @@ def test_a_new_study_composes_as_it_is(
     file = tmp_path / "studies" / "mine.yaml"
     assert "dimsweep sweep mine " in file.read_text()
     config = compose(["study=mine"]).config
-    assert config.space.bandwidth.is_searched != (question == "plan")
+    assert config.space.bandwidth.is_searched == (question not in ("network", "plan"))
     assert "such a study already" in said(capsys, "new", "mine", code=1)
     assert "cannot name a file" in said(capsys, "new", "../up", code=1)
 

@@ -467,4 +467,4 @@ def test_of_a_front_what_was_simulated_again_first_is_called_the_fastest() -> No
     assert sure.rest.endswith("message by message the ranking of the 2 best designs is the same")
     report = report_of(again(rows, [1.3, 1.2]), study)
     (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
-    assert "for the fastest design" in sure.rest and "search's best" not in sure.rest
+    assert "for the design that is fastest" in sure.rest and "search's best" not in sure.rest

@@ -10,7 +10,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.page import write_report
-from dimsweep.sweeper.report import Report, summarise, words
+from dimsweep.sweeper.report import Report, naming, summarise, words
 from dimsweep.sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
 from dimsweep.sweeper.report.sections.messages import Comparison, agreement
 from tests.support.reports import (
@@ -352,7 +352,7 @@ def test_numbers_as_people_read_them(text, expected):
 
 def test_short_keys_stay_distinct():
     keys = ["workload", "space.bandwidth.total", "a.size", "b.size"]
-    assert words.short_keys(keys) == ["workload", "total", "a.size", "b.size"]
+    assert naming.short_keys(keys) == ["workload", "total", "a.size", "b.size"]
 
 
 @pytest.mark.parametrize(

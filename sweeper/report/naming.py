@@ -1,0 +1,124 @@
+"""What to call a cell, a design, or a value of an axis, in the terminal, pictures and the page."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from dimsweep.sweeper.ledger.record import CellRecord
+from dimsweep.sweeper.report.summary import CellSummary
+
+_WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
+_LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
+_SPEAK_FOR_THEMSELVES = ("workload", "shape")
+_DEGREES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "PP", "data": "DP"}
+_DEGREE = re.compile(r"(\w+)'?: '?(\w+)")  # of a mapping, as YAML or Python writes it
+_FEW = 2  # axes, all of whose values are told
+
+
+def label(summary: CellSummary) -> str:
+    """What tells a cell from the others of its study: its coordinates, or else its workload."""
+    return cell_label(summary.cell)
+
+
+def cell_label(cell: CellRecord) -> str:
+    """What tells a cell of a study from the others, whether or not anything is found in it."""
+    return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
+
+
+def labels(cells: Sequence[CellSummary]) -> list[str]:
+    """What tells cells from each other: of their coordinates those that are not the same in all."""
+    told = [cell.cell.coordinates for cell in cells]
+    alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
+    others = [{key: value for key, value in each.items() if key not in alike} for each in told]
+    return [coordinates_of(own) or label(cell) for own, cell in zip(others, cells, strict=True)]
+
+
+def coordinates_of(coordinates: Mapping[str, str]) -> str:
+    """Values of axes, each after its short name where it does not speak for itself."""
+    short = short_keys(list(coordinates))
+    return ", ".join(map(_told, coordinates, short, coordinates.values()))
+
+
+def _told(key: str, name: str, value: str) -> str:
+    """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths."""
+    last = key.rsplit(".", 1)[-1]
+    if last in _SPEAK_FOR_THEMSELVES:
+        return value
+    if last == "parallel" and (degrees := _DEGREE.findall(value)):
+        return " ".join(f"{_DEGREES.get(axis, f'{axis} ')}{degree}" for axis, degree in degrees)
+    numbers = value.split(", ")
+    unit = numbers[0].partition(" ")[2]
+    if last == "bandwidth" and unit and all(number.endswith(f" {unit}") for number in numbers):
+        return f"{'/'.join(number.partition(' ')[0] for number in numbers)} {unit}"
+    return f"{name} {value}"
+
+
+def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+    """A cell's coordinates after those of another one: of many only what is not the same."""
+    found = unlike(coordinates, named)
+    return f"the same with {found}" if found else coordinates_of(coordinates)
+
+
+def in_turn(cells: Sequence[CellSummary]) -> list[str]:
+    """Names of cells below one another: the first in full, of the others what is not the same."""
+    first = cells[0]
+    return [
+        label(first),
+        *(beside(cell.cell.coordinates, first.cell.coordinates) for cell in cells[1:]),
+    ]
+
+
+def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
+    """Those of many coordinates that are not those of another cell, the shortest first, so that a
+    label that is cut has most of them; empty if there are few, or all or none are others."""
+    found = {key: value for key, value in coordinates.items() if named.get(key) != value}
+    if len(coordinates) <= _FEW or not 0 < len(found) < len(coordinates):
+        return ""
+    return coordinates_of(dict(sorted(found.items(), key=lambda item: len(item[1]))))
+
+
+def searched(summary: CellSummary, row: pd.Series) -> str:
+    """The values of the searched keys in a row."""
+    return coordinates_of({key: str(row[key]) for key in summary.parameters})
+
+
+def short_keys(keys: Sequence[str]) -> list[str]:
+    """Every dotted key by its last part (a place in a list by its name, too: ``bandwidth[1]``), or
+    in full where two would look the same."""
+    named = [re.sub(r"\.(\d+)$", r"[\1]", key) for key in keys]
+    last = [key.rsplit(".", 1)[-1] for key in named]
+    return [short if last.count(short) == 1 else key for short, key in zip(last, keys, strict=True)]
+
+
+def narrow(name: str) -> str:
+    """A name as the head of a narrow column."""
+    return name.replace("_", "\n")
+
+
+def folded_apart(names: Sequence[str]) -> list[str]:
+    """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
+    are cut alike."""
+    for most in range(_LINES, _LINES_AT_MOST):
+        texts = [folded(name, most=most) for name in names]
+        if len(set(texts)) == len(set(names)):
+            return texts
+    return [folded(name, most=_LINES_AT_MOST) for name in names]
+
+
+def folded(name: str, letters: int = _LETTERS, most: int = _LINES) -> str:
+    """A name in lines of about so many ``letters``, which end where a comma does, or between words
+    (a number and its unit are one), or after a dot, a comma, a colon or an underline; what does not
+    fit ``most`` lines is left out at the end."""
+    parts = list[str]()
+    for part in re.findall(r"(?:(?!, ).)*(?:, )?", name, re.DOTALL):
+        parts += [part] if len(part) <= letters else re.findall(_WORD, part)
+    lines = [""]
+    for word in parts:
+        if lines[-1] and len((lines[-1] + word).rstrip()) > letters:
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip()
+    lines = [line.rstrip() for line in lines if line.strip()]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1]} \N{HORIZONTAL ELLIPSIS}"]
+    return "\n".join(lines)
