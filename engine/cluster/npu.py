@@ -42,6 +42,9 @@ class Npu:
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
 
+    Of collectives that a model's plan lets go beside kernels a share of ``overlap`` does, and for
+    the rest of their bytes the NPU does nothing else: kernels are slower beside a collective.
+
     ``memory`` is its capacity in bytes.  One that is slower than such an NPU should be has a share
     of its ``speed``: whatever it computes, measured durations included, takes as much longer, but
     for what it reduces during a collective.
@@ -66,9 +69,10 @@ class Npu:
     relative_time: Mapping[str, float] = field(default_factory=dict)
     memory: float | None = None
     speed: float = 1.0
+    overlap: float = 1.0
 
     def __post_init__(self) -> None:
-        for key in ("efficiency", "memory_efficiency", "speed"):
+        for key in ("efficiency", "memory_efficiency", "speed", "overlap"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
         for key in (*_RATES, *_FACTORS):

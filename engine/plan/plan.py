@@ -75,6 +75,8 @@ class ParallelPlan:
     ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
     it runs.  ``memory_collectives``: what ZeRO divides is gathered by the memory's switches as it
     is loaded, and gradients are reduced by them as they are stored.
+    ``overlap``: of a collective that goes beside products, the share that does; the NPU does
+    nothing else for the rest (:attr:`Npu.overlap`).
     """
 
     batch: int
@@ -112,6 +114,7 @@ class ParallelPlan:
     weight_streaming: bool = False
     offload: frozenset[Offload] = frozenset()
     memory_collectives: bool = False
+    overlap: float = 1.0
 
     @property
     def gathers_on_load(self) -> bool:

@@ -1,6 +1,6 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from dimsweep.engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMes
 from dimsweep.engine.plan.plan import GradientExchange, Offload, ParallelPlan
 from dimsweep.engine.plan.schedule import actions, at_once, repeats
 from dimsweep.engine.plan.stages import Stage, cut
-from dimsweep.engine.plan.steps import Item, RankGraph, compile_steps
+from dimsweep.engine.plan.steps import Item, RankGraph, compile_steps, partly_beside
 from dimsweep.engine.workload.footprint import Footprint, fullest
 from dimsweep.engine.workload.graph import Graph, Kernel, Receive, Send, Workload
 
@@ -112,13 +112,13 @@ class _StageProgram:
         apart = "forward" if plan.overlap_experts else ""
         self._gathers_ahead = plan.overlap_parameters and self._n_shards > 1
         self._forward = [
-            [compile_steps(self._forward_steps(c, first=first), apart) for c in chunks]
+            [self._compiled(self._forward_steps(c, first=first), apart) for c in chunks]
             for first in (False, True)
         ]
         parts = {action.part for action in order if action.backward}
         self._backward = {
             part: [
-                [compile_steps(self._backward_steps(c, part, last=last)) for c in chunks]
+                [self._compiled(self._backward_steps(c, part, last=last)) for c in chunks]
                 for last in (False, True)
             ]
             for part in parts
@@ -136,6 +136,10 @@ class _StageProgram:
         """What a backward pass of a chunk does, unless it is the chunk's last one."""
         return self._backward[Part.WHOLE][False][chunk]
 
+    def _compiled(self, steps: Iterable[Step], apart: str = "") -> list[Item]:
+        """Items of steps that have collectives beside them."""
+        return compile_steps(partly_beside(steps, self._plan.overlap), apart)
+
     def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
@@ -151,7 +155,7 @@ class _StageProgram:
         n = self._stage.n_stages * len(self._stage.chunks)
         micro_batches = [step[0].micro_batch for step in steps]
         if self._gathers_ahead:
-            self._graph.run("", compile_steps(self._gather_ahead()))
+            self._graph.run("", self._compiled(self._gather_ahead()))
         for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
 
             def part(time: int, start: int = start, period: int = period) -> None:

@@ -347,6 +347,8 @@ def _changed(config: Config) -> str:
         return f"runs are compared by phases, not with fidelity={config.fidelity}"
     if npu.systolic is not None or npu.measured is not None or npu.matmul_efficiency is not None:
         return "the times of its products are not those of the GPU's measured kernels"
+    if npu.overlap < 1 and not config.calibration:
+        return f"npu.overlap is {npu.overlap:g}, and runs are compared with 1"
     if config.collective.measured is not None:
         return "its collectives have times of their own (collective.measured)"
     return ""

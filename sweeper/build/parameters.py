@@ -18,7 +18,7 @@ from dimsweep.sweeper.config.schema import Config
 Floats = npt.NDArray[np.float64]
 
 #: Of which parameters a prior gives the widths; each dimension has its own bandwidth and latency.
-WIDTHS = ("compute", "memory", "launch", "network", "latency")
+WIDTHS = ("compute", "memory", "launch", "overlap", "network", "latency")
 _LEAST_LATENCY = 1e5  # ps: of a preset without one, what its factor is of
 
 
@@ -35,8 +35,9 @@ class Parameter:
 
     def most(self, config: Config) -> float:
         """The largest logarithm that the configuration can have: no share is more than 1."""
-        shares = {"compute": config.npu.efficiency, "memory": config.npu.memory_efficiency}
-        return math.log(1 / shares[self.name]) if self.name in shares else math.inf
+        if self.name not in ("compute", "memory", "overlap"):
+            return math.inf
+        return math.log(1 / getattr(config.npu, self.keys[0].removeprefix("npu.")))
 
 
 def parameters_of(config: Config, widths: Mapping[str, float] | None = None) -> list[Parameter]:
@@ -47,6 +48,7 @@ def parameters_of(config: Config, widths: Mapping[str, float] | None = None) -> 
         Parameter("compute", "compute efficiency", ("npu.efficiency",), widths["compute"]),
         Parameter("memory", "memory efficiency", ("npu.memory_efficiency",), widths["memory"]),
         Parameter("launch", "launch and host", ("npu.launch", "npu.host"), widths["launch"]),
+        Parameter("overlap", "overlap of collectives", ("npu.overlap",), widths["overlap"]),
     ]
     for d in range(len(parse_shape(str(config.topology.shape)))):
         found += [

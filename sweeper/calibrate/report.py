@@ -67,13 +67,14 @@ def _print_parameters(found: Calibration, console: Console) -> None:
         mean, variance = found.posterior.mean[i], found.posterior.covariance[i, i]
         learned = 1 - variance / each.width**2
         words = "not measured" if learned < _LEARNED else f"{learned:.0%} of its spread"
-        ends = _interval(mean, sqrt(variance), found.posterior.degrees)
+        ends = _interval(mean, sqrt(variance), found.posterior.degrees, found.most[i])
         lines.append((each.what, f"{expm1(mean):+.1%}", ends, words))
     heads = ("parameter", "against the preset", "90% interval", "what was learned")
     console.print(table(heads, lines))
 
 
-def _interval(mean: float, deviation: float, degrees: float) -> str:
-    """That of nine in ten of a factor, less 1, by the mean and deviation of its logarithm."""
+def _interval(mean: float, deviation: float, degrees: float, most: float) -> str:
+    """That of nine in ten of a factor, less 1, by the mean and deviation of its logarithm, which is
+    ``most`` at most."""
     half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation
-    return f"{expm1(mean - half):+.0%} to {expm1(mean + half):+.0%}"
+    return f"{expm1(mean - half):+.0%} to {expm1(min(mean + half, most)):+.0%}"

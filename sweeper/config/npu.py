@@ -119,6 +119,7 @@ class Npu(Part):
     attention_time: float = 1.0
     attention_backward: float = 2.5
     relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
+    overlap: float = 1.0
     memory: Bytes | None = None
     machines: tuple[str, ...] = ()
 

@@ -32,7 +32,7 @@ _BY_DEFAULT = {
         f"npu.{name}": Role.SCENARIO
         for name in (
             *("efficiency", "memory_efficiency", "matmul_efficiency", "launch", "host"),
-            *("measured", "attention_time", "attention_backward", "relative_time"),
+            *("measured", "attention_time", "attention_backward", "relative_time", "overlap"),
         )
     },
 }

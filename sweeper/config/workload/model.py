@@ -194,6 +194,7 @@ class Model(Workload):
                 return serving(self.model, serve, mesh, self.name)
             with key("plan"):
                 plan = self.plan.training(mesh)
+            plan = replace(plan, overlap=min(npu.overlap for npu in cluster.npus.kinds))
             plan = self._offloading(plan, mesh, cluster)
             need = training_footprint(self.model, plan, mesh)
         # Before its graph is built, which takes a thousand times as long.

@@ -24,7 +24,7 @@ from dimsweep.sweeper.verify.side_by_side import side_by_side
 
 ROWS = 3
 # What a training iteration says something of; latencies it says too little of.
-_NAMES = ("compute", "memory", "launch", "network_0", "network_1")
+_NAMES = ("compute", "memory", "launch", "overlap", "network_0", "network_1")
 
 
 @dataclass(frozen=True)

@@ -927,3 +927,21 @@ def test_blocking_messages_are_waited_for() -> None:
         return any(first in o.after for o in graph)
 
     assert waits(True) and not waits(False)
+
+
+@pytest.mark.parametrize("keys", [{}, {"zero": 1, "overlap_parameters": True}, {"zero": 3}])
+def test_what_is_not_overlapped_is_waited_for(keys: dict[str, int]) -> None:
+    """In proportion, where NPUs are slow and would hide everything, but for the first and the last
+    bytes, which nothing hides; whatever moves is the same."""
+    where = cluster((4,), bandwidth=1e9, npu=Npu(flops=1e11, memory_bandwidth=1e11))
+
+    def run(overlap: float) -> tuple[float, dict[CollectiveKind, float]]:
+        plan = ParallelPlan(batch=8, overlap=overlap, bucket=1e5, **keys)  # type: ignore[arg-type]
+        workload = training(SMALL, plan, mesh((4,)))
+        return simulate(workload, where).time, collective_bytes(workload, "replicas")
+
+    (whole, moved), (most, _), (half, also), (least, _) = map(run, (1.0, 0.9, 0.5, 0.1))
+    assert also == {kind: pytest.approx(n_bytes) for kind, n_bytes in moved.items()}
+    assert whole < most < half < least
+    if "overlap_parameters" not in keys:
+        assert (least - half) / (half - most) == pytest.approx(1, rel=0.3)

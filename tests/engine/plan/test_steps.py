@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,9 @@ from dimsweep.engine import (
     Receive,
     Send,
 )
-from dimsweep.engine.plan.steps import Item, RankGraph
+from dimsweep.engine.model.steps import CollectiveStep, Step, WaitStep
+from dimsweep.engine.plan.steps import Item, RankGraph, partly_beside
+from dimsweep.engine.workload.graph import Kernel
 from tests.support.examples import examples
 
 MESSAGE, ANSWER = Send(1.0, (1,)), Receive((-1,))
@@ -82,3 +85,48 @@ def test_stamped_as_built_one_by_one(parts: list[list[Item]], data: st.DataObjec
 
 def _sorted(operator: Operator) -> Operator:
     return Operator(operator.name, operator.work, tuple(sorted(operator.after)))
+
+
+KINDS, AXES = (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER), ("data", "tensor")
+BESIDE = st.builds(
+    CollectiveStep,
+    st.sampled_from(KINDS),
+    st.floats(1, 1e9),
+    st.sampled_from(AXES),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(["", "a", "load"]),
+)
+OTHERS = st.sampled_from(
+    [Kernel("product", 1.0, 1.0), WaitStep("a"), CollectiveStep(KINDS[0], 1.0, "data")]
+)
+
+
+@given(st.lists(st.one_of(BESIDE, OTHERS), max_size=12), st.floats(0.01, 1))
+def test_a_share_of_what_goes_beside_a_pass_is_waited_for(
+    steps: list[Step], overlap: float
+) -> None:
+    """As many bytes of each kind over each axis as before, the first of which are waited for, so
+    at most one collective of each is cut in two; and all else is as it was."""
+    found = list(partly_beside(steps, overlap))
+    plain = [step for step in steps if not isinstance(step, CollectiveStep) or not step.label]
+    assert found == steps if overlap == 1 else [s for s in found if s in plain] == plain
+    for kind in KINDS:
+        for axis in AXES:
+            before, after = (
+                [
+                    step
+                    for step in each
+                    if isinstance(step, CollectiveStep)
+                    and (step.kind, step.axis) == (kind, axis)
+                    and step not in plain
+                ]
+                for each in (steps, found)
+            )
+            n_bytes = sum(step.n_bytes for step in before)
+            beside = [step for step in after if step.label]
+            assert after[len(after) - len(beside) :] == beside
+            assert sum(step.n_bytes for step in after) == pytest.approx(n_bytes)
+            assert sum(step.n_bytes for step in beside) == pytest.approx(overlap * n_bytes)
+            assert len(after) <= len(before) + 1
+            own = {step.label for step in steps if isinstance(step, CollectiveStep)}
+            assert not own & {step.follows for step in after if not step.label} - {""}

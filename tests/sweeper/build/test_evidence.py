@@ -93,6 +93,7 @@ def test_how_sure_a_difference_is() -> None:
         (["npu.memory_bandwidth=9 TB/s"], "npu.memory_bandwidth is 9 TB/s"),
         (["npu.launch=1 ms"], "npu.launch is 1 ms, and what was measured had "),
         (["npu.memory_efficiency=0.1"], "npu.memory_efficiency is 0.1"),
+        (["npu.overlap=0.9"], "npu.overlap is 0.9, and runs are compared with 1"),
         (["topology.bandwidth=[450 GB/s,0.5 GB/s]"], "links of 500 MB/s between nodes"),
         (["topology.bandwidth=[4 TB/s,50 GB/s]"], "links of 4 TB/s inside a node"),
         (

@@ -28,6 +28,7 @@ BASE = ("cluster=dgx_h100", "workload=llama3_8b", "workload.model.layers=2", "no
 TRUTH = {"compute": math.log(0.8), "memory": math.log(0.7), "launch": math.log(2.0)} | {
     "network_0": math.log(0.9),
     "network_1": math.log(0.6),
+    "overlap": math.log(0.8),
 }
 ROWS = (
     "name,nodes,tp,micro_batch,micro_batches",
