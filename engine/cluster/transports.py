@@ -95,7 +95,7 @@ class Transport(ABC):
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
 
-#: All that are registered, by their names (:func:`engine.kernels.packet.hooks.register`).
+#: All that are registered, by their names (:func:`engine.kernels.packet.registered.register`).
 TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 

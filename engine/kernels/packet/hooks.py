@@ -1,14 +1,19 @@
-"""Which transport's case it is: each hook, unrolled over all transports that are registered.
+"""Which transport's case it is: kernels call ``hooks.on_ack`` and so on.
 
-Kernels call ``hooks.on_ack`` and so on: what these names stand for when the kernel is compiled is
-part of the digest by which compiled code is kept.
+The transports of ours are compiled together, into one kernel that asks whose case it is when it
+runs.  Another one, of a plug-in, is compiled by itself, for runs of its own: their records are of
+another type (:mod:`engine.kernels.packet.registered`), which says whose hooks are called.  What is
+compiled for ours stays as it is, whatever else is registered.
 """
 
-import inspect
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from dimsweep.engine.cluster.transports import HOOKS, TRANSPORTS, Transport
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from numba.extending import overload
+
+from dimsweep.engine.cluster.transports import HOOKS, Transport
+from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.state import Run
 
 
@@ -23,56 +28,69 @@ nothing: Any = _nothing
 on_start = on_send = on_mark = on_ack = on_timer = on_end = nothing
 # Of transports that speak TCP's segments (:class:`engine.kernels.packet.tcp.Tcp`).
 grow = shrink = time_out = nothing
-_OF_TCP = ("grow", "shrink", "time_out")
+OF_TCP = ("grow", "shrink", "time_out")
 
 
-def register(*transports: type[Transport]) -> None:
-    """Make transports known by their names, to configurations as to the kernel.
+class Together(NamedTuple):
+    """Transports that are compiled into one kernel."""
 
-    Raises :class:`TypeError` for one that leaves a case or a question open, and
-    :class:`ValueError` for a name that another one has.
-    """
-    for transport in transports:
-        _check(transport)
-        TRANSPORTS[transport.name] = transport
+    transports: tuple[type[Transport], ...]
+    version: str = ""  # of one of a plug-in: its name and the digest of its hooks
 
 
-def _check(transport: type[Transport]) -> None:
-    transport()  # Python refuses one that leaves a case open
-    if "__dataclass_fields__" not in vars(transport):
-        raise TypeError(f"{transport.__name__} is no frozen dataclass, whose fields are its keys")
-    asked = [name for name in inspect.get_annotations(Transport) if not hasattr(transport, name)]
-    if asked:
-        raise TypeError(f"{transport.__name__} does not say its {', '.join(asked)}")
-    if TRANSPORTS.get(transport.name, transport) is not transport or transport.name == "tcp":
-        raise ValueError(f"there is a transport {transport.name!r} already")
+_ours = Together(())
+_alone: dict[str, type[Transport]] = {}  # those of plug-ins, by their versions
 
 
-def _unroll() -> None:
-    globals().update({hook: _unrolled(hook) for hook in (*HOOKS, *_OF_TCP)})
+def compile_together(*ours: type[Transport]) -> None:
+    """Have the hooks of all these stand for the names of this module."""
+    known = {hook: _by_type(hook, ours) for hook in (*HOOKS, *OF_TCP)}
+    globals().update(known, _ours=Together(ours))
 
 
-TRANSPORTS.changed = _unroll
+@cache
+def together_with(transport: type[Transport]) -> Together:
+    """With which others a transport is compiled: ours with ours, and each other one alone."""
+    if transport in _ours.transports:
+        return _ours
+    own = [getattr(transport, hook, nothing) for hook in (*HOOKS, *OF_TCP)]
+    version = "_".join([transport.name, *dict.fromkeys(map(fingerprint, own))])
+    _alone[version] = transport
+    return Together((transport,), version)
 
 
-def _unrolled(hook: str) -> Any:
-    """A function that asks which transport the run has, and does what that does."""
+def _by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
+    """A hook of whichever transport the type of a run's keys says it has."""
+    of_ours = _unrolled(hook, ours)
+
+    # What a kernel is made of is told by defaults (engine.fingerprint): of ours, and by the type.
+    def chosen(r: Run, flow: int, which: int, of_ours: Any = of_ours) -> None:
+        """What the compiler is given for this name is below."""
+
+    @overload(chosen)  # type: ignore[untyped-decorator]
+    def _of_type(r: Any, flow: Any, which: Any) -> Any:
+        own = of_ours
+        for name in r.to[r.to.fields.index("keys")].dtype.fields:
+            if name in _alone:
+                own = getattr(_alone[name], hook, nothing)
+
+        # A function of its own: inlined into an event, it would slow all events down.
+        def called(r: Any, flow: Any, which: Any) -> Any:
+            own(r, flow, which)
+
+        return called
+
+    return chosen
+
+
+def _unrolled(hook: str, transports: tuple[type[Transport], ...]) -> Any:
+    """A function that asks which of these transports the run has, and does what that does."""
     chosen = nothing
-    for code, transport in enumerate(TRANSPORTS.values()):
+    for code, transport in enumerate(transports):
         own = getattr(transport, hook, nothing)
         if own is not nothing:
             chosen = _either(code, own, chosen)
-    return chosen if chosen is nothing else _called(chosen)
-
-
-def _called(hook: Any) -> Any:
-    """As a function of its own: inlined into an event, it would slow all events down."""
-
-    @kernel
-    def called(r: Run, flow: int, which: int) -> None:
-        hook(r, flow, which)
-
-    return called
+    return chosen
 
 
 def _either(code: int, own: Any, others: Any) -> Any:

@@ -228,7 +228,7 @@ class Run(NamedTuple):
     pausings: Table  # of PAUSING
     draws: Floats  # random numbers in [0, 1), in the order of their use
     timers: Longs  # (TIMERS * flows,): the numbers of the events that run them out, or NONE
-    keys: Table  # (1,): those of each transport by its name, of the run's and TCP's filled in
-    transport: int  # its number among those that are registered
+    keys: Table  # (1,): by their names, those of the run's transport and TCP's filled in
+    transport: int  # its number among those that are compiled together
     speaks_tcp: bool
     counts: Table  # (1,) of COUNTS

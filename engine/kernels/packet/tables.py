@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
+from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.kernels.core import pool
 from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
 from dimsweep.engine.kernels.core.following import EDGE
@@ -14,7 +14,7 @@ from dimsweep.engine.kernels.packet import state
 from dimsweep.engine.kernels.packet.flows import WAY, KnownWays
 from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, Settings, shared_buffers
 from dimsweep.engine.kernels.packet.kernel import ROOM
-from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
+from dimsweep.engine.kernels.packet.registered import flow_record, keys_record, number_of
 from dimsweep.engine.kernels.packet.state import Run
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import new_table
@@ -40,7 +40,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         agenda=new_agenda(2 * _FIRST_PACKETS, _shift(fabric, settings), _BUCKETS),
         ports=_ports(fabric, settings),
         switches=new_table(len(shared), state.SWITCH, shared=list(shared.values())),
-        flows=zeros(1, flow_record()),
+        flows=zeros(1, flow_record(transport)),
         packets=packets,
         telemetry=zeros(_FIRST_PACKETS * carries, state.HOP, state.HOPS),
         known=zeros(carries, state.HOP, state.HOPS),
@@ -61,7 +61,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         draws=draws(_FIRST_DRAWS),
         timers=zeros(state.TIMERS, np.int64),
         keys=keys_record(transport),
-        transport=list(TRANSPORTS).index(transport.name),
+        transport=number_of(transport),
         speaks_tcp=transport.speaks_tcp,
         counts=counts,
     )

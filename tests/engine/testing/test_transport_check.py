@@ -8,8 +8,11 @@ import pytest
 
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet import hooks
-from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.hooks import nothing, together_with
+from dimsweep.engine.kernels.packet.kernel import run
+from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
 from dimsweep.engine.kernels.packet.transports import (
     TRANSPORTS,
     Cubic,
@@ -86,6 +89,14 @@ class Twin(Static):
     """It has another one's."""
 
 
+@dataclass(frozen=True)
+class HalfTcp(Silent):
+    """It says that it speaks TCP, and has none of its cases."""
+
+    name = "half_tcp"
+    speaks_tcp = True
+
+
 class Keyless(Silent):
     """It forgets that it is a dataclass."""
 
@@ -100,6 +111,7 @@ class Keyless(Silent):
         (Open, TypeError, "abstract.*on_end"),
         (Twin, ValueError, "there is a transport 'static' already"),
         (Keyless, TypeError, "no frozen dataclass"),
+        (HalfTcp, TypeError, "HalfTcp: grow, shrink, time_out are cases of subclasses of Tcp"),
     ],
 )
 def test_what_is_forgotten_is_an_error_when_it_is_registered(
@@ -121,7 +133,26 @@ def test_a_question_that_is_left_open_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_one_that_is_registered_is_known_by_its_name() -> None:
     register(Silent)
     assert PacketModel("silent").sender == Silent()
-    assert hooks.on_ack is not nothing and hooks.on_send is nothing
+
+
+@pytest.mark.usefixtures("registry")
+def test_what_is_compiled_stays_as_it_is_whatever_else_is_registered() -> None:
+    """What is compiled is kept by a digest of ours, and by the types of records: of another
+    transport these are its own, and its version differs where its text does."""
+    before = fingerprint(run), flow_record(Dctcp()), keys_record(Dctcp()).dtype
+    register(Silent)
+    assert (fingerprint(run), flow_record(Dctcp()), keys_record(Dctcp()).dtype) == before
+    of_silent = keys_record(Silent()).dtype
+    assert "dctcp" not in (of_silent.fields or {}) and of_silent != before[2]
+    assert together_with(Silent).transports == (Silent,)
+
+    @dataclass(frozen=True)
+    class Another(Static):
+        name = "silent"
+        on_ack = staticmethod(Dctcp.on_ack)
+
+    assert keys_record(Another()).dtype != of_silent
+    assert hooks.on_send is not nothing, "a plug-in may have an answer where none of ours has"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dimsweep.engine.cluster.memory import MEMORIES, Request
 from dimsweep.engine.collective.algorithms import ALGORITHMS
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kernels.packet.kernel import run as run_packets
 from dimsweep.engine.kernels.phase.entrances import of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.network.generators import GENERATORS
@@ -154,3 +155,19 @@ def test_a_rival_of_themis() -> None:
         compose(["collective.order=earliest"])
     again = compose([f"plugins={name}", "collective.order=earliest"]).config.collective.order
     assert again is order, "the same text has the same number: what is compiled stays right"
+
+
+def test_a_transport_is_compiled_by_itself() -> None:
+    """Its runs are of a type of their own; ours are compiled once, with it or without."""
+    words = ("workload=all_reduce", "topology.shape=Switch(4)", "network.packets.payload=64 KiB")
+
+    def signatures(transport: str, *plugin: str) -> int:
+        config = compose([*plugin, *ONE, *words, f"network.packets.transport={transport}"]).config
+        assert time_of(config, Fidelity.PACKET) > 0
+        return len(run_packets.signatures)  # type: ignore[attr-defined]
+
+    plugin = f"plugins={EXAMPLES}/nscc.py"
+    alone = signatures("dctcp")
+    assert signatures("dctcp", plugin) == alone
+    with_its_own = signatures("nscc", plugin)
+    assert signatures("swift", plugin) == signatures("nscc", plugin) == with_its_own

@@ -1,7 +1,8 @@
 """Transports: how senders answer to congestion, one file each."""
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.hooks import nothing, register
+from dimsweep.engine.kernels.packet.hooks import compile_together, nothing
+from dimsweep.engine.kernels.packet.registered import register
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.kernels.packet.transports.cubic import Cubic
 from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn
@@ -31,11 +32,15 @@ __all__ = [
 ]
 
 # A new transport is one file with a subclass, and one line here.
-register(Static)
-register(Dcqcn)
-register(Dctcp)
-register(Timely)
-register(Hpcc)
-register(Swift)
-register(Reno)
-register(Cubic)
+_OURS = (
+    Static,
+    Dcqcn,
+    Dctcp,
+    Timely,
+    Hpcc,
+    Swift,
+    Reno,
+    Cubic,
+)
+register(*_OURS)
+compile_together(*_OURS)
