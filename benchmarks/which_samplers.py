@@ -42,7 +42,7 @@ class _Tree:
         self._rows = {(row.degrees, *row.values.values()): i for i, row in enumerate(cells.rows)}
         self._shapes = {shape.text: i for i, shape in enumerate(cells.shapes)}
         self._sizes = sorted({shape.sizes for shape in cells.shapes})
-        self._npus = space.network.npus
+        self._npus = space.network.npus.at_least
 
     def cell(self, trial: optuna.Trial) -> int | None:
         """The number of the cell that a trial proposes; None if there is none."""

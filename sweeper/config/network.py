@@ -1,8 +1,12 @@
 """Links, switches, routes and packets, for fidelities that know them."""
 
 import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from itertools import product
+from typing import Annotated, Any, get_origin, get_type_hints
 
 from pydantic import Field
 
@@ -81,6 +85,53 @@ _WAFER = OneOf(
 
 _GENERATOR = OneOf(GENERATORS, "kind", "generator")
 AnyGenerator = Annotated[Generator, Parsed(_GENERATOR.parse, _GENERATOR.write, GENERATORS)]
+MOST_MEMBERS = 100_000
+
+
+@dataclass(frozen=True)
+class Family:
+    """All generators that one entry tells, which has several values for some parameters: the
+    ``given`` one; none where there is one value for each, and one member."""
+
+    members: tuple[Generator, ...]
+    given: Mapping[str, Any] | None = None
+
+    @property
+    def text(self) -> Any:
+        """The entry as it was written."""
+        return _GENERATOR.write(self.members[0]) if self.given is None else dict(self.given)
+
+
+def _family(value: Any) -> Family:
+    """The generators of an entry; a parameter that is a list has several values where each is a
+    list, too."""
+    if isinstance(value, Family):
+        return value
+    given = dict(value) if isinstance(value, Mapping) else {}
+    kind = GENERATORS.get(given.get("kind", ""))
+    several = {} if kind is None else dict(_several(kind, given))
+    if not several:
+        return Family((_GENERATOR.parse(value),))
+    if (n := math.prod(map(len, several.values()))) > MOST_MEMBERS:
+        raise DimsweepError(f"{n:,} generators; there may be {MOST_MEMBERS:,}", hint="fewer values")
+    chosen = (dict(zip(several, each, strict=True)) for each in product(*several.values()))
+    return Family(tuple(_GENERATOR.parse({**given, **each}) for each in chosen), given)
+
+
+def _several(kind: type[Generator], given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The parameters that have several values."""
+    hints = get_type_hints(kind)
+    for name, value in given.items():
+        listed = get_origin(hints.get(name)) is tuple
+        if not isinstance(value, list | tuple):
+            continue
+        if not value and not listed:
+            raise DimsweepError("no value is given", where=name, hint="one at least")
+        if not listed or (value and all(isinstance(each, list | tuple) for each in value)):
+            yield name, value
+
+
+AnyFamily = Annotated[Family, Parsed(_family, lambda found: found.text, GENERATORS)]
 
 
 @lru_cache(maxsize=4)

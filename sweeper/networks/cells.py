@@ -5,6 +5,8 @@ have the same places and networks, so a cell's number tells all of it, and no ce
 million of them are one array of bounds.
 """
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +35,7 @@ from dimsweep.sweeper.networks.networks import Floats, Shape
 from dimsweep.sweeper.networks.plans import Degrees, Row
 
 Longs = NDArray[np.int64]
+Alike = tuple[Degrees, int]
 PIPELINE = "pipeline"
 GREATEST = 2.0  # times a network's bandwidths are what is asked for at most
 
@@ -81,21 +84,30 @@ class Cells:
     stagings: Stagings
     refused: Counter[str]
     places: list[Place] = field(default_factory=list)
-    _spots: dict[Degrees, Spot] = field(default_factory=dict)
+    _spots: dict[Alike, Spot] = field(default_factory=dict)
     _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
     _meshes: dict[tuple[object, ...], DeviceMesh | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
-            if row.degrees not in self._spots:
-                self._spots[row.degrees] = self._spot(row)
+            if (alike := self.alike(row)) not in self._spots:
+                self._spots[alike] = self._spot(row)
         self.first: Longs = np.cumsum([0, *(len(self.spot(row)) for row in self.rows)])
 
     def __len__(self) -> int:
         return int(self.first[-1])
 
     def spot(self, row: Row) -> Spot:
-        return self._spots[row.degrees]
+        return self._spots[self.alike(row)]
+
+    def alike(self, row: Row) -> Alike:
+        """What plans with the same places and networks have in common."""
+        return row.degrees, bisect_left(self._memories, row.memory)
+
+    @cached_property
+    def _memories(self) -> list[float]:
+        """The sizes of memory that NPUs may have."""
+        return sorted({shape.memory for shape in self.shapes})
 
     def where(self, number: int) -> Where:
         """The cell of a number."""
@@ -106,8 +118,13 @@ class Cells:
 
     def _spot(self, row: Row) -> Spot:
         """The places of a plan's degrees on all shapes; those that are alike count once."""
-        columns = list[tuple[Longs, Longs, Longs]]()
+        columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
+            if math.prod(shape.sizes) != n:
+                continue
+            if shape.memory < row.memory:
+                self.refused["networks have too little memory for some plans"] += len(shape.cost)
+                continue
             known = set[tuple[object, ...]]()
             for order in self.orders:
                 mesh = self._mesh(row, shape, order)
@@ -180,18 +197,30 @@ class Cells:
 
     @cached_property
     def _ways(self) -> tuple[list[Ways], list[dict[Group, int]]]:
-        """Those of each shape, for all groups that any place has there, by their number."""
-        numbers: list[dict[Group, int]] = [{} for _ in self.shapes]
+        """Those of each network that is another to collectives, for all groups that any place has
+        there, by their number."""
+        first = {number: i for i, number in reversed([*enumerate(self._network)])}
+        numbers: list[dict[Group, int]] = [{} for _ in first]
         for place in self.places:
+            own = numbers[self._network[place.shape]]
             for group in place.groups.values():
-                numbers[place.shape].setdefault(group, len(numbers[place.shape]))
-        ways = [
-            ways_of(shape.cluster, list(own), shape.bandwidth.max(axis=0) * GREATEST)
-            if shape.keys is None
-            else ways_by_cuts(shape.cluster, list(own))
-            for shape, own in zip(self.shapes, numbers, strict=True)
-        ]
+                own.setdefault(group, len(own))
+        ways = []
+        for number, own in enumerate(numbers):
+            shape = self.shapes[first[number]]
+            if shape.made is not None:
+                ways.append(ways_by_cuts(shape.cluster, list(own)))
+                continue
+            most = shape.bandwidth.max(axis=0) * GREATEST
+            ways.append(ways_of(shape.cluster, list(own), most))
         return ways, numbers
+
+    @cached_property
+    def _network(self) -> list[int]:
+        """The number of each shape's network, which several have that differ in what else they
+        have."""
+        numbers = dict[int, int]()
+        return [numbers.setdefault(id(shape.cluster), len(numbers)) for shape in self.shapes]
 
     @cached_property
     def _pipelines(self) -> tuple[list[Ways], dict[tuple[int, Group], int]]:
@@ -208,10 +237,10 @@ class Cells:
             most = shape.bandwidth.max(axis=0) * GREATEST
             crossed = [d for d, n in enumerate(group.sizes) if n > 1]
             dims = tuple((shape.cluster.topology.dims[d], most[d]) for d in crossed)
-            key = (shape.sizes, group, dims if shape.keys is None else number)
+            free = shape.made is not None
+            key = (shape.sizes, group, self._network[number] if free else dims)
             if key not in alike:
                 alike[key] = len(found)
-                free = shape.keys is not None
                 found.append(
                     free_hops(group, len(shape.sizes))
                     if free
@@ -230,7 +259,7 @@ class Cells:
         for i, place in enumerate(self.places):
             if PIPELINE not in place.groups:
                 continue
-            number = len(self.shapes) + self._pipelines[1][place.shape, place.groups[PIPELINE]]
+            number = len(self._ways[0]) + self._pipelines[1][place.shape, place.groups[PIPELINE]]
             for stage in range(place.groups[PIPELINE].n_members):
                 row = int(self._table.first[number]) + stage
                 same = self._table.fixed[row].tobytes() + self._table.slope[row].tobytes()
@@ -247,7 +276,8 @@ class Cells:
         axes = dict.fromkeys(axis for place in self.places for axis in place.groups)
         found = {axis: np.full(len(self.places), -1, dtype=np.int64) for axis in axes}
         for number, place in enumerate(self.places):
-            first, own = int(self._table.first[place.shape]), self._ways[1][place.shape]
+            network = self._network[place.shape]
+            first, own = int(self._table.first[network]), self._ways[1][network]
             for axis, group in place.groups.items():
                 found[axis][number] = first + own[group]
         return found
@@ -260,8 +290,8 @@ class Cells:
         """What the table's columns are multiplied by, for all networks of all shapes."""
         if scale not in self._scaled:
             found = [
-                self._table.at(ways, bandwidth)
-                for ways, shape in zip(self._ways[0], self.shapes, strict=True)
+                self._table.at(self._ways[0][network], bandwidth)
+                for network, shape in zip(self._network, self.shapes, strict=True)
                 for bandwidth in shape.scaled(scale)
             ]
             self._scaled[scale] = np.array(found)

@@ -2,31 +2,42 @@
 
 import dataclasses
 import itertools
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine import Cluster, DimsweepError, InfeasibleError, Prices, units
+from dimsweep.engine import (
+    Cluster,
+    DimsweepError,
+    InfeasibleError,
+    Prices,
+    Switch,
+    algorithms_of,
+    units,
+)
 from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.build.program import build_cluster
-from dimsweep.sweeper.config.designs import Networks, Tier
+from dimsweep.sweeper.config.designs import Count, Networks, Tier
 from dimsweep.sweeper.config.network import Network
-from dimsweep.sweeper.config.parts.part import key, written
+from dimsweep.sweeper.config.parts.part import key, per_dimension, written
 from dimsweep.sweeper.config.schema import Config
 
 Floats = NDArray[np.float64]
+_NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 
 @dataclass(frozen=True)
 class Shape:
     """Networks of one shape, which differ in their bandwidths: ``bandwidth`` (W, D) in bytes/s, by
     ``texts`` as the configuration has them; ``cost`` (W,) in USD and ``power`` (W,) in watts, NaN
-    where these are not known.  What a generator makes is the one network of a shape of its own,
-    whose links have their bandwidths: ``keys`` say it, and which of the space it is ``made`` by."""
+    where these are not known.  ``keys`` say what else of it the space chose.  What a generator
+    ``made`` is the one network of a shape of its own, whose links have their bandwidths.  Each NPU
+    has ``memory`` bytes, where the space says how many."""
 
     text: str
     cluster: Cluster
@@ -34,8 +45,9 @@ class Shape:
     texts: tuple[tuple[str, ...], ...]
     cost: Floats
     power: Floats
-    keys: Mapping[str, object] | None = None
-    made: int | None = None
+    keys: Mapping[str, object] = field(default_factory=dict)
+    made: Generator | None = None
+    memory: float = inf
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -43,10 +55,15 @@ class Shape:
 
     def scaled(self, scale: tuple[float, ...]) -> Floats:
         """The bandwidths (W, D), those of each tier times its ``scale``."""
-        return self.bandwidth * scale if scale and self.keys is None else self.bandwidth
+        return self.bandwidth * scale if scale and self.made is None else self.bandwidth
 
-    def repriced(self, config: Config) -> "Shape":
-        """The same at the prices of another configuration."""
+    def repriced(self, config: Config, before: Config) -> "Shape":
+        """The same at the prices of another configuration than ``before``; NPUs that have a price
+        of their own cost as many times more as others do."""
+        if _NPU_PRICE in self.keys:
+            own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
+            more = config.cost.npu / before.cost.npu if before.cost.npu else 1.0
+            config = config.changed({_NPU_PRICE: f"{own * more!r} USD"})
         bought = config.bought(self.cluster.topology, self.cluster.network)
         prices = bought.prices(), bought.watts()
         cost, power = (_amounts(each, self.bandwidth) for each in prices)
@@ -54,9 +71,10 @@ class Shape:
 
     def values(self, number: int) -> dict[str, object]:
         """The keys of a network of this shape."""
-        if self.keys is not None:
+        if self.made is not None:
             return dict(self.keys)
-        return {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
+        own = {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
+        return {**own, **self.keys}
 
 
 def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Shape]:
@@ -65,54 +83,132 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
     Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on what
     is not known of them.
     """
-    found = list[Shape]()
-    tiers = [list(_blocks(tier, space.npus)) for tier in space.tiers]
-    for blocks in itertools.product(*tiers) if tiers else ():
-        if math.prod(size for _, size in blocks) != space.npus:
-            continue
-        found.append(_shape(config, space, blocks, refused))
-    found += [_generated(config, space, i, refused) for i in range(len(space.generators))]
+    made = [_shape(config, space, dims, refused) for dims in _products(space.tiers, space.npus)]
+    made += _generated(config, space, refused)
+    several = [
+        each for shape in made if shape is not None for each in _of_memory(shape, config, space)
+    ]
+    found = [_within(shape, config, space, refused) for shape in several]
     found = [shape for shape in found if len(shape.bandwidth)]
     if not found:
         why = ", ".join(f"{n:,} {reason}" for reason, n in refused.items())
         raise InfeasibleError(
-            f"no network of {space.npus:,} NPUs" + (f": {why}" if why else ""),
+            f"no network of {space.npus.text} NPUs" + (f": {why}" if why else ""),
             where="space.network",
             hint="sizes of the tiers whose product is the number of NPUs",
         )
     return found
 
 
-def _blocks(tier: Tier, npus: int) -> Iterator[tuple[str, int]]:
-    """What a tier may be; of one NPU all blocks are alike."""
-    sizes = tier.sizes or tuple(n for n in range(1, npus + 1) if npus % n == 0)
-    for size in sizes:
-        for block in tier.blocks if size > 1 else tier.blocks[:1]:
-            yield block, size
+class _Dim(NamedTuple):
+    """What a tier is: which block, of which size, with which algorithm (none: as configured)."""
+
+    block: str
+    size: int
+    algorithm: str | None
+
+
+def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
+    """All that these tiers may be around ``inner`` NPUs; of a tier of one NPU all blocks and
+    algorithms are alike."""
+    if not tiers:
+        if inner in npus:
+            yield ()
+        return
+    tier, several = tiers[0], slice(None)
+    for size in tier.sizes or range(1, npus.at_most // inner + 1):
+        if not npus.may_be_made_of(inner * size):
+            continue
+        several = slice(None) if size > 1 else slice(1)
+        named: list[str | None] = [*tier.algorithms[several]] or [None]
+        for block, algorithm in itertools.product(tier.blocks[several], named):
+            for outer in _products(tiers[1:], npus, inner * size):
+                yield _Dim(block, size, algorithm), *outer
 
 
 def _shape(
-    config: Config, space: Networks, blocks: tuple[tuple[str, int], ...], refused: Counter[str]
-) -> Shape:
-    text = "_".join(f"{block}({size})" for block, size in blocks)
+    config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Counter[str]
+) -> Shape | None:
+    """The networks whose tiers are these; None if they cannot be."""
+    text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
     # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
     each = [
-        tier.bandwidth if size > 1 else tier.bandwidth[:1]
-        for tier, (_, size) in zip(space.tiers, blocks, strict=True)
+        tier.bandwidth if dim.size > 1 else tier.bandwidth[:1]
+        for tier, dim in zip(space.tiers, dims, strict=True)
     ]
     choices = list(itertools.product(*each))
+    for tier, dim in zip(space.tiers, dims, strict=True):
+        if tier.radix is not None and dim.block == Switch().name and dim.size > tier.radix:
+            refused["networks have a switch of more ports than there are"] += len(choices)
+            return None
     bandwidth = np.array(choices, dtype=float)
     most = bandwidth.max(axis=0)
     at_most = {"topology.bandwidth": [f"{each!r} B/s" for each in most.tolist()]}
-    cluster = build_cluster(config.changed({**fixed(space), "topology.shape": text, **at_most}))
+    keys = _algorithms(config, dims)
+    whole = {**fixed(space), "topology.shape": text, **at_most, **keys}
+    cluster = build_cluster(config.changed(whole))
+    if keys and not _run(cluster, dims):
+        refused["networks have a block on which its algorithm does not run"] += len(choices)
+        return None
     texts = tuple(tuple(each.text for each in choice) for choice in choices)
-    return _within(_priced(text, cluster, bandwidth, texts), space, refused)
+    cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
+    return Shape(text, cluster, bandwidth, texts, cost, power, keys)
 
 
-def _generated(config: Config, space: Networks, number: int, refused: Counter[str]) -> Shape:
+def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
+    """The key that says which algorithms run on dimensions, if the space says it of any."""
+    if all(dim.algorithm is None for dim in dims):
+        return {}
+    own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
+    named = [dim.algorithm or usual for dim, usual in zip(dims, own, strict=True)]
+    return {"collective.algorithms": named}
+
+
+def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
+    """Whether the algorithms run on the blocks."""
+    return all(
+        dim.algorithm is None or dim.algorithm in algorithms_of(at.block)
+        for dim, at in zip(dims, cluster.topology.dims, strict=True)
+    )
+
+
+def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
+    """The same with NPUs of each size of memory."""
+    if not space.memory:
+        yield shape
+    for memory in space.memory:
+        keys: dict[str, object] = {**shape.keys, _NPU_MEMORY: memory.size.text}
+        if memory.price is not None:
+            keys[_NPU_PRICE] = memory.price.text
+        own = replace(shape, keys=keys, memory=float(memory.size))
+        yield own.repriced(config, config) if memory.price is not None else own
+
+
+def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[Shape | None]:
+    """What the generators make, each once; of several values of parameters, those that make a
+    network of as many NPUs."""
+    found, known = list[Shape | None](), set[Generator]()
+    for number, family in enumerate(space.generators):
+        for generator in family.members:
+            if generator in known:
+                continue
+            known.add(generator)
+            try:
+                with key(f"space.network.generators[{number}]"):
+                    found.append(_by(config, space, generator))
+            except DimsweepError as error:
+                if family.given is None:
+                    raise
+                refused[f"generated networks cannot be ({error.where.rpartition('.')[2]})"] += 1
+    return found
+
+
+def _by(config: Config, space: Networks, generator: Generator) -> Shape:
     """What a generator makes, simulated by flows."""
-    generator = space.generators[number]
-    text = f"Switch({space.npus})"  # who communicates with whom: all with all
+    n = space.npus.at_least
+    if n != space.npus.at_most:
+        n = generator.build().n_npus
+    text = f"Switch({n})"  # who communicates with whom: all with all
     keys: dict[str, object] = {
         **fixed(space),
         "topology.shape": text,
@@ -122,13 +218,14 @@ def _generated(config: Config, space: Networks, number: int, refused: Counter[st
         "network.generator": written(Network(generator=generator))["generator"],
         "fidelity": "flow",
     }
-    with key(f"space.network.generators[{number}]"):
-        cluster = build_cluster(config.changed(keys))
-        assert cluster.network.graph is not None
-        if (n := cluster.network.graph.n_npus) != space.npus:
-            raise DimsweepError(f"it has {n:,} NPUs, and {space.npus:,} are asked for")
-    shape = _priced(text, cluster, np.full((1, 1), 1e9), (("1 GB/s",),))
-    return _within(replace(shape, keys=keys, made=number), space, refused)
+    cluster = build_cluster(config.changed(keys))
+    assert cluster.network.graph is not None
+    if (n := cluster.network.graph.n_npus) not in space.npus:
+        what = f"it has {n:,} NPUs, and {space.npus.text} are asked for"
+        raise DimsweepError(what, where="npus")
+    bandwidth = np.full((1, 1), 1e9)
+    cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
+    return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)
 
 
 def told(generator: Generator) -> str:
@@ -146,30 +243,34 @@ def told(generator: Generator) -> str:
     return f"{generator.kind}({', '.join(found)})"
 
 
-def _priced(
-    text: str, cluster: Cluster, bandwidth: Floats, texts: tuple[tuple[str, ...], ...]
-) -> Shape:
-    cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
-    return Shape(text, cluster, bandwidth, texts, cost, power)
-
-
-def _within(shape: Shape, space: Networks, refused: Counter[str]) -> Shape:
-    """Those networks of a shape that cost and draw no more than there is."""
+def _within(shape: Shape, config: Config, space: Networks, refused: Counter[str]) -> Shape:
+    """Those networks of a shape that cost, draw and fill no more than there is."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
-    for name, limit, own, reason in (
+    racks, pue = space.racks, config.cost.power.pue
+    limits: list[tuple[str, float | None, Floats, str]] = [
         ("cost", space.cost, shape.cost, "networks cost more than there is"),
         ("power", space.power, shape.power, "networks draw more than there is"),
-    ):
+    ]
+    if racks is not None and racks.power:
+        fed, reason = racks.at_most * racks.power * pue, "networks draw more than the racks feed"
+        limits.append(("racks", fed, shape.power, reason))
+    if racks is not None and racks.npus:
+        npus = np.full(len(kept), float(prod(shape.sizes)))
+        reason = "networks have more NPUs than the racks hold"
+        limits.append(("racks", racks.at_most * racks.npus, npus, reason))
+    for name, limit, own, reason in limits:
         if limit is None:
             continue
         if np.isnan(own).any():
+            what = "power" if name == "racks" else name
             raise DimsweepError(
-                f"the {name} of these networks is not known",
+                f"the {what} of these networks is not known",
                 where=f"space.network.{name}",
                 hint=f"cost.{'tiers' if name == 'cost' else 'power'}, or no limit",
             )
         over = kept & (own > limit)
-        refused[reason] += int(over.sum())
+        if over.any():
+            refused[reason] += int(over.sum())
         kept &= ~over
     return replace(
         shape,

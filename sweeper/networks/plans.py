@@ -3,7 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,14 @@ Degrees = tuple[int, ...]  # by AXES
 
 @dataclass(frozen=True)
 class Row:
-    """A plan: its degrees, the values of KEYS that are searched, and the engine's plan."""
+    """A plan: its degrees, the values of KEYS that are searched, the engine's plan, and the bytes
+    of an NPU's memory that it needs at least."""
 
     degrees: Degrees
     values: Mapping[str, Any]
     plan: ParallelPlan
     micro_batches: int
+    memory: float = 0.0
 
     @property
     def turns(self) -> Turns:
@@ -67,7 +69,9 @@ def rows_of(
             except InfeasibleError as error:
                 refused[f"plans do not divide ({error.where})"] += 1
                 continue
-            if memory is not None and least_memory(staging, row.plan, row.turns).item() > memory:
+            if memory is not None:
+                row = replace(row, memory=least_memory(staging, row.plan, row.turns).item())
+            if memory is not None and row.memory > memory:
                 refused["plans do not fit the memory"] += 1
                 continue
             found.append(row)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import PrunedCell
-from dimsweep.sweeper.networks.cells import Cells, Where
+from dimsweep.sweeper.networks.cells import Alike, Cells, Where
 from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told
-from dimsweep.sweeper.networks.plans import Degrees, Row, check_model, rows_of
+from dimsweep.sweeper.networks.plans import Row, check_model, rows_of
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.study.cell import describe, plan_cell
 from dimsweep.sweeper.study.grid import PlannedCell
@@ -33,6 +34,7 @@ MOST_CELLS = 10_000_000
 _FACTORS = ("time", "perf_per_cost", "energy", "perf_per_watt", "cost_per_token")
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
+ALGORITHMS, MEMORY = "collective.algorithms", "npu.memory"
 _OF_DIMENSIONS = ("topology.shape", "topology.bandwidth")
 _FIRST = 4  # cells that are looked at before anything is simulated
 
@@ -53,8 +55,15 @@ class Designs:
         stagings = Stagings(workload.model, cluster.npu)
         shapes = shapes_of(config, self._networks, self.refused)
         # What expands the memory, or holds a part of what is needed, is left to the simulator.
-        memory = cluster.npu.memory if cluster.memory is None else None
-        rows = rows_of(workload, plans, self._networks.npus, stagings, memory, self.refused)
+        memory = None
+        if cluster.memory is None:
+            sizes = [float(each.size) for each in self._networks.memory]
+            memory = max(sizes, default=cluster.npu.memory)
+        rows = [
+            row
+            for npus in sorted({prod(shape.sizes) for shape in shapes})
+            for row in rows_of(workload, plans, npus, stagings, memory, self.refused)
+        ]
         if not rows:
             raise InfeasibleError(f"no plan is possible: {self._why()}", where="space.plan")
         self.cells = Cells(rows, shapes, plans.orders, stagings, self.refused)
@@ -63,7 +72,7 @@ class Designs:
             raise _not_known(COST.name)
         self._tokens = amount(workload.model, rows[0].plan.batch).tokens
         self._factors = self._factors_of(config, shapes)
-        self._known: dict[Degrees, Floats] = {}  # factors of the cells of plans with these degrees
+        self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -74,6 +83,8 @@ class Designs:
         assert self._networks is not None
         names = list(_OF_DIMENSIONS) if self._networks.tiers else []
         names += [GENERATOR] * bool(self._networks.generators)
+        names += [ALGORITHMS] * any(tier.algorithms for tier in self._networks.tiers)
+        names += [MEMORY] * bool(self._networks.memory)
         return dict.fromkeys((*names, PARALLEL, *self.cells.rows[0].settings()), ())
 
     def corners(self, most: int) -> list[int]:
@@ -81,7 +92,7 @@ class Designs:
         generators make may have more messages than are simulated."""
         i = int(np.argmin(self.floors))
         order = np.argsort(self.bounds(i), kind="stable")
-        made = np.array([shape.keys is not None for shape in self.cells.shapes])
+        made = np.array([shape.made is not None for shape in self.cells.shapes])
         order = np.concatenate(
             [order[: _FIRST - 1], order[~made[self.cells.spot(self.cells.rows[i]).shape[order]]]]
         )
@@ -101,10 +112,10 @@ class Designs:
 
     def factor(self, row: Row) -> Floats:
         """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
-        if row.degrees not in self._known:
+        if (alike := self.cells.alike(row)) not in self._known:
             spot = self.cells.spot(row)
-            self._known[row.degrees] = self.cells.of_networks(self._factors, spot)
-        return self._known[row.degrees]
+            self._known[alike] = self.cells.of_networks(self._factors, spot)
+        return self._known[alike]
 
     @cached_property
     def costs(self) -> Floats:
@@ -119,7 +130,7 @@ class Designs:
     def slopes(self, config: Config) -> Floats:
         """What is added to what seconds are multiplied by, for all networks, at the prices of
         another configuration."""
-        shapes = [shape.repriced(config) for shape in self.cells.shapes]
+        shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
         return self._factors_of(config, shapes) - self._factors
 
     def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
@@ -136,7 +147,7 @@ class Designs:
         labels = {key: _label(values.get(key, "none")) for key in self.axes}
         if (made := self.cells.shapes[where.place.shape].made) is not None:
             labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
-            labels[GENERATOR] = told(self._networks.generators[made])
+            labels[GENERATOR] = told(made)
         return labels, replace(self.composed, config=config, varied=tuple(values))
 
     def _values(self, where: Where) -> dict[str, object]:
@@ -157,7 +168,7 @@ class Designs:
         where, own = self.cells.where(number), self.alike(number)
         shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
         at_some = collective.measured is not None and collective.measured_bandwidth is None
-        if shape.keys is not None or at_some:
+        if shape.made is not None or at_some:
             return np.zeros(len(own))
         _, cell = self.compose(number)
         try:

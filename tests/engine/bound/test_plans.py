@@ -24,6 +24,7 @@ from dimsweep.engine.bound.fits import Turns, least_memory
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.shards import Stagings
 from dimsweep.engine.bound.ways import Table, hops_of, ways_of
+from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
 from dimsweep.engine.model import Recompute, Transformer
 from dimsweep.engine.plan import (
     DeviceMesh,
@@ -58,14 +59,17 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
     """Plans on 16 NPUs."""
     shape, n_dims = draw(st.sampled_from(SHAPES))
     speeds = st.floats(1e9, 500e9)
+    topology = Topology.build(
+        shape,
+        bandwidth=[draw(speeds) for _ in range(n_dims)],
+        latency=[draw(st.sampled_from([0, 500_000, 5_000_000])) for _ in range(n_dims)],
+    )
+    named = [draw(st.sampled_from([AUTO, *algorithms_of(dim.block)])) for dim in topology.dims]
     cluster = Cluster(
-        Topology.build(
-            shape,
-            bandwidth=[draw(speeds) for _ in range(n_dims)],
-            latency=[draw(st.sampled_from([0, 500_000, 5_000_000])) for _ in range(n_dims)],
-        ),
+        topology,
         NPU,
         CollectiveModel(
+            algorithms=tuple(named),
             chunks=draw(st.sampled_from([1, 4])),
             order=draw(st.sampled_from(DimensionOrder)),
             endpoint_delay=draw(st.sampled_from([0, 100_000])),

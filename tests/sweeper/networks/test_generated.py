@@ -119,7 +119,7 @@ def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
     designs, bounds = study.stream, list[float]()
     assert isinstance(designs, Designs)
     for i in range(len(designs.cells.rows)):
-        own = [shape.keys is not None for shape in designs.cells.shapes]
+        own = [shape.made is not None for shape in designs.cells.shapes]
         spot = designs.cells.spot(designs.cells.rows[i])
         bounds += designs.cells.loads_of(i)[np.array(own)[spot.shape]].tolist()
     run(study)
