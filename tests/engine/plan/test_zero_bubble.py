@@ -84,8 +84,10 @@ def makespan(schedule: Schedule, p: int, n: int, f: float, b: float, w: float) -
 
 @given(st.integers(1, 8), st.integers(0, 12), st.integers(1, 9), st.integers(1, 9), st.floats(0, 1))
 def test_the_bubble_is_that_of_the_paper(p: int, more: int, f: int, b: int, share: float) -> None:
-    """(p - 1) (f + b - w), where weights' gradients take no longer than the other parts."""
+    """(p - 1) (f + b - w), where weights' gradients take no longer than the other parts, and 1F1B's
+    (p - 1) (f + b + w); DeepSeek-V3's report has them in its table 2, with B = b + w."""
     w, n = share * min(f, b), p + more
+    assert makespan(Schedule.ONE_F_ONE_B, p, n, f, b, w) == pytest.approx((n + p - 1) * (f + b + w))
     assert makespan(Schedule.ZB_H1, p, n, f, b, w) == pytest.approx(
         n * (f + b + w) + (p - 1) * (f + b - w)
     )

@@ -290,3 +290,29 @@ def test_calibrations_that_are_refused(override: str, where: str) -> None:
     with pytest.raises(DimsweepError) as error:
         program(*GPT, "npu=h100", override)
     assert error.value.where.startswith(where)
+
+
+DEEPSEEK = (
+    *("workload=deepseek_v3", "cluster=dgx_h100", "nodes=8", "npu.memory=null"),
+    *("workload.parallel={expert: 16, pipeline: 4, data: rest}", "workload.model.layers=8"),
+    "workload.plan.batch=256",
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "other"),
+    [
+        ("schedule=dualpipe", ""),
+        ("schedule=zb_h1 overlap_experts=false", "overlap_experts=false"),
+        ("nodes_a_token=1", ""),
+        ("dispatch=fp8", ""),
+        ("overlap_experts=false", "overlap_experts=false blocking_messages=true"),
+    ],
+)
+def test_a_plan_of_deepseek_v3_can_be_said_and_is_faster(plan: str, other: str) -> None:
+    def seconds(keys: str) -> float:
+        return Result(
+            run_one(program(*DEEPSEEK, *(f"workload.plan.{k}" for k in keys.split())))
+        ).time
+
+    assert seconds(plan) < seconds(other)
