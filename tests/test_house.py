@@ -335,6 +335,7 @@ def _is_private(name: str) -> bool:
 # --- functions and start-up ---------------------------------------------------------------------
 
 LONGEST = 50  # lines of a function
+MOST_PARAMETERS = 6  # of functions of kernels
 
 
 def test_the_laws_are_numbered_and_their_tests_exist() -> None:
@@ -357,6 +358,21 @@ def test_functions_fit_on_a_screen() -> None:
         and (node.end_lineno or 0) - node.lineno >= LONGEST
     }
     assert not longer
+
+
+def test_functions_of_kernels_are_given_six_things_at_most() -> None:
+    more = {
+        f"{file.relative_to(ROOT)}: {node.name}"
+        for file in sources("engine/kernels")
+        for node in nodes(file)
+        if isinstance(node, ast.FunctionDef)
+        and len({*_names(node.args)} - {"self", "cls"}) > MOST_PARAMETERS
+    }
+    assert not more
+
+
+def _names(of: ast.arguments) -> list[str]:
+    return [each.arg for each in (*of.posonlyargs, *of.args, *of.kwonlyargs)]
 
 
 def test_no_file_postpones_annotations() -> None:

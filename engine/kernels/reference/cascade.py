@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages.cascades import Cascade, Launch
-from dimsweep.engine.kernels.reference.crossing import Crossing
+from dimsweep.engine.kernels.reference.crossing import Crossing, FarEnd
 from dimsweep.engine.kernels.reference.transport import Message
 from dimsweep.engine.kernels.reference.wires import Wire
 
@@ -38,9 +38,9 @@ class RunningCascade:
         for launch in self._cascade.launches[slice(*launches)]:
             cross = partial(Crossing, self._wires[launch.link], self._message(launch), feeds)
             if launch.stored or launch.gate == NONE:
-                cross(lambda: None, partial(self._store, launch), last=True)
+                cross(lambda: None, partial(self._store, launch), FarEnd.TARGET)
             else:
-                cross(partial(self._end, launch), partial(self._reach, launch))
+                cross(partial(self._end, launch), partial(self._reach, launch), FarEnd.SWITCH)
 
     def _store(self, launch: Launch, crossing: Crossing) -> None:
         self._end(launch)

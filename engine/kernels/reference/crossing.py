@@ -12,6 +12,7 @@ smaller of the two is exact.
 """
 
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from functools import partial
 
 import simpy
@@ -21,15 +22,21 @@ from dimsweep.engine.kernels.reference.transport import Message
 from dimsweep.engine.kernels.reference.wires import Wire
 
 
+class FarEnd(Enum):
+    """What is at the far end of a link."""
+
+    TARGET = auto()  # takes messages in when they are all there
+    BUFFER = auto()  # passes them on, when there is room for them if that has a limit
+    SWITCH = auto()  # passes them on as they come: what reduces or multicasts buffers nothing
+
+
 class Crossing:
     """A message on a link; what it does begins when it is made.
 
     Its last byte comes when those of all ``feeds`` have (none: it is there).  ``left`` is called
-    when its last byte is on the link; ``passed``, with this, when the far end may pass it on (on
-    the ``last`` link, when it is all there).  Where it is ``buffered`` it waits for room at the far
-    end, if the link has a limit there.  ``end`` is when its last byte is on the link, as
-    planned: None before it has the link, and while it, or what feeds it, is suspended.  The link's
-    latency is left out.
+    when its last byte is on the link; ``passed``, with this, when the ``far_end`` may pass it on,
+    or has taken it in.  ``end`` is when its last byte is on the link, as planned: None before it
+    has the link, and while it, or what feeds it, is suspended.  The link's latency is left out.
     """
 
     def __init__(
@@ -39,13 +46,11 @@ class Crossing:
         feeds: Sequence["Crossing"],
         left: Callable[[], None],
         passed: Callable[["Crossing"], None],
-        *,
-        last: bool = False,
-        buffered: bool = False,
+        far_end: FarEnd,
     ) -> None:
         self._clock, self._wire, self.message = wire.clock, wire, message
         self._feeds, self._left, self._passed = feeds, left, passed
-        self._last, self._buffered = last, buffered and wire.room is not None
+        self._far_end = far_end
         self._transfer, self._head = wire.transfer(message.n_bytes), wire.head(message.n_bytes)
         self.end: int | None = None
         self._sent = self._at = 0  # ps of its transfer, as counted last; when that was
@@ -90,7 +95,7 @@ class Crossing:
     def _enter(self, turn: simpy.Event) -> None:
         if turn is not self._turn:
             return  # it had to make way before it could begin
-        if self._buffered:
+        if self._far_end is FarEnd.BUFFER and self._wire.room is not None:
             self._wire.blocked = self.message.name
             self._wire.take_room(self.message.n_bytes).callbacks.append(self._go)
         else:
@@ -111,7 +116,11 @@ class Crossing:
         if self.end is not None:
             self._clock.later(self.end - now, partial(self._free, self._plan))
         if not self._was_passed:
-            ready = self.end if self._last else now + max(0, self._head - self._sent)
+            ready = (
+                self.end
+                if self._far_end is FarEnd.TARGET
+                else now + max(0, self._head - self._sent)
+            )
             if ready is not None:
                 self._clock.later(ready - now, partial(self._pass, self._plan))
 

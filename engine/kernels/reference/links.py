@@ -32,7 +32,7 @@ from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_o
 from dimsweep.engine.kernels.messages.run import LinkAccount
 from dimsweep.engine.kernels.reference.cascade import RunningCascade, Turns
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.crossing import Crossing
+from dimsweep.engine.kernels.reference.crossing import Crossing, FarEnd
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
 from dimsweep.engine.kernels.reference.wires import Wire, kind_of_wire
 from dimsweep.engine.network.graph import Network
@@ -124,11 +124,11 @@ class LinkTransport(Transport):
         """Take a message over its route, one link after another; the one before ``feeds`` it."""
         wire, *rest = route
         if not rest:
-            Crossing(wire, message, feeds, left, lambda _: arrived(), last=True)
+            Crossing(wire, message, feeds, left, lambda _: arrived(), FarEnd.TARGET)
             return
         leave = partial(wire.give_room_back, message.n_bytes)
         go_on = partial(self._travel, rest, message, leave, arrived)
-        Crossing(wire, message, feeds, left, go_on, buffered=True)
+        Crossing(wire, message, feeds, left, go_on, FarEnd.BUFFER)
 
     def through_switch(self, switched: Switched) -> None:
         """Switches buffer nothing, so no room can run out."""

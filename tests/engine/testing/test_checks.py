@@ -18,7 +18,8 @@ from dimsweep.engine.collective.algorithms import (
 from dimsweep.engine.collective.measured import measured_steps
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
-from dimsweep.engine.testing import check_algorithm, check_block
+from dimsweep.engine.kinds import ORDERS
+from dimsweep.engine.testing import check_algorithm, check_block, check_order
 from dimsweep.engine.testing.agreement import groups_of
 
 SIDES = {"Mesh2D": [(2, 2), (3, 2), (4, 2), (3, 3)], "Torus2D": [(3, 2), (2, 4), (3, 3), (4, 4)]}
@@ -44,6 +45,11 @@ def test_every_algorithm_is_what_it_says(algorithm: Any) -> None:
             check_algorithm(algorithm, [grid], [])
     else:
         check_algorithm(algorithm, sizes=(5, 8))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_of_dimensions_is_what_it_says(order: str) -> None:
+    check_order(order)
 
 
 # --- steps measured from messages ----------------------------------------------------------------
