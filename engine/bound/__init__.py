@@ -5,14 +5,14 @@ from dimsweep.engine.bound.cuts import CutBound, Least, cut_bound, time_by_cuts
 from dimsweep.engine.bound.event import EventBound, lower_bound
 from dimsweep.engine.bound.fits import Turns, least_memory
 from dimsweep.engine.bound.frontier import Frontier, frontier
-from dimsweep.engine.bound.graphs import free_hops, ways_by_cuts
+from dimsweep.engine.bound.graphs import ways_by_cuts
 from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from dimsweep.engine.bound.paths import PathForm, overlap_form
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
 from dimsweep.engine.bound.shards import Stagings
 from dimsweep.engine.bound.space import LinearSpace
-from dimsweep.engine.bound.ways import Table, Ways, hops_of, ways_of
+from dimsweep.engine.bound.ways import Groups, Table, Ways
 
 __all__ = [
     "ClosedForm",
@@ -20,6 +20,7 @@ __all__ = [
     "CutBound",
     "EventBound",
     "Frontier",
+    "Groups",
     "Least",
     "LinearSpace",
     "Measure",
@@ -34,9 +35,7 @@ __all__ = [
     "Weighing",
     "closed_form",
     "cut_bound",
-    "free_hops",
     "frontier",
-    "hops_of",
     "least_memory",
     "least_time",
     "lower_bound",
@@ -47,5 +46,4 @@ __all__ = [
     "time_of",
     "traffic",
     "ways_by_cuts",
-    "ways_of",
 ]

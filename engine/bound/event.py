@@ -26,8 +26,6 @@ so their maximum is convex, and cutting planes minimise it: a longest path at gi
 piece.  A cut costs a walk over the graph and one cone program.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from dimsweep.engine.bound.items import items_of
@@ -37,7 +35,7 @@ from dimsweep.engine.bound.paths import PathForm
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.bound.work import work_of
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.lower.program import Floats, Program
+from dimsweep.engine.lower.program import Floats, Program, Structure
 
 _ROUNDING = 1e-12  # relative, of the floats in the kernel's phase times and in the sums here
 
@@ -50,7 +48,7 @@ class EventBound:
 
     def __init__(self, program: Program, space: LinearSpace) -> None:
         low, most = space.box()
-        work = work_of(_least_chosen(program, low, most), most)
+        work = work_of(_least_chosen(program, low, most), program.latency, most)
         self.sums = work.sums
         self._paths = PathForm(items_of(program.structure), tuple(work.pieces), work.sums)
         with np.errstate(divide="ignore"):
@@ -68,12 +66,12 @@ class EventBound:
         return (1 - _ROUNDING) * (load.sum(axis=0) + self._paths.sum_of(path, forms))[None]
 
 
-def _least_chosen(program: Program, low: Floats, most: Floats) -> Program:
-    """The program whose phases ask for no more than whatever a library of collectives chooses in
+def _least_chosen(program: Program, low: Floats, most: Floats) -> Structure:
+    """The structure whose phases ask for no more than whatever a library of collectives chooses in
     this box."""
     if program.chooser is None:
-        return program
-    return replace(program, structure=program.chooser.least(program.structure, low, most))
+        return program.structure
+    return program.chooser.least(program.structure, low, most)
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:

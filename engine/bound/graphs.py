@@ -6,6 +6,7 @@ what counts is the least of all of these.  Latencies, and messages between stage
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,8 +29,8 @@ def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
     # Unless other algorithms are named, a switch of the dimensions may reduce.
     names = cluster.collectives.algorithms or ("auto",)
     in_switch = any(name in ("auto", InSwitch().name) for name in names)
-    fixed = np.zeros((len(groups), len(KINDS), 1, 1 + n_dims))
-    slope = np.zeros_like(fixed)
+    free = Ways.free(len(groups), n_dims)
+    slope = np.zeros_like(free.slope)
     for own, group in zip(slope, groups, strict=True):
         members = members_of(group, cluster.topology.sizes)
         for number, kind in enumerate(KINDS):
@@ -41,13 +42,7 @@ def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
                 if len(members) <= _GROUPS
                 else by_npus(network, group.n_members, kind)
             )
-    return Ways(np.zeros((0, n_dims)), fixed, slope)
-
-
-def free_hops(stages: Group, n_dims: int) -> Ways:
-    """Messages between ``stages`` of which nothing is known."""
-    nothing = np.zeros((stages.n_members, len(KINDS), 1, 1 + n_dims))
-    return Ways(np.zeros((0, n_dims)), nothing, nothing)
+    return replace(free, slope=slope)
 
 
 def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:

@@ -6,25 +6,21 @@ tell those of all.  They are :func:`engine.bound.work.work_of`'s, by which the b
 program goes, too.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
-from dimsweep.engine.bound.work import work_of
+from dimsweep.engine.bound.work import Work, work_of
 from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.collective.algorithms import chosen_algorithms
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.lower.lower import lower
-from dimsweep.engine.lower.program import Floats, NodeKind
+from dimsweep.engine.lower.forms import Forms
+from dimsweep.engine.lower.program import Floats
+from dimsweep.engine.lower.tables import of_forms
 from dimsweep.engine.plan.mesh import DeviceMesh
-from dimsweep.engine.workload.graph import (
-    Collective,
-    GraphBuilder,
-    Group,
-    Receive,
-    Send,
-    Workload,
-)
+from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
 
 KINDS = tuple(CollectiveKind)
 _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out
@@ -34,11 +30,19 @@ _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out
 class Ways:
     """For G groups, all KINDS of collectives and E dimensions (sums of them included), pieces:
     ``fixed`` and ``slope`` (G, KINDS, pieces, 1 + E); the columns are seconds, and bytes over each
-    bandwidth.  ``sums`` (E - D, D) is the pieces' (see :class:`ConvexModel`)."""
+    bandwidth.  ``sums`` (E - D, D) is the pieces' (see :class:`ConvexModel`); ``hops`` (G, KINDS,
+    pieces, D) those whose latencies are among the fixed seconds."""
 
     sums: Floats
     fixed: Floats
     slope: Floats
+    hops: Floats
+
+    @classmethod
+    def free(cls, n: int, n_dims: int) -> "Ways":
+        """Those of n groups of which nothing is known."""
+        nothing = np.zeros((n, len(KINDS), 1, 1 + n_dims))
+        return cls(np.zeros((0, n_dims)), nothing, nothing, nothing[..., 1:])
 
     def at(self, bandwidth: Floats) -> Floats:
         """What the columns (1 + E,) are multiplied by at bandwidths (D,) in bytes/s."""
@@ -56,9 +60,18 @@ class Table:
         shape = (int(self.first[-1]) + 1, len(KINDS), max(size[2] for size in sizes))
         self.fixed = np.zeros((*shape, self.n_columns))
         self.slope = np.zeros_like(self.fixed)
+        self.hops = np.zeros((*shape, max(ways.hops.shape[3] for ways in networks)))
         for start, ways, size in zip(self.first.tolist(), networks, sizes, strict=False):
             place = (slice(start, start + size[0]), slice(None), slice(size[2]), slice(size[3]))
             self.fixed[place], self.slope[place] = ways.fixed, ways.slope
+            self.hops[(*place[:3], slice(ways.hops.shape[3]))] = ways.hops
+
+    def later(self, more: Floats) -> "Table":
+        """The same where each latency of the dimensions is so many seconds ``more`` (D,)."""
+        moved = copy(self)
+        moved.fixed = self.fixed.copy()
+        moved.fixed[..., 0] += self.hops[..., : len(more)] @ more
+        return moved
 
     def at(self, ways: Ways, bandwidth: Floats) -> Floats:
         """:meth:`Ways.at`, as wide as the table."""
@@ -66,57 +79,110 @@ class Table:
         return np.pad(own, (0, self.n_columns - len(own)))
 
 
-def ways_of(cluster: Cluster, groups: Sequence[Group], most: Floats) -> Ways:
-    """Those of ``groups`` on a cluster; ``most`` (D,) are the greatest bandwidths that are asked
-    for, in bytes/s.
+class Groups:
+    """What groups need on clusters that differ in their dimensions and algorithms only, each worked
+    out once: it is the same wherever these are the same between the group's members."""
 
-    Where a library, or measurements, say how collectives run, nothing is known, and they may be
-    free.
-    """
-    free = cluster.collectives.library is not None or cluster.collectives.timings is not None
-    if free or not groups:
-        nothing = np.zeros((len(groups), len(KINDS), 1, 1 + len(most)))
-        return Ways(np.zeros((0, len(most))), nothing, nothing)
-    graph, names = GraphBuilder(), [str(number) for number in range(len(groups))]
-    for name in names:
-        for kind in KINDS:
-            for size in _SIZES:
-                graph.add("", Collective(kind, size, name))
-    workload = Workload((graph.build(),), dict(zip(names, groups, strict=True)))
-    program = lower(workload, replace(cluster, prices=None, power=None))
-    s = program.structure
-    work = work_of(program, most)
-    form = s.flows["form"][s.nodes["flow"]]
-    fixed, slope = _affine([work.pieces[f] for f in form])
-    shape = (len(groups), len(KINDS), *slope.shape[1:])
-    return Ways(work.sums, fixed.reshape(shape), slope.reshape(shape))
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Ways] = {}
+
+    def ways(self, cluster: Cluster, groups: Sequence[Group], most: Floats) -> Ways:
+        """Those of ``groups`` on a cluster; ``most`` (D,) are the greatest bandwidths that are
+        asked for, in bytes/s.
+
+        Where a library, or measurements, say how collectives run, nothing is known, and they may be
+        free.
+        """
+        model = cluster.collectives
+        if model.library is not None or model.timings is not None or not groups:
+            return Ways.free(len(groups), len(most))
+        # Chunks of groups in one dimension choose no order, unless others of the program do.
+        is_ordered = any(len(_crossed(group)) > 1 for group in groups)
+        keys = [(is_ordered, _where(cluster, group, most)) for group in groups]
+        new = {k: g for k, g in zip(keys, groups, strict=True) if k not in self._known}
+        if new:
+            found = _ways_of(cluster, [*new.values()], most, is_ordered=is_ordered)
+            self._known |= zip(new, found, strict=True)
+        return _together([self._known[k] for k in keys])
+
+    def hops(self, cluster: Cluster, stages: Group, most: Floats) -> Ways:
+        """Those of messages between neighbouring ``stages``, in the place of collectives: of the
+        first of KINDS from each stage to the next one, of the second to the one before; the last
+        and the first are neighbours, too."""
+        key = _where(cluster, stages, most)
+        if key not in self._known:
+            self._known[key] = _hops_of(cluster, stages, most)
+        return self._known[key]
 
 
-def hops_of(cluster: Cluster, stages: Group, most: Floats) -> Ways:
-    """Those of messages between neighbouring ``stages``, in the place of collectives: of the first
-    of KINDS from each stage to the next one, of the second to the one before; the last and the
-    first are neighbours, too."""
+def _where(cluster: Cluster, group: Group, most: Floats) -> Hashable:
+    """What of a cluster, and of where a group lies, says how it communicates there."""
+    dims, chosen = cluster.topology.dims, chosen_algorithms(cluster)
+    own = (
+        (d, dims[d], chosen[d], most[d], group.sizes[d], group.strides[d]) for d in _crossed(group)
+    )
+    return len(dims), tuple(own)
+
+
+def _crossed(group: Group) -> list[int]:
+    return [d for d, n in enumerate(group.sizes) if n > 1]
+
+
+def _ways_of(
+    cluster: Cluster, groups: Sequence[Group], most: Floats, *, is_ordered: bool
+) -> Iterator[Ways]:
+    """Those of each group by itself."""
+    forms = Forms(cluster, Workload(()), chosen_algorithms(cluster))
+    own = [
+        forms.collective(Collective(kind, size, ""), group)
+        for group in groups
+        for kind in KINDS
+        for size in _SIZES
+    ]
+    work = _work(cluster, forms, most, is_ordered=is_ordered)
+    found = (*_affine([work.pieces[f] for f in own]), _stacked([work.hops[f] for f in own[::2]]))
+    shaped = (each.reshape(len(groups), 1, len(KINDS), *each.shape[1:]) for each in found)
+    for each in zip(*shaped, strict=True):
+        yield Ways(work.sums, *each)
+
+
+def _together(ways: Sequence[Ways]) -> Ways:
+    """Several groups', whose sums of bandwidths may be others."""
+    sums = {tuple(row): None for each in ways for row in each.sums.tolist()}
+    number, n_dims = {row: i for i, row in enumerate(sums)}, ways[0].sums.shape[1]
+    n_pieces = max(each.fixed.shape[2] for each in ways)
+    fixed = np.zeros((len(ways), len(KINDS), n_pieces, 1 + n_dims + len(sums)))
+    slope, hops = np.zeros_like(fixed), np.zeros((*fixed.shape[:-1], n_dims))
+    for i, each in enumerate(ways):
+        columns = [*range(1 + n_dims), *(1 + n_dims + number[tuple(row)] for row in each.sums)]
+        pieces = slice(each.fixed.shape[2])
+        fixed[i, :, pieces, columns] = np.moveaxis(each.fixed[0], -1, 0)
+        slope[i, :, pieces, columns] = np.moveaxis(each.slope[0], -1, 0)
+        hops[i, :, pieces] = each.hops[0]
+    return Ways(np.array([*sums], dtype=float).reshape(len(sums), n_dims), fixed, slope, hops)
+
+
+def _hops_of(cluster: Cluster, stages: Group, most: Floats) -> Ways:
     p, mesh = stages.n_members, DeviceMesh({"pipeline": stages})
-    graphs = []
-    for stage in range(p):
-        graph = GraphBuilder()
-        for way, by in enumerate((1, -1)):
-            for number, size in enumerate(_SIZES):
-                tag = way * len(_SIZES) + number
-                graph.add("", Send(size, mesh.hop(stage, (stage + by) % p), tag))
-                graph.add("", Receive(mesh.hop(stage, (stage - by) % p), tag))
-        graphs.append(graph.build())
-    workload = Workload(tuple(graphs), {"pipeline": stages}, stages="pipeline")
-    program = lower(workload, replace(cluster, prices=None, power=None))
-    s = program.structure
-    sends = s.nodes["kind"] == NodeKind.SEND
-    pieces = work_of(program, most).pieces
-    form = s.flows["form"][s.nodes["flow"][sends]]
-    fixed, slope = _affine([pieces[f] for f in form])
-    shape = (p, 2, *slope.shape[1:])
+    forms = Forms(cluster, Workload((), {"pipeline": stages}, stages="pipeline"), ())
+    own = [
+        forms.transfer(Send(size, mesh.hop(stage, (stage + by) % p)), stage)
+        for stage in range(p)
+        for by in (1, -1)
+        for size in _SIZES
+    ]
+    work = _work(cluster, forms, most, is_ordered=False)
+    found = (*_affine([work.pieces[f] for f in own]), _stacked([work.hops[f] for f in own[::2]]))
     rest = [(0, 0), (0, len(KINDS) - 2), (0, 0), (0, 0)]
-    fixed, slope = (np.pad(each.reshape(shape), rest) for each in (fixed, slope))
-    return Ways(np.zeros((0, len(most))), fixed, slope)
+    shaped = (np.pad(each.reshape(p, 2, *each.shape[1:]), rest) for each in found)
+    return Ways(np.zeros((0, len(most))), *shaped)
+
+
+def _work(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: bool) -> Work:
+    found, latency = of_forms(cluster, forms), [dim.latency for dim in cluster.topology.dims]
+    order = int(cluster.collectives.order) if is_ordered else 0
+    found = found._replace(shape=found.shape._replace(order=order))
+    return work_of(found, np.array(latency), most)
 
 
 def _affine(pieces: Sequence[Floats]) -> tuple[Floats, Floats]:

@@ -22,19 +22,21 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Program
+from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Longs, Structure
 from dimsweep.engine.units import PICOSECONDS
 
 
 class Work(NamedTuple):
     """For F forms and E dimensions (sums included): bytes over the whole bandwidth, and seconds.
 
-    A row (E + 1,) is slopes, then fixed seconds.
+    A row (E + 1,) is slopes, then fixed seconds.  ``hops`` are those whose latencies are among the
+    fixed seconds of each piece (under Themis not all of them, as the least of several counts).
     """
 
     sums: Floats  # (E - D, D)
     pieces: list[Floats]  # of each form (n, E + 1): it lasts no less than any of them
     load: Floats  # (F, E, E + 1): what one port of the dimension is busy for
+    hops: list[Floats]  # of each form (n, D)
 
 
 class _Phase(NamedTuple):
@@ -42,6 +44,7 @@ class _Phase(NamedTuple):
     fixed: float  # seconds
     slope: float  # bytes
     reduce: float = 0.0  # of the fixed seconds, those that keep a port busy as bytes do
+    hops: int = 0  # whose latencies are among them
 
 
 class _Part(NamedTuple):
@@ -53,21 +56,32 @@ class _Part(NamedTuple):
     roundings: int  # of transfers
     reductions: int  # roundings of reductions
     growth: float
+    hops: int
 
 
-def work_of(program: Program, most: Floats) -> Work:
-    """``most`` (D,): the greatest bandwidth of each dimension, in bytes/s."""
-    forms = _Forms(program, most)
-    raw = [forms.of(f) for f in range(len(program.structure.forms))]
+def work_of(structure: Structure, latency: Longs, most: Floats) -> Work:
+    """That of a structure's forms; ``latency`` (D,) in picoseconds a hop, and ``most`` (D,): the
+    greatest bandwidth of each dimension, in bytes/s."""
+    forms = _Forms(structure, latency, most)
+    raw = [forms.of(f) for f in range(len(structure.forms))]
     sums = np.array(list(forms.sums), dtype=float).reshape(len(forms.sums), len(most))
     n = len(most) + len(sums)
     load = np.zeros((len(raw), n, n + 1))
-    pieces = []
+    pieces, hops = [], []
     for f, (lasts, busy) in enumerate(raw):
         pieces.append(np.array([_row(terms, n) for terms in lasts]).reshape(len(lasts), n + 1))
+        hops.append(np.array([_hops(terms, len(most)) for terms in lasts]))
         for term in busy:
             load[f, term.dim] = _row([term], n)
-    return Work(sums, pieces, load)
+    return Work(sums, pieces, load, hops)
+
+
+def _hops(terms: list[_Phase], n: int) -> Floats:
+    found = np.zeros(n)
+    for term in terms:
+        if term.hops:
+            found[term.dim] += term.hops
+    return found
 
 
 def _row(terms: list[_Phase], n: int) -> Floats:
@@ -81,9 +95,10 @@ def _row(terms: list[_Phase], n: int) -> Floats:
 class _Forms:
     """Works out forms one by one; ``sums`` collects the sums of bandwidths that they ask for."""
 
-    def __init__(self, program: Program, most: Floats) -> None:
+    def __init__(self, structure: Structure, latency: Longs, most: Floats) -> None:
         self.sums: dict[tuple[float, ...], int] = {}  # weights (D,): the dimension
-        self._s, self._latency, self._most = program.structure, program.latency, most
+        self._s, self._latency, self._most = structure, latency, most
+        self._parts: dict[tuple[int, int], _Part] = {}  # forms share phases
 
     def of(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
         """Pieces that the form lasts no less than, each a sum, and the load of each port."""
@@ -104,7 +119,7 @@ class _Forms:
             # The port waits for its first chunk, and the last one still has some way to go, and all
             # of its own latencies.
             way = [self._held(p) for p in (*phases[: visits[0]], *phases[visits[-1] + 1 :])]
-            way += [_Phase(d, phase.fixed - phase.reduce, 0.0) for phase in phases]
+            way += [_Phase(p.dim, p.fixed - p.reduce, 0.0, hops=p.hops) for p in phases]
             pieces.append([here] if self._s.shape.order else [here, *way])
         return pieces, load
 
@@ -116,13 +131,13 @@ class _Forms:
             # Its one step is the crossing; the endpoint's delay comes once.
             part = self._part(use["dim"], use["scatter"])
             crossed.append(self._phase(use["dim"], part, form["n_bytes"]))
-        fixed = delay + sum(phase.fixed - delay for phase in crossed)
-        phases = [phase._replace(fixed=fixed) for phase in crossed]
-        return [[phase] for phase in phases], [*map(self._held, phases)] if len(phases) == 1 else []
+        passed = [phase._replace(fixed=phase.fixed - delay, slope=0.0) for phase in crossed]
+        pieces = [[phase, *passed[:i], *passed[i + 1 :]] for i, phase in enumerate(crossed)]
+        return pieces, [*map(self._held, crossed)] if len(crossed) == 1 else []
 
     def _held(self, phase: _Phase) -> _Phase:
         """What of it keeps a port busy."""
-        return phase._replace(fixed=phase.reduce)
+        return phase._replace(fixed=phase.reduce, hops=0)
 
     def _phases(self, f: int) -> list[_Phase]:
         """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""
@@ -177,7 +192,7 @@ class _Forms:
                 parts.append(self._part(d, use["fused"]))
         least = min(part.n_bytes for part in parts) / (1 - 1 / members)
         fixed = min(part.fixed for part in parts)
-        return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0)
+        return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0, 0)
 
     def _sum(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
         """The dimension that is the sum of b_d / w_d over ``dims``, times w of the first; and w."""
@@ -190,6 +205,11 @@ class _Forms:
         return number, needs[0]
 
     def _part(self, d: int, number: int) -> _Part:
+        if (d, number) not in self._parts:
+            self._parts[d, number] = self._counted(d, number)
+        return self._parts[d, number]
+
+    def _counted(self, d: int, number: int) -> _Part:
         phase_steps, s = self._s.phase_steps[number], self._s
         steps = s.steps[phase_steps["step_start"] : phase_steps["step_end"]]
         fixed = sum(
@@ -205,12 +225,13 @@ class _Forms:
             int((steps["count"] * steps["messages"]).sum()),
             sum(reduces),
             float(phase_steps["growth"]),
+            int((steps["count"] * steps["hops"]).sum()),
         )
 
     def _phase(self, d: int, part: _Part, held: float) -> _Phase:
         slope = self._rounded(part.n_bytes * held, part.roundings, d)
         reduce = max(0.0, part.reduce * held - 0.5 * part.reductions / PICOSECONDS)
-        return _Phase(int(d), part.fixed + reduce, slope, reduce)
+        return _Phase(int(d), part.fixed + reduce, slope, reduce, part.hops)
 
     def _rounded(self, slope: float, roundings: int, dim: int) -> float:
         """``slope`` less what rounding may gain, in bytes."""
@@ -229,6 +250,7 @@ def _total(phases: list[_Phase], times: int) -> _Phase:
         times * sum(phase.fixed for phase in phases),
         times * sum(phase.slope for phase in phases),
         times * sum(phase.reduce for phase in phases),
+        times * sum(phase.hops for phase in phases),
     )
 
 
@@ -244,4 +266,5 @@ def _both(a: _Part, b: _Part) -> _Part:
         a.roundings + b.roundings,
         a.reductions + b.reductions,
         1.0,
+        a.hops + b.hops,
     )

@@ -12,7 +12,7 @@ from dimsweep.engine.collective.library import Library, Phases, Request, library
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.workload.coordinates import modulo, runners_along
+from dimsweep.engine.workload.coordinates import coordinates_of, modulo, runners_along
 from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
 
 _T = TypeVar("_T", bound=Hashable)
@@ -103,7 +103,8 @@ class Forms:
         self._algorithms = algorithms
         self.library, self._cluster = library_of(cluster.collectives), cluster
         self._workload = workload
-        self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and graph
+        self._uses: dict[tuple[int, ...], Use] = {}  # by kind, dimension, and the group's there
+        self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and senders
 
     def collective(self, work: Collective, group: Group) -> int:
         """The form of a collective over ``group``, chunk by chunk."""
@@ -151,7 +152,12 @@ class Forms:
     def _crossing(self, d: int, offset: int, graph: int) -> Use:
         """A dimension that a message crosses.  All that run its graph send theirs at once, as many
         over the busiest link as share its bandwidth there."""
-        key = (d, offset, graph)
+        stages = self._workload.stages
+        if stages is not None:  # the same ranks of a line run all graphs of this place
+            own = coordinates_of(graph, self._workload.groups[stages].sizes)[d]
+        else:
+            own = graph
+        key = (d, offset, own)
         if key not in self._crossings:
             dim, policy = self._dims[d], self._model.subgroup_bandwidth
             share, hops = dim.block.way_under(policy, dim.size, offset)
@@ -175,6 +181,12 @@ class Forms:
         return inside if d < self._model.node_dimensions else between
 
     def _use(self, kind: CollectiveKind, d: int, group: Group) -> Use:
+        key = (kind, d, group.sizes[d], group.strides[d])
+        if key not in self._uses:
+            self._uses[key] = self._used(kind, d, group)
+        return self._uses[key]
+
+    def _used(self, kind: CollectiveKind, d: int, group: Group) -> Use:
         dim = self._dims[d]
         policy = self._model.subgroup_bandwidth
         setting = Setting(dim.block, dim.size, group.sizes[d], group.strides[d], policy)

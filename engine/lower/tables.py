@@ -1,7 +1,7 @@
 """Tables: nodes, flows and forms as the record arrays of a :class:`Structure`."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -45,11 +45,16 @@ def structure(
     cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
 ) -> p.Structure:
     """The tables of a lowered workload."""
-    shape = _shape(cluster, folding, nodes, forms, in_order=in_order)
+    numbers = {
+        "n_classes": len(folding.graph),
+        "n_streams": 1 + len(nodes.stream_names),
+        "n_timed": nodes.n_timed,
+        "n_tallies": len(nodes.tallies),
+    }
+    shape = _shape(cluster, forms, numbers, in_order=in_order)
     following = Following.of_pairs(nodes.after, len(nodes.name))
     form_list = list(forms.forms)
-    phase_steps, steps = phase_tables(list(forms.phase_steps))
-    return p.Structure(
+    return of_forms(cluster, forms)._replace(
         shape=shape,
         nodes=_nodes(shape, nodes, following, form_list),
         following=following.nodes.astype(np.uint32),
@@ -60,15 +65,29 @@ def structure(
             cls=nodes.column("cls")[nodes.members],
             node=nodes.members,
         ),
-        forms=_forms(form_list),
-        uses=np.array([use for form in form_list for use in form.uses], dtype=p.USE),
-        listed=np.zeros(0, dtype=p.LISTED),
-        phase_steps=phase_steps,
-        steps=steps,
         services=_services(list(nodes.services)),
         server_uses=np.array(
             [use for served in nodes.services for use in served.uses], dtype=p.SERVER_USE
         ),
+    )
+
+
+def of_forms(cluster: Cluster, forms: Forms) -> p.Structure:
+    """The tables of communications that no graph asks for."""
+    own = list(forms.forms)
+    phase_steps, steps = phase_tables(list(forms.phase_steps))
+    numbers = {"n_classes": 0, "n_streams": 0, "n_timed": 0, "n_tallies": 0}
+    return p.Structure(
+        shape=_shape(cluster, forms, numbers, in_order=False),
+        nodes=np.zeros(0, dtype=p.NODE),
+        following=np.zeros(0, dtype=np.uint32),
+        flows=np.zeros(0, dtype=p.FLOW),
+        members=np.zeros(0, dtype=p.MEMBER),
+        forms=_forms(own),
+        uses=np.array([use for form in own for use in form.uses], dtype=p.USE),
+        listed=np.zeros(0, dtype=p.LISTED),
+        phase_steps=phase_steps,
+        steps=steps,
     )
 
 
@@ -235,18 +254,15 @@ def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64
 
 
 def _shape(
-    cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
+    cluster: Cluster, forms: Forms, numbers: Mapping[str, int], *, in_order: bool
 ) -> p.Shape:
     model, reduce_bandwidth = cluster.collectives, cluster.npu.reduce_bandwidth
     crosses = any(
         len(form.uses) > 1 and form.kind <= CollectiveKind.ALL_GATHER for form in forms.forms
     )
     return p.Shape(
-        n_classes=len(folding.graph),
+        **numbers,
         n_dims=len(cluster.topology.dims),
-        n_streams=1 + len(nodes.stream_names),
-        n_timed=nodes.n_timed,
-        n_tallies=len(nodes.tallies),
         n_ports=len(cluster.topology.dims),
         queue=int(model.queue),
         order=int(model.order) if crosses else 0,

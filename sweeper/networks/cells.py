@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -16,18 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine import DimsweepError, Group
+from dimsweep.engine import DimsweepError, Group, units
 from dimsweep.engine.bound import (
+    Groups,
     Reach,
     Stagings,
     Table,
     Turns,
     Ways,
-    free_hops,
-    hops_of,
     least_time,
     ways_by_cuts,
-    ways_of,
 )
 from dimsweep.engine.plan import DeviceMesh, grouped
 from dimsweep.engine.workload import AXES
@@ -48,6 +47,19 @@ class Place(NamedTuple):
     groups: Mapping[str, Group]
 
 
+class Moved(NamedTuple):
+    """What the bandwidths and latencies of tiers are multiplied by; as they are where nothing is
+    said.  No bandwidth is multiplied by more than GREATEST."""
+
+    bandwidth: tuple[float, ...] = ()
+    latency: tuple[float, ...] = ()
+
+    @property
+    def slowdown(self) -> float:
+        """What no path gets shorter by: it has computations, latencies, and bytes to carry."""
+        return min(1 / max(*self.bandwidth, 1.0, 1.0), *self.latency, 1.0, 1.0)
+
+
 @dataclass(frozen=True)
 class Spot:
     """All places and networks for plans of some degrees, M in all: the number of each one's place,
@@ -62,6 +74,9 @@ class Spot:
 
     def some(self, cells: Longs) -> "Spot":
         return Spot(self.place[cells], self.shape[cells], self.network[cells])
+
+
+AS_IS = Moved()
 
 
 class Where(NamedTuple):
@@ -84,8 +99,10 @@ class Cells:
     stagings: Stagings
     refused: Counter[str]
     places: list[Place] = field(default_factory=list)
+    groups: Groups = field(default_factory=Groups)
     _spots: dict[Alike, Spot] = field(default_factory=dict)
     _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
+    _later: dict[tuple[float, ...], Table] = field(default_factory=dict)
     _meshes: dict[tuple[object, ...], DeviceMesh | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,6 +113,18 @@ class Cells:
 
     def __len__(self) -> int:
         return int(self.first[-1])
+
+    def of(self, rows: Sequence[Row], stagings: Stagings) -> "Cells":
+        """The cells of other plans on the same networks, of which what is known stays known."""
+        found, n = copy(self), len(self.places)
+        found.rows, found.stagings = rows, stagings
+        found.__dict__.pop("least", None)
+        found.__post_init__()
+        if len(found.places) > n:
+            for name in ("_ways", "_pipelines", "_hops", "_table", "_numbers"):
+                found.__dict__.pop(name, None)
+            found._scaled, found._later = {}, {}
+        return found
 
     def spot(self, row: Row) -> Spot:
         return self._spots[self.alike(row)]
@@ -176,9 +205,8 @@ class Cells:
         ]
         return np.array(found).reshape(-1)
 
-    def loads_of(self, i: int, scale: tuple[float, ...] = (), cells: Longs | None = None) -> Floats:
-        """Level 1: the least seconds of all cells of a row, or of some, the bandwidth of each tier
-        times its ``scale``, which is GREATEST at most."""
+    def loads_of(self, i: int, moved: Moved = AS_IS, cells: Longs | None = None) -> Floats:
+        """Level 1: the least seconds of all cells of a row, or of some, on ``moved`` tiers."""
         row, spot = self.rows[i], self.spot(self.rows[i])
         if cells is not None:
             if not len(cells):
@@ -186,11 +214,11 @@ class Cells:
             spot = spot.some(cells)
         turns = Turns(*(np.broadcast_to(each, len(spot)) for each in row.turns))
         groups = {axis: own[spot.place] for axis, own in self._numbers.items()}
-        at = self._at(scale)[self._first_network[spot.shape] + spot.network]
+        at = self._at(moved.bandwidth)[self._first_network[spot.shape] + spot.network]
         in_turn = self.shapes[0].cluster.collectives.streams == 1
         p = row.degrees[AXES.index(PIPELINE)]
         hops = self._hops[spot.place, :p] if p > 1 else None
-        reach = Reach(len(spot), self._table, groups, hops, at, in_turn)
+        reach = Reach(len(spot), self._late(moved.latency), groups, hops, at, in_turn)
         return least_time(
             self.stagings.of(row.plan, row.degrees), row.plan, turns, reach, self.stagings
         )
@@ -212,7 +240,7 @@ class Cells:
                 ways.append(ways_by_cuts(shape.cluster, list(own)))
                 continue
             most = shape.bandwidth.max(axis=0) * GREATEST
-            ways.append(ways_of(shape.cluster, list(own), most))
+            ways.append(self.groups.ways(shape.cluster, list(own), most))
         return ways, numbers
 
     @cached_property
@@ -242,9 +270,9 @@ class Cells:
             if key not in alike:
                 alike[key] = len(found)
                 found.append(
-                    free_hops(group, len(shape.sizes))
+                    Ways.free(group.n_members, len(shape.sizes))
                     if free
-                    else hops_of(shape.cluster, group, most)
+                    else self.groups.hops(shape.cluster, group, most)
                 )
             numbers[number, group] = alike[key]
         return found, numbers
@@ -262,13 +290,26 @@ class Cells:
             number = len(self._ways[0]) + self._pipelines[1][place.shape, place.groups[PIPELINE]]
             for stage in range(place.groups[PIPELINE].n_members):
                 row = int(self._table.first[number]) + stage
-                same = self._table.fixed[row].tobytes() + self._table.slope[row].tobytes()
+                table = self._table
+                same = b"".join(
+                    each[row].tobytes() for each in (table.fixed, table.slope, table.hops)
+                )
                 found[i, stage] = alike.setdefault(same, row)
         return found
 
     @cached_property
     def _table(self) -> Table:
         return Table([*self._ways[0], *self._pipelines[0]])
+
+    def _late(self, scale: tuple[float, ...]) -> Table:
+        """The table where the latency of each tier is times its ``scale``."""
+        if not scale:
+            return self._table
+        if scale not in self._later:
+            shape = next(shape for shape in self.shapes if shape.made is None)
+            more = shape.later(scale) - shape.later((1.0,) * len(scale))
+            self._later[scale] = self._table.later(more / units.PICOSECONDS)
+        return self._later[scale]
 
     @cached_property
     def _numbers(self) -> dict[str, Longs]:

@@ -57,6 +57,12 @@ class Shape:
         """The bandwidths (W, D), those of each tier times its ``scale``."""
         return self.bandwidth * scale if scale and self.made is None else self.bandwidth
 
+    def later(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
+        """The latencies (D,) in picoseconds, those of each tier times its ``scale``."""
+        latency = np.array([dim.latency for dim in self.cluster.topology.dims])
+        moved = latency * scale if scale and self.made is None else latency
+        return np.rint(moved).astype(np.int64)
+
     def repriced(self, config: Config, before: Config) -> "Shape":
         """The same at the prices of another configuration than ``before``; NPUs that have a price
         of their own cost as many times more as others do."""

@@ -74,7 +74,9 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     held = "no design is better by more than 1%"
     if not ends:
         reach = max(c.near_up.factor for c in proof.changes)
-        what = " and ".join(dict.fromkeys(c.name.split(" ")[0] for c in proof.changes))
+        kinds = dict.fromkeys(c.name.split(" ")[0].removesuffix("s") for c in proof.changes)
+        *former, last = ("number of layers" if each == "layer" else each for each in kinds)
+        what = f"{', '.join(former)} or {last}" if former else last
         return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
     (name, end), *others = ends
     told = "it is not known what is" if end.by is None else f"{beside(end.by, named)} is"

@@ -1,5 +1,5 @@
-"""What would change the answer of a search: how far a price or a bandwidth may move before another
-cell wins, by the bounds that closed the cells and a few simulations.
+"""What would change the answer of a search: how far a price, a bandwidth, a latency or the model's
+size may move before another cell wins, by the bounds that closed the cells and a few simulations.
 
 What the seconds of a cell are not below tells from which change on it could beat the answer at the
 earliest, or what its loss is not below when the change is made.  Cells are looked at in that order
@@ -8,17 +8,29 @@ until the first one is a cell that was simulated: no other one comes before it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program, run_batch, units
+from dimsweep.engine import (
+    DimensionOrder,
+    DimsweepError,
+    InfeasibleError,
+    Program,
+    run_batch,
+    units,
+)
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import Change, End, PrunedCell
-from dimsweep.sweeper.networks.cells import GREATEST, Longs
+from dimsweep.sweeper.networks.cells import AS_IS, GREATEST, PIPELINE, Longs, Moved
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.plans import Row
 from dimsweep.sweeper.study.change import resolve
@@ -30,6 +42,7 @@ REACH = GREATEST  # times what it is, or that part of it, that are looked at
 _LOOKS = 24  # cells that are simulated for one end, at most
 _HALVINGS = 3  # of the part of the reach in which another bandwidth makes another cell win
 _ROUNDING = 1e-9
+LAYERS = "workload.model.layers"
 _TWICE = " x2"  # what the name of a what-if ends with
 
 
@@ -46,14 +59,29 @@ def changes_of(designs: Designs, best: int) -> tuple[Change, ...]:
         )
         for name, slopes in _prices(designs, best)
     ]
-    assert designs.composed.config.space.network is not None
-    shape = designs.cells.shapes[known.where.place.shape]
-    tiers = designs.composed.config.space.network.tiers if shape.made is None else ()
-    for d, tier in enumerate(tiers):
-        if shape.sizes[d] > 1:
-            ends = _Bandwidth(known, d).ends()
-            found.append(Change(name=f"bandwidth of {tier.price or f'dim {d}'}", **ends))
+    found += [Change(name=move.name, **move.ends()) for move in _moves(known)]
     return tuple(found)
+
+
+def _moves(known: "_Known") -> Iterator["_Move"]:
+    """What is a search of its own: the tiers of the best network that messages go through, and the
+    size of a model of layers."""
+    config = known.designs.composed.config
+    assert config.space.network is not None
+    shape = known.designs.cells.shapes[known.where.place.shape]
+    tiers = config.space.network.tiers if shape.made is None else ()
+    used = [(d, tier) for d, tier in enumerate(tiers) if shape.sizes[d] > 1]
+    for d, tier in used:
+        yield _OfTier(known, f"bandwidth of {tier.price or f'dim {d}'}", d)
+    # Where chunks choose their orders by themselves, no bound says what latencies they have.
+    is_known = config.collective.order is DimensionOrder.BASELINE
+    for d, tier in used if is_known else ():
+        if tier.latency:
+            yield _OfTier(known, f"latency of {tier.price or f'dim {d}'}", d, is_latency=True)
+    workload = config.workload
+    assert isinstance(workload, Model)
+    if isinstance(workload.model, Transformer) and not workload.plan.stage_layers:
+        yield _OfLayers(known, workload.model.layers)
 
 
 def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
@@ -70,11 +98,11 @@ def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
 
 
 class _Loads:
-    """What the seconds of cells are not below, each tier's bandwidth times its ``scale``: of a plan
-    whose loads nobody asked for yet what it computes for; of a cell that was simulated its time."""
+    """What the seconds of cells are not below, where tiers are ``moved``: of a plan whose loads
+    nobody asked for yet what it computes for; of a cell that was simulated its time."""
 
-    def __init__(self, designs: Designs, scale: tuple[float, ...] = ()) -> None:
-        self._cells, self._scale = designs.cells, scale
+    def __init__(self, designs: Designs, moved: Moved = AS_IS) -> None:
+        self._cells, self._moved = designs.cells, moved
         self._plain, self._known = dict[int, Floats](), dict[int, Floats]()
         self._exact = set[tuple[int, int]]()
 
@@ -91,12 +119,12 @@ class _Loads:
 
     def ask(self, i: int) -> None:
         """Work out the loads of a plan."""
-        self._plain[i] = self._known[i] = self._cells.loads_of(i, self._scale)
+        self._plain[i] = self._known[i] = self._cells.loads_of(i, self._moved)
 
     def ask_some(self, i: int, floor: Floats, cells: Longs) -> None:
         """Work out the loads of some cells of a plan; the others have their ``floor``."""
         found = floor.copy()
-        found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._scale, cells))
+        found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._moved, cells))
         self._plain[i] = self._known[i] = found
 
     def settle(self, i: int, m: int, seconds: float) -> None:
@@ -123,30 +151,30 @@ class _Known:
         """What the best cell's seconds are multiplied by in the loss."""
         return float(self.designs.factor(self.where.row)[self.where.number])
 
-    def seconds(self, number: int, scale: tuple[float, ...] = ()) -> float:
+    def seconds(self, number: int, moved: Moved = AS_IS) -> float:
         """The simulated time of a cell; infinite if it cannot be simulated."""
         if number not in self._programs:
-            self._programs[number] = _program(self.designs, number)
+            self._programs[number] = _program(self.designs.compose(number)[1])
         program = self._programs[number]
         if program is None:
             return np.inf
         if program.communication.network.graph is not None:  # whose links are no tier's
-            _, composed = self.designs.compose(number)
-            return simulate(composed.config, program).time
-        bandwidth = program.bandwidth * (scale or 1.0)
+            return simulate(self.designs.compose(number)[1].config, program).time
+        shape = self.designs.cells.shapes[self.designs.cells.where(number).place.shape]
+        bandwidth = program.bandwidth * (moved.bandwidth or 1.0)
+        program = program.rebind(latency=shape.later(moved.latency))
         return float(run_batch(program, bandwidth[None]).time[0]) / units.PICOSECONDS
 
-    def simulate(self, loads: _Loads, i: int, m: int, scale: tuple[float, ...] = ()) -> None:
-        """Know a cell's time, where each bandwidth is times its ``scale``."""
-        loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, scale))
+    def simulate(self, loads: _Loads, i: int, m: int, moved: Moved = AS_IS) -> None:
+        """Know a cell's time, where tiers are ``moved``."""
+        loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, moved))
 
     def end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
         by = None if number is None else self.designs.compose(number)[0]
         return End(factor=factor, by=by, is_open=is_open)
 
 
-def _program(designs: Designs, number: int) -> Program | None:
-    _, composed = designs.compose(number)
+def _program(composed: Composed) -> Program | None:
     try:
         return build_program(composed.config)
     except InfeasibleError:
@@ -245,12 +273,11 @@ def _price(known: _Known, slopes: Floats, sign: int, margin: float) -> End:
 
 
 class _Scaled(_Race):
-    """The losses of cells below an ``end``, where the bandwidth of each tier is times its
-    ``scale``."""
+    """The losses of cells below an ``end``, where tiers are ``moved``."""
 
-    def __init__(self, known: _Known, scale: tuple[float, ...], end: float) -> None:
+    def __init__(self, known: _Known, moved: Moved, end: float) -> None:
         super().__init__(known)
-        self._scale, self._loads, self._end = scale, _Loads(known.designs, scale), end
+        self._moved, self._loads, self._end = moved, _Loads(known.designs, moved), end
 
     def key(self, i: int) -> tuple[float, int]:
         loss = self._seconds(i) * self._factor(i)
@@ -260,21 +287,20 @@ class _Scaled(_Race):
     def _seconds(self, i: int) -> Floats:
         if i in self._loads:
             return self._loads.of(i)
-        # No path is shorter but where its bytes get more bandwidth.
         bounds, least = self._known.loads.bounds(i), self._known.designs.cells.least[i]
-        return np.maximum(bounds / max(*self._scale, 1.0), least)
+        return np.maximum(bounds * self._moved.slowdown, least)
 
     def _factor(self, i: int) -> Floats:
         return self._known.designs.factor(self._known.designs.cells.rows[i])
 
     def learn(self, i: int, m: int) -> bool:
         if i in self._loads:
-            self._known.simulate(self._loads, i, m, self._scale)
+            self._known.simulate(self._loads, i, m, self._moved)
             return True
-        if i not in self._known.loads:
-            self._known.loads.ask(i)
+        if i not in self._known.loads and self._moved != AS_IS:
+            self._known.loads.ask(i)  # which is known at all factors then
             return False
-        floor = self._seconds(i)
+        floor = self._seconds(i) * np.ones(len(self._factor(i)))
         below = np.flatnonzero(floor * self._factor(i) < self._end)
         self._loads.ask_some(i, floor, below)
         return False
@@ -283,41 +309,102 @@ class _Scaled(_Race):
         return self._loads.is_exact(i, m)
 
 
-class _Bandwidth:
-    """What wins where the bandwidth of a tier is not what it was thought to be: each network gets
-    that share of its own there, at its price."""
+class _Moment(NamedTuple):
+    """What is ``known`` of cells (None where there are none that may win), the loss of the one that
+    was the best, and where tiers are ``moved`` to."""
 
-    def __init__(self, known: _Known, dim: int) -> None:
-        self._known, self._dim = known, dim
-        self._n = len(known.designs.cells.shapes[known.where.place.shape].sizes)
-        self._found = dict[float, tuple[float, _First]]()
+    known: _Known | None
+    own: float
+    moved: Moved = AS_IS
+
+
+class _Move(ABC):
+    """What wins where something of a ``name`` is not what it was thought to be."""
+
+    def __init__(self, known: _Known, name: str) -> None:
+        self._known, self.name = known, name
+        self._found = dict[float, tuple[float, End]]()
+
+    @abstractmethod
+    def at(self, factor: float) -> "_Moment":
+        """What it is times a ``factor``."""
+
+    def whole(self, factor: float) -> float:
+        """The next factor that there is on the way to this one."""
+        return factor
 
     def ends(self) -> dict[str, End]:
         return {
-            f"{prefix}{way}": self._end(far, margin)
+            f"{prefix}{way}": self._end(self.whole(far), margin)
             for prefix, margin in (("", 0.0), ("near_", NEAR))
             for way, far in (("down", 1 / REACH), ("up", REACH))
         }
 
     def _end(self, far: float, margin: float) -> End:
-        near, winner = 1.0, self._loses(far, margin)
+        near, winner = 1.0, None if far == 1 else self._loses(far, margin)
         if winner is None:
-            return self._known.end(far, None)
+            return End(factor=far)
         for _ in range(_HALVINGS):
-            middle = (near * far) ** 0.5
+            middle = self.whole((near * far) ** 0.5)
+            if not min(near, far) < middle < max(near, far):
+                break
             found = self._loses(middle, margin)
             near, far, winner = (middle, far, winner) if found is None else (near, middle, found)
-        return self._known.end(near, winner.number, is_open=winner.is_open)
+        return winner.model_copy(update={"factor": near})
 
-    def _loses(self, factor: float, margin: float) -> _First | None:
+    def _loses(self, factor: float, margin: float) -> End | None:
         """To whom the best cell loses by more than a share; None if it does not."""
         if factor not in self._found:
-            scale = tuple(factor if d == self._dim else 1.0 for d in range(self._n))
-            known = self._known
-            own = known.seconds(known.best, scale) * known.factor
-            end = own * (1 - _ROUNDING)
-            found = _Scaled(known, scale, end).first(end)
-            self._found[factor] = own / found.key - 1, found
+            self._found[factor] = self._race(factor)
         lost, winner = self._found[factor]
-        is_beaten = winner.is_open or winner.number is not None
-        return winner if is_beaten and lost > margin else None
+        return None if winner.is_far or not lost > margin else winner
+
+    def _race(self, factor: float) -> tuple[float, End]:
+        known, own, moved = self.at(factor)
+        if known is None:
+            return 0.0, End(factor=factor)
+        end = own * (1 - _ROUNDING)
+        found = _Scaled(known, moved, end).first(end)
+        lost = own / found.key - 1 if np.isfinite(found.key) else 0.0
+        return lost, known.end(factor, found.number, is_open=found.is_open)
+
+
+class _OfTier(_Move):
+    """Each network gets that share of its own bandwidth in a tier at its price, or has so many
+    times the latency."""
+
+    def __init__(self, known: _Known, name: str, dim: int, *, is_latency: bool = False) -> None:
+        super().__init__(known, name)
+        self._dim, self._is_latency = dim, is_latency
+
+    def at(self, factor: float) -> _Moment:
+        known = self._known
+        n = len(known.designs.cells.shapes[known.where.place.shape].sizes)
+        scale = tuple(factor if d == self._dim else 1.0 for d in range(n))
+        moved = Moved(latency=scale) if self._is_latency else Moved(bandwidth=scale)
+        return _Moment(known, known.seconds(known.best, moved) * known.factor, moved)
+
+
+class _OfLayers(_Move):
+    """The model has more or fewer ``layers``, by as many as the best plan can divide among its
+    stages as it does now."""
+
+    def __init__(self, known: _Known, layers: int) -> None:
+        super().__init__(known, f"layers of the model ({layers})")
+        self._layers, row = layers, known.where.row
+        self._step = row.degrees[AXES.index(PIPELINE)] * row.plan.interleave
+
+    def whole(self, factor: float) -> float:
+        steps = int(self._layers * (factor - 1) / self._step)
+        return 1 + self._step * steps / self._layers
+
+    def at(self, factor: float) -> _Moment:
+        known, changes = self._known, {LAYERS: round(factor * self._layers)}
+        _, composed = known.designs.compose(known.best)
+        composed = replace(composed, config=composed.config.changed(changes))
+        program = _program(composed)
+        own = np.inf if program is None else simulate(composed.config, program).time * known.factor
+        try:
+            return _Moment(_Known(known.designs.changed(changes, own), 0), own)
+        except InfeasibleError:
+            return _Moment(None, own)

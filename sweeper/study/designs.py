@@ -5,7 +5,7 @@ they are asked for, so no ledger keeps them.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -42,10 +42,11 @@ _FIRST = 4  # cells that are looked at before anything is simulated
 class Designs:
     """The networks and plans of a study; see :class:`sweeper.study.grid.Grid`, whose like it is.
 
-    Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
+    Its networks are those of others that it is ``like``.  Raises :class:`DimsweepError` for a study
+    that cannot be searched by bounds.
     """
 
-    def __init__(self, composed: Composed) -> None:
+    def __init__(self, composed: Composed, like: "Designs | None" = None) -> None:
         self.composed, config = composed, composed.config
         _check(config)
         workload, self.refused = check_model(config.workload), Counter[str]()
@@ -53,7 +54,9 @@ class Designs:
         assert self._networks is not None
         cluster = build_cluster(config)
         stagings = Stagings(workload.model, cluster.npu)
-        shapes = shapes_of(config, self._networks, self.refused)
+        shapes: Sequence[Shape] = (
+            shapes_of(config, self._networks, self.refused) if like is None else like.cells.shapes
+        )
         # What expands the memory, or holds a part of what is needed, is left to the simulator.
         memory = None
         if cluster.memory is None:
@@ -66,7 +69,11 @@ class Designs:
         ]
         if not rows:
             raise InfeasibleError(f"no plan is possible: {self._why()}", where="space.plan")
-        self.cells = Cells(rows, shapes, plans.orders, stagings, self.refused)
+        self.cells: Cells = (
+            Cells(rows, shapes, plans.orders, stagings, self.refused)
+            if like is None
+            else like.cells.of(rows, stagings)
+        )
         self._check_size()
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _not_known(COST.name)
@@ -76,6 +83,21 @@ class Designs:
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    def changed(self, changes: Mapping[str, object], below: float) -> "Designs":
+        """The same networks with those plans whose loss may be ``below`` that, for a workload in
+        which these keys are others.
+
+        Raises :class:`DimsweepError` for a value that cannot be, and if there is no such plan.
+        """
+        config = self.composed.config.changed(dict(changes))
+        found = Designs(replace(self.composed, config=config), self)
+        rows = [found.cells.rows[i] for i in np.flatnonzero(found.floors < below).tolist()]
+        if not rows:
+            raise InfeasibleError("no plan may be as good", where="space.plan")
+        found.cells = self.cells.of(rows, found.cells.stagings)
+        del found.floors
+        return found
 
     @property
     def axes(self) -> dict[str, tuple[object, ...]]:

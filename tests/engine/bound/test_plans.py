@@ -23,7 +23,7 @@ from dimsweep.engine.bound import EventBound, LinearSpace, time_of
 from dimsweep.engine.bound.fits import Turns, least_memory
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.shards import Stagings
-from dimsweep.engine.bound.ways import Table, hops_of, ways_of
+from dimsweep.engine.bound.ways import Groups, Table
 from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
 from dimsweep.engine.model import Recompute, Transformer
 from dimsweep.engine.plan import (
@@ -115,9 +115,9 @@ def reach_of(mesh: DeviceMesh, cluster: Cluster) -> Reach:
     """One cell's."""
     used = [name for name, group in mesh.groups.items() if group.n_members > 1]
     bandwidth = np.array([dim.bandwidth for dim in cluster.topology.dims], dtype=float)
-    ways = ways_of(cluster, [mesh.groups[name] for name in used], bandwidth)
+    ways = Groups().ways(cluster, [mesh.groups[name] for name in used], bandwidth)
     stages = mesh.groups["pipeline"]
-    between = [hops_of(cluster, stages, bandwidth)] if stages.n_members > 1 else []
+    between = [Groups().hops(cluster, stages, bandwidth)] if stages.n_members > 1 else []
     table = Table([ways, *between])
     hops = int(table.first[1]) + np.arange(stages.n_members)[None] if between else None
     groups = {name: np.array([i], dtype=np.int64) for i, name in enumerate(used)}

@@ -1,17 +1,20 @@
-"""What would change the answer: the same as all cells simulated say, at any price or bandwidth."""
+"""What would change the answer: the same as all cells simulated say, at any price, bandwidth,
+latency and size of the model."""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
-from dimsweep.engine import run_batch
+from dimsweep.engine import InfeasibleError, run_batch
+from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.ledger.record import Change, End
+from dimsweep.sweeper.networks.cells import AS_IS, Moved
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
-from dimsweep.sweeper.run.changes import changes_of
+from dimsweep.sweeper.run.changes import LAYERS, changes_of
 from dimsweep.sweeper.study.change import resolve
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import PlannedCell
@@ -32,6 +35,7 @@ for own, other in (
     ("sizes: [2, 4]", "sizes: [4]"),
     ("sizes: [4, 8]", "sizes: [4]"),
     ("zero: [0, 1]", "zero: [0]"),
+    ("price: pod", "price: pod, latency: 40 us"),
 ):
     TEXT = TEXT.replace(own, other)
 
@@ -50,16 +54,20 @@ def designs(composed: Composed) -> Designs:
 
 
 @pytest.fixture(scope="module")
-def seconds(designs: Designs) -> Callable[[tuple[float, ...]], Floats]:
-    """The simulated seconds of all cells, the bandwidth of each tier times a scale."""
+def seconds(designs: Designs) -> Callable[[Moved], Floats]:
+    """The simulated seconds of all cells, on moved tiers."""
     programs = []
     for number in range(len(designs)):
         cell = designs.plan(number)
         assert isinstance(cell, PlannedCell)
         programs.append(cell.program)
 
-    def of(scale: tuple[float, ...]) -> Floats:
-        times = [run_batch(p, (p.bandwidth * scale)[None]).time[0] for p in programs]
+    def of(moved: Moved) -> Floats:
+        times = []
+        for own in programs:
+            latency = np.rint(own.latency * (moved.latency or 1.0)).astype(int)
+            bandwidth = own.bandwidth * (moved.bandwidth or 1.0)
+            times.append(run_batch(own.rebind(latency=latency), bandwidth[None]).time[0])
         return np.array(times) / 1e12
 
     return of
@@ -76,8 +84,8 @@ def changes(designs: Designs, best: int) -> dict[str, Change]:
 
 
 @pytest.fixture(scope="module")
-def best(seconds: Callable[[tuple[float, ...]], Floats], factors: Floats) -> int:
-    return int(np.argmin(seconds((1.0, 1.0)) * factors))
+def best(seconds: Callable[[Moved], Floats], factors: Floats) -> int:
+    return int(np.argmin(seconds(AS_IS) * factors))
 
 
 def number_of(designs: Designs, by: Mapping[str, str] | None) -> int:
@@ -91,22 +99,29 @@ PRICES = {
 }
 
 
-def test_what_changes_the_answer_is_told_of_each_price_and_bandwidth(
+MOVES = {
+    f"{what} of {tier}": (what, dim)
+    for what in ("bandwidth", "latency")
+    for dim, tier in enumerate(("package", "pod"))
+}
+
+
+def test_what_changes_the_answer_is_told_of_all_that_may_move(
     changes: dict[str, Change],
 ) -> None:
-    assert set(changes) == {*PRICES, "bandwidth of package", "bandwidth of pod"}
+    assert set(changes) == {*PRICES, *MOVES, "layers of the model (4)"}
 
 
 @pytest.mark.parametrize("name", PRICES)
 def test_a_price_may_move_until_another_cell_is_the_best(
     designs: Designs,
-    seconds: Callable[[tuple[float, ...]], Floats],
+    seconds: Callable[[Moved], Floats],
     factors: Floats,
     changes: dict[str, Change],
     best: int,
     name: str,
 ) -> None:
-    config, times = designs.composed.config, seconds((1.0, 1.0))
+    config, times = designs.composed.config, seconds(AS_IS)
     twice = designs.slopes(config.changed(resolve(config, PRICES[name])))
     spots = [designs.cells.spot(row) for row in designs.cells.rows]
     slopes = np.concatenate([designs.cells.of_networks(twice, spot) for spot in spots])
@@ -134,22 +149,22 @@ def test_a_price_may_move_until_another_cell_is_the_best(
     assert moved
 
 
-@pytest.mark.parametrize(("name", "dim"), [("bandwidth of package", 0), ("bandwidth of pod", 1)])
-def test_a_bandwidth_may_move_until_another_cell_is_the_best(
+@pytest.mark.parametrize("name", MOVES)
+def test_a_tier_may_move_until_another_cell_is_the_best(
     designs: Designs,
-    seconds: Callable[[tuple[float, ...]], Floats],
+    seconds: Callable[[Moved], Floats],
     factors: Floats,
     changes: dict[str, Change],
     best: int,
     name: str,
-    dim: int,
 ) -> None:
     known = dict[float, Floats]()
+    what, dim = MOVES[name]
 
     def lost(factor: float) -> tuple[float, int]:
         if factor not in known:
             scale = (factor, 1.0) if dim == 0 else (1.0, factor)
-            known[factor] = seconds(scale) * factors
+            known[factor] = seconds(AS_IS._replace(**{what: scale})) * factors
         losses = known[factor]
         return losses[best] / losses.min() - 1, int(np.argmin(losses))
 
@@ -163,6 +178,42 @@ def test_a_bandwidth_may_move_until_another_cell_is_the_best(
                 share, winner = lost(end.factor * reach ** (1 / 8))
                 assert share > margin
                 assert winner == number_of(designs, end.by)
+
+
+def test_a_model_may_grow_until_another_cell_is_the_best(
+    designs: Designs, factors: Floats, changes: dict[str, Change], best: int
+) -> None:
+    change = changes["layers of the model (4)"]
+    for way, layers in (("down", (2,)), ("up", (5,))):
+        near, far = (getattr(change, each) for each in (way, f"near_{way}"))
+        for n in layers:
+            losses = times_of(designs, n) * factors
+            lost = losses[best] / losses.min() - 1
+            for end, margin in ((near, 0.0), (far, 0.01)):
+                within = min(4, end.factor * 4) <= n <= max(4, end.factor * 4)
+                assert lost <= margin + 1e-9 or not within
+                if end.by is not None and n == next_to(end.factor, way):
+                    assert lost > margin
+                    assert int(np.argmin(losses)) == number_of(designs, end.by)
+
+
+def next_to(factor: float, way: str) -> int:
+    """The first number of layers beyond an end."""
+    return round(factor * 4) + (1 if way == "up" else -1)
+
+
+def times_of(designs: Designs, layers: int) -> Floats:
+    """The simulated seconds of all cells for a model of so many layers."""
+    found = []
+    for number in range(len(designs)):
+        config = designs.compose(number)[1].config.changed({LAYERS: layers})
+        try:
+            program = build_program(config)
+        except InfeasibleError:
+            found.append(np.inf)
+            continue
+        found.append(run_batch(program, program.bandwidth[None]).time[0] / 1e12)
+    return np.array(found)
 
 
 def test_the_report_tells_what_would_change_the_answer(
