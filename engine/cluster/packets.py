@@ -20,13 +20,13 @@ class PacketModel:
     in :data:`engine.cluster.transports.TRANSPORTS`, whose fields are its keys (their times are ps).
     A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
     ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
-    product of it is under way (TCP has a window of its own); with ``spray`` its packets take all
-    shortest ways in turn.  ``buffer`` is each switch's: one size, or one a dimension (that of the
-    switch's links), each for all levels of switches there or one a level from the NPUs up
-    (leaves, spines).  Its ports share it but for the ``headroom`` of each, which takes what
-    comes while a pause travels (None: three times what the port's link holds).  What leaves a
-    port is marked never up to ``kmin`` bytes behind it, always above ``kmax``, with a probability
-    that rises to ``pmax`` in between (None: by the port's rate, see :meth:`thresholds`).
+    product of it is under way (TCP has a window of its own).  ``buffer`` is each switch's: one
+    size, or one a dimension (that of the switch's links), each for all levels of switches there or
+    one a level from the NPUs up (leaves, spines).  Its ports share it but for the ``headroom`` of
+    each, which takes what comes while a pause travels (None: three times what the port's link
+    holds).  What leaves a port is marked never up to ``kmin`` bytes behind it, always above
+    ``kmax``, with a probability that rises to ``pmax`` in between (None: by the port's rate, see
+    :meth:`thresholds`).
     Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
     for all but TCP).  ``rto_min`` is the shortest that TCP's timer waits for an ACK (ps).
     Of several ``priorities`` (IEEE 802.1Q's traffic classes) tensor parallelism has the highest;
@@ -37,7 +37,6 @@ class PacketModel:
 
     transport: Transport | str = "dcqcn"
     window: bool = True
-    spray: bool = False
     payload: float = 1000
     header: float = 48
     ack: float = 60

@@ -1,13 +1,17 @@
 """Which links a message takes through a network."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import chain
 
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.workload.coordinates import coordinates_of, line
+
+_Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that lead nearer
 
 
 class Routing(StrEnum):
@@ -18,13 +22,16 @@ class Routing(StrEnum):
     shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on;
     ``FAT_TREE``: fewest hops, ties broken on the first half of the way by the number of the sending
     NPU, then by that of the receiving one, modulo how many ways there are.  Where they differ in
-    some dimensions only, such as in that of their rail, NPUs are counted there.
+    some dimensions only, such as in that of their rail, NPUs are counted there; ``SPRAY``: all
+    ways of the fewest hops at once, each with as much (as NDP's senders take their paths in turn,
+    Handley et al., SIGCOMM 2017), which whole messages cannot.
     """
 
     DIMENSION_ORDER = "dimension_order"
     SHORTEST = "shortest"
     ECMP = "ecmp"
     FAT_TREE = "fat_tree"
+    SPRAY = "spray"
 
 
 class Router:
@@ -40,6 +47,7 @@ class Router:
                 where="network.routing",
                 hint=f"use {Routing.SHORTEST.value} or {Routing.ECMP.value}",
             )
+        self.sprays = routing is Routing.SPRAY
         self._network = network
         self._routing = routing
         self._seed = seed
@@ -103,6 +111,32 @@ class Router:
             ways = [way + more for way in ways for more in self._all(here, there)]
             here = there
         return tuple(ways)
+
+    def spread(self, source: int, target: int, *, one_card: bool = False) -> dict[int, float]:
+        """The links of all shortest ways, or of those that begin with the first one's link, and
+        the share of the ways that pass each of them."""
+        distances, layers = self._distances_to(target), list[_Layer]()
+        nodes: list[Node] = [source]
+        for remaining in reversed(range(distances.next_to(self._out[source]) + 1)):
+            options: _Layer = {node: self._next(distances, remaining, node) for node in nodes}
+            if one_card and not layers:
+                options[source] = options[source][:1]
+            layers.append(options)
+            nodes = [*dict.fromkeys(map(self._end, chain(*options.values())))]
+        onwards: dict[Node, int] = {target: 1}  # how many ways lead from a node to the target,
+        for options in reversed(layers):
+            for node, links in options.items():
+                onwards[node] = sum(onwards[self._end(number)] for number in links)
+        passing, shares = Counter[Node]([source]), dict[int, float]()  # ... and to it
+        for node, links in chain(*(options.items() for options in layers)):
+            for number in links:
+                end = self._end(number)
+                passing[end] += passing[node]
+                shares[number] = passing[node] * onwards[end] / onwards[source]
+        return shares
+
+    def _end(self, number: int) -> Node:
+        return self._network.links[number].target
 
     def _all(self, source: Node, target: int) -> Iterator[tuple[int, ...]]:
         """All shortest ways, the first links' order first."""

@@ -34,7 +34,7 @@ def build_cluster(config: Config) -> Cluster:
     with key("collective"):
         collectives = config.collective.build(n_dims)
     with key("network"):
-        network = config.network.build(topology)
+        network = config.network.build(topology, config.fidelity)
     n_npus = topology.n_npus if network.graph is None else network.graph.n_npus
     others = []
     for i, other in enumerate(config.other_npus):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 from pydantic import Field
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, units, within
+from dimsweep.engine import DimsweepError, Fidelity, units, within
 from dimsweep.engine.cluster import Switching
 from dimsweep.engine.formats import read_any_network
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Transport
@@ -183,8 +183,8 @@ class Packets(Part):
     priorities: Whole = 1
 
     def build(self) -> dimsweep.engine.PacketModel:
-        """The engine's model of the same."""
-        return dimsweep.engine.PacketModel(**dict(self))
+        """The engine's model of the same, in which ``spray`` is a routing."""
+        return dimsweep.engine.PacketModel(**{k: v for k, v in self if k != "spray"})
 
 
 _Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member(Kind)])
@@ -295,9 +295,39 @@ class Network(Part):
         names = ("file", "levels", "generator", "wafer")
         return next((name for name in names if getattr(self, name)), "")
 
-    def build(self, topology: dimsweep.engine.Topology) -> dimsweep.engine.NetworkModel:
+    def build(
+        self, topology: dimsweep.engine.Topology, fidelity: Fidelity
+    ) -> dimsweep.engine.NetworkModel:
         """The network model; reads ``file`` if it is given."""
         fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, len(topology.dims), "fabric")
+        graph = self._graph(topology)
+        if self.instead:
+            if any(fabric != Auto() for fabric in fabrics):
+                raise DimsweepError(
+                    "give the fabrics of the dimensions or another network, not both",
+                    where="fabric",
+                )
+            fabrics = ()
+        elsewhere = {"fabric", "file", "levels", "generator", "packets"}
+        elsewhere |= {"degrade", "npus", "placement"}
+        plain = {name: value for name, value in self if name not in elsewhere}
+        if self.generator is not None and self.routing is None:
+            plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
+        if self.packets.spray and fidelity is Fidelity.PACKET:
+            plain["routing"] = Routing.SPRAY
+        with key("packets"):
+            packets = self.packets.build()
+        return dimsweep.engine.NetworkModel(
+            fabrics=fabrics,
+            graph=graph,
+            packets=packets,
+            degrade=self._changes(),
+            placement=self._npus_of_ranks(topology.n_npus, graph),
+            **plain,
+        )
+
+    def _graph(self, topology: dimsweep.engine.Topology) -> Graph | None:
+        """What stands in the place of the dimensions' own links, but for a wafer."""
         graph = None
         if self.file is not None:
             with within("file"):
@@ -318,28 +348,7 @@ class Network(Part):
                 )
             with key("generator"):
                 graph = _generated(self.generator)
-        if self.instead:
-            if any(fabric != Auto() for fabric in fabrics):
-                raise DimsweepError(
-                    "give the fabrics of the dimensions or another network, not both",
-                    where="fabric",
-                )
-            fabrics = ()
-        elsewhere = {"fabric", "file", "levels", "generator", "packets"}
-        elsewhere |= {"degrade", "npus", "placement"}
-        plain = {name: value for name, value in self if name not in elsewhere}
-        if self.generator is not None and self.routing is None:
-            plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
-        with key("packets"):
-            packets = self.packets.build()
-        return dimsweep.engine.NetworkModel(
-            fabrics=fabrics,
-            graph=graph,
-            packets=packets,
-            degrade=self._changes(),
-            placement=self._npus_of_ranks(topology.n_npus, graph),
-            **plain,
-        )
+        return graph
 
     def _changes(self) -> tuple[Change, ...]:
         changes = list[Change]()

@@ -51,7 +51,7 @@ def bill_of_design(report: Report) -> tuple[list[Sheet], list[str]]:
     try:
         config = design_of(report.study, cell.cell, row)
         topology = config.topology.build()
-        network = config.network.build(topology)
+        network = config.network.build(topology, config.fidelity)
         bill = config.bought(topology, network).bill()
     except DimsweepError as error:  # a file or a plug-in that is not here
         return [], [f"there is no bill: {error}"]

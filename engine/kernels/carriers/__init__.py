@@ -9,7 +9,6 @@ from dimsweep.engine.kernels.carriers.carrier import (
     Kind,
     Traffic,
     Ways,
-    routes_between,
     ways_between,
 )
 from dimsweep.engine.kernels.carriers.flows import FlowCarrier

@@ -33,22 +33,23 @@ class Kind(NamedTuple):
     precedence: int = 0
 
 
-def routes_between(
-    router: Router, source: int, target: int, way: int, *, spray: bool
+def ways_between(router: Router, source: int, target: int, way: int, *, one_card: bool) -> Ways:
+    """One way between two NPUs and back, or all that are as short: those by ``one_card`` of the
+    sender's, if a message's packets leave by one; ``way`` as in :meth:`Router.route`."""
+    out, back = (
+        _routes(router, *ends, way, one_card=one_card)
+        for ends in ((source, target), (target, source))
+    )
+    return Ways(out, tuple(islice(cycle(back), len(out))))
+
+
+def _routes(
+    router: Router, source: int, target: int, way: int, *, one_card: bool
 ) -> tuple[tuple[int, ...], ...]:
-    """One route between two NPUs, or all that are as short and leave by the same link: a message is
-    one's of the sender's network cards; ``way`` as in :meth:`Router.route`."""
-    if not spray:
+    if way < 0 or not router.sprays:
         return (router.route(source, target, way),)
     routes = router.routes(source, target)
-    return tuple(route for route in routes if route[0] == routes[0][0])
-
-
-def ways_between(router: Router, source: int, target: int, way: int, *, spray: bool) -> Ways:
-    """The same, with the ways of the ACKs."""
-    out = routes_between(router, source, target, way, spray=spray)
-    back = routes_between(router, target, source, way, spray=spray)
-    return Ways(out, tuple(islice(cycle(back), len(out))))
+    return tuple(route for route in routes if not one_card or route[0] == routes[0][0])
 
 
 class Traffic(NamedTuple):

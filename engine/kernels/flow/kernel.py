@@ -1,5 +1,7 @@
 """The flow kernel's loop: rates change when a flow starts or has sent its last byte."""
 
+import numpy as np
+
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.following import link
 from dimsweep.engine.kernels.core.heap import plan, take_first
@@ -76,8 +78,11 @@ def _happen(f: Flows, number: int, now: int) -> None:
 
 @kernel
 def _delay(f: Flows, number: int) -> int:
-    """Ticks that the last byte of a flow travels."""
-    delay = 0
+    """Ticks that the last byte of a flow travels, in the mean over its ways."""
+    delay, of_shares = 0, 0.0
     for k in range(f.flows[number].route, f.flows[number].route_end):
-        delay += f.links[f.routes[k]].delay
-    return delay
+        if len(f.shares):
+            of_shares += f.links[f.routes[k]].delay * f.shares[k]
+        else:
+            delay += f.links[f.routes[k]].delay
+    return delay + int(np.rint(of_shares))

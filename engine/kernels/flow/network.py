@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dimsweep.engine.kernels.core.none import NEVER
 from dimsweep.engine.kernels.flow.kernel import admit, run, share_now
 from dimsweep.engine.kernels.flow.tables import TICKS, new_tables, with_flows
+from dimsweep.engine.kernels.flow.ways import FlowWays
 from dimsweep.engine.kernels.packet import Completed, Fabric, Flow, Stop
 from dimsweep.engine.kernels.packet.account import never_end
 from dimsweep.engine.kernels.packet.flows import KnownWays
@@ -38,8 +39,9 @@ class FlowNetwork:
 
     def __init__(self, fabric: Fabric) -> None:
         check_fabric(fabric)
-        self._ways = KnownWays(fabric)
-        self._tables = new_tables(fabric.ports)
+        self._known = KnownWays(fabric)
+        self._ways = FlowWays(self._known)
+        self._tables = new_tables(fabric.ports, self._ways.routes, self._ways.shares)
         self.now = 0  # the tick (ps) up to which everything has happened
 
     def add(self, flows: Sequence[Flow], at: int = 0) -> range:
@@ -49,7 +51,7 @@ class FlowNetwork:
         :class:`DimsweepError` naming the flow that cannot be simulated.
         """
         first = int(self._tables.counts["n_flows"][0])
-        taken = self._ways.take(flows, first, at, self.now)
+        taken = self._known.take(flows, first, at, self.now)
         self._tables = with_flows(self._tables, taken, self._ways)
         admit(self._tables, first, at, taken.after, taken.after_from)
         return range(first, int(self._tables.counts["n_flows"][0]))
@@ -87,8 +89,9 @@ def simulate_flows(fabric: Fabric, flows: Sequence[Flow]) -> FlowRun:
     """Send every flow at its max-min fair share of the links on its way.
 
     Rates are found anew whenever a flow starts or has sent its last byte, which arrives after the
-    links' delays.  Headers, ACKs, buffers, windows and marks do not exist here.  Raises
-    :class:`DimsweepError` for what cannot be simulated, naming the flow or the link.
+    links' delays (of several ways in the mean).  Headers, ACKs, buffers, windows and marks do not
+    exist here.  Raises :class:`DimsweepError` for what cannot be simulated, naming the flow or the
+    link.
     """
     network = FlowNetwork(fabric)
     network.add(flows)

@@ -4,6 +4,9 @@ Every flow's rate rises alike until a link is full; its flows then keep their ra
 rise on.  So links fill in the order of their shares: a pass for each, and one for all that are
 equal.
 
+A flow that takes several ways at once has a share of its rate on each link.  All of it goes at one
+rate, which is what counts: a link is full when rates times shares add up to what it carries.
+
 When flows come to links or leave them, few others have another rate.  Shares are max-min fair if
 every flow has a full link on which none is faster.  So rates are found anew for those that had it
 where flows came or left, as if all others kept theirs; then for those, too, which have it no longer
@@ -12,10 +15,11 @@ or which would have to make room; and so on, until all have one.
 
 import numpy as np
 
-from dimsweep.engine.compiler import kernel
+from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.heap import plan
 from dimsweep.engine.kernels.core.none import LONGEST, NONE
 from dimsweep.engine.kernels.flow.tables import MOVES, Flows
+from dimsweep.engine.lower.program import Floats
 
 _EQUAL = 1 + 1e-12  # shares that differ by less differ by rounding
 _NONE_LEFT = 1e-11  # of a link, by rounding
@@ -24,6 +28,18 @@ _FRESH, _FOUND, _FULL = range(3)  # marks of links
 _PATIENCE = 8  # times that few more are looked at; then all that share a link with them
 _NOTHING = 1e-6  # ticks: what is due within the next one's beginning is due now
 _LONGEST = float(LONGEST)  # ticks
+
+
+@inlined
+def share_at(shares: Floats, at: int) -> float:
+    """What a flow has of its rate on a link of its ways."""
+    return shares[at] if len(shares) else 1.0
+
+
+@inlined
+def _share_of(f: Flows, hop: int) -> float:
+    flow = f.flows[f.hops[hop].flow]
+    return share_at(f.shares, flow.route + hop - flow.hops)
 
 
 @kernel
@@ -158,7 +174,7 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
     hop = link.head + 0
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
-        room -= flow.rate
+        room -= flow.rate * _share_of(f, hop)
         most = max(most, flow.rate)
         if flow.looked:
             limit = min(limit, flow.rate) if flow.full == number else limit
@@ -185,15 +201,20 @@ def _weigh(f: Flows, number: int) -> None:
     """What a link has left beside the flows that keep their rates, and for how many."""
     link = f.links[number]
     if link.weighed != link.looked:
-        link.weighed, room = link.looked, link.capacity + 0.0
-        hop = NONE if link.looked == link.n else link.head + 0
+        link.weighed, room, link.load = link.looked, link.capacity + 0.0, 0.0
+        every = link.looked == link.n and len(f.shares) == 0
+        hop = NONE if every else link.head + 0
         while hop != NONE:
             flow = f.flows[f.hops[hop].flow]
             if flow.looked == 0:
-                room -= flow.rate
+                room -= flow.rate * _share_of(f, hop)
+            else:
+                link.load += _share_of(f, hop)
             hop = f.hops[hop].next + 0
         link.beside = max(room, 0.0)
-    link.room, link.sharing = link.beside, link.looked
+        if every:
+            link.load = float(link.looked)
+    link.room, link.sharing, link.weight = link.beside, link.looked, link.load
 
 
 @kernel
@@ -211,9 +232,9 @@ def _shared(f: Flows, end: int) -> int:
             hop = link.head + 0
             while f.flows[f.hops[hop].flow].rate != _NO_RATE:
                 hop = f.hops[hop].next + 0
-            flow = f.flows[f.hops[hop].flow]
-            if link.room < flow.most:
-                flow.most, flow.full = link.room, number
+            flow, most = f.flows[f.hops[hop].flow], link.room / _share_of(f, hop)
+            if most < flow.most:
+                flow.most, flow.full = most, number
     return shared
 
 
@@ -226,7 +247,7 @@ def _fill(f: Flows, end: int, n: int) -> None:
         while i < end:
             link = f.links[f.used[i]]
             if link.sharing > 0:
-                lowest = min(lowest, link.room / link.sharing)
+                lowest = min(lowest, link.room / link.weight)
                 i += 1
             else:  # all its flows have their rates
                 end -= 1
@@ -240,7 +261,7 @@ def _fill(f: Flows, end: int, n: int) -> None:
         full = 0
         for i in range(end):  # before any rate is fixed, so that all are looked at alike
             link = f.links[f.used[i]]
-            if link.room <= link.sharing * lowest * _EQUAL:
+            if link.room <= link.weight * lowest * _EQUAL:
                 link.mark = _FULL
                 full += 1
         i = 0
@@ -295,8 +316,9 @@ def _fix(f: Flows, number: int, rate: float) -> None:
     flow = f.flows[number]
     flow.rate = rate
     for k in range(flow.route, flow.route_end):
-        link = f.links[f.routes[k]]
-        link.room -= rate
+        link, share = f.links[f.routes[k]], share_at(f.shares, k)
+        link.room -= rate * share
+        link.weight -= share
         link.sharing -= 1
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from dimsweep.engine.kernels.core.following import EDGE
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.rows import with_room
+from dimsweep.engine.kernels.flow.ways import FlowWays
 from dimsweep.engine.kernels.packet import Port
-from dimsweep.engine.kernels.packet.flows import KnownWays, Taken
+from dimsweep.engine.kernels.packet.flows import Taken
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 
@@ -45,6 +46,8 @@ LINK = record(
     capacity="f8",  # bytes a tick
     room="f8",  # of it, while shares are found
     beside="f8",  # of it, beside the flows that keep their rates
+    load="f8",  # what those whose rates are found anew have of theirs on it, added up,
+    weight="f8",  # and of these those whose rate is not found yet
     delay="i8",  # ticks
     head="i4",  # the first HOP of the flows on it
     n="i4",  # how many they are,
@@ -75,6 +78,7 @@ class Flows(NamedTuple):
     links: Table  # of LINK
     hops: Table  # of HOP
     routes: Ints  # links, one way after another
+    shares: Floats  # of a flow's rate on each of these; empty where each flow takes one way
     edges: Table  # of EDGE: flows that wait for a flow
     planned: Ints  # (flows + 1,): by what is due (engine.kernels.core.heap)
     arrived: Longs  # (flows,): those that have arrived since the last look, at the front
@@ -86,7 +90,7 @@ class Flows(NamedTuple):
 
 
 def new_tables(
-    ports: Sequence[Port], routes: Ints | None = None, n: int = 0, longest: int = 0
+    ports: Sequence[Port], routes: Ints, shares: Floats, n: int = 0, longest: int = 0
 ) -> Flows:
     """Tables for ``n`` flows on ways of at most ``longest`` links; the inputs are checked."""
     links = np.zeros(len(ports), LINK)
@@ -97,7 +101,8 @@ def new_tables(
         _slots(0, n, longest),
         links,
         np.zeros(n * longest, HOP),
-        np.zeros(0, np.int32) if routes is None else routes,
+        routes,
+        shares,
         np.zeros(0, EDGE),
         np.zeros(n + 1, np.int32),
         np.zeros(n, np.int64),
@@ -134,9 +139,9 @@ def _slots(first: int, end: int, longest: int) -> Table:
     return flows
 
 
-def with_flows(f: Flows, taken: Taken, known: KnownWays) -> Flows:
+def with_flows(f: Flows, taken: Taken, ways: FlowWays) -> Flows:
     """Room for more flows, with what they read filled in."""
-    flows, ways = taken.flows, known.table[taken.flows["ways"]]
+    flows = taken.flows
     first, n_hops = int(f.counts["n_flows"][0]), int(f.counts["n_hops"][0])
     n = first + len(flows)
     f.counts["n_flows"] = n
@@ -144,12 +149,12 @@ def with_flows(f: Flows, taken: Taken, known: KnownWays) -> Flows:
     new = table[first:n]
     new["left"], new["after"] = flows["size"], flows["start"]
     new["number"] = np.arange(first, n)
-    new["route"], new["route_end"] = ways["data"], ways["ack"] - 1
+    new["route"], new["route_end"] = ways.take(taken)
     ends = n_hops + np.cumsum(new["route_end"] - new["route"])
     new["hops"] = ends - (new["route_end"] - new["route"])
     f.counts["n_hops"] = ends[-1] if len(ends) else n_hops
     for name in ("start", "end", "followers", "at"):
         new[name] = NONE
     edges = with_room(f.edges, int(f.counts["n_edges"][0]) + len(taken.after))
-    larger = f._replace(flows=table, routes=known.routes, edges=edges)
+    larger = f._replace(flows=table, routes=ways.routes, shares=ways.shares, edges=edges)
     return _with_room(larger, n, int(f.counts["n_hops"][0]))

@@ -20,17 +20,29 @@ from dimsweep.engine.network.degrade import degraded
 from dimsweep.engine.network.fabric import build_network, fitted
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.product import is_product
+from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.units import format_bytes
 from dimsweep.engine.workload.coordinates import members_along
 from dimsweep.engine.workload.graph import Workload
 
 
-def check_ranks(program: Program) -> None:
-    """Raise :class:`DimsweepError` unless every rank is a class of its own."""
+def check_ranks(program: Program, fidelity: Fidelity) -> None:
+    """Raise :class:`DimsweepError` unless every rank is a class of its own, and messages of this
+    ``fidelity`` can take the ways that they are to take."""
+    _check_routing(program, fidelity)
     if program.names.class_first != tuple(range(program.n_npus)):
         raise DimsweepError(
             f"the program has {len(program.names.class_first)} classes of {program.n_npus} ranks",
             hint="the message kernel runs what lower_by_rank, or lower(..., fold=False), returns",
+        )
+
+
+def _check_routing(program: Program, fidelity: Fidelity) -> None:
+    if fidelity is Fidelity.MESSAGE and program.communication.network.routing is Routing.SPRAY:
+        raise DimsweepError(
+            "a whole message takes one way, and cannot be spread over several",
+            where="network.routing",
+            hint=f"fidelity={Fidelity.FLOW} or {Fidelity.PACKET}, or routing={Routing.ECMP}",
         )
 
 
@@ -51,6 +63,7 @@ def lower_by_rank(
             where="fidelity",
             hint="fidelity=phase, or collective=default, whose algorithms send every message",
         )
+    _check_routing(alike, fidelity)
     network = alike.communication.network
     fitted(alike.communication.topology, network.fabrics)  # or it raises
     links = network_of(alike) if alike.communication.by_network else None
@@ -122,6 +135,7 @@ def _whole(program: Program) -> Network:
 def check_network(program: Program, fidelity: Fidelity) -> None:
     """Raise :class:`DimsweepError` as :func:`network_of` does, or if ``fidelity`` cannot simulate
     the program's network: phases know dimensions only, and a graph that is their product."""
+    _check_routing(program, fidelity)
     graph = program.communication.network.graph
     if fidelity is Fidelity.PHASE and graph is None:
         return

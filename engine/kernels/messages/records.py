@@ -18,7 +18,6 @@ ROUTE = record(
     end="i4",
     room="i8",  # the least at a far end on its way; -1 without limit
     way="i8",  # latencies, at a point
-    n_ways="i4",  # that a message takes at once; their hops are one after another
 )
 # A flow of the program, its form, and what is to be known of its messages.
 FLOW = record(

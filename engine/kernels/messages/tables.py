@@ -4,9 +4,8 @@ Links are numbered as in the network, ranks as in the program.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.kernels.carriers import routes_between
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages import records
 from dimsweep.engine.kernels.messages.cascades import Passages
@@ -26,7 +24,7 @@ from dimsweep.engine.kernels.messages.routes import rooms_of, router_of
 from dimsweep.engine.kernels.messages.trees import Launches, Reductions, io_tables
 from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.lower.program import NO_STEPS, Ints, Program, Structure, Table
+from dimsweep.engine.lower.program import NO_STEPS, Floats, Ints, Program, Structure, Table
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.engine.workload.coordinates import all_coordinates, place_in
@@ -43,6 +41,7 @@ class Tables:
     routes: Table  # ROUTE
     ends: list[tuple[int, int, int]]  # of each route: from which NPU to which, by which way
     hops: Ints
+    shares: Floats  # of a message on each of these; empty where each takes one way
     n_strands: NDArray[np.int64]  # (D,) of a port
     n_slots: NDArray[np.int64]  # (D,)
     n_gathered: int
@@ -192,15 +191,14 @@ class _Lines(NamedTuple):
 
 
 @no_collector()  # many small objects, and no circles among them
-def build_tables(program: Program, network: Network, *, spray: bool = False) -> Tables:
-    """The tables of a program in which every rank is a class; with ``spray`` a message takes all
-    its shortest ways at once."""
+def build_tables(program: Program, network: Network, *, one_card: bool = False) -> Tables:
+    """The tables of a program in which every rank is a class; what is sprayed leaves by
+    ``one_card`` of its sender's, or by all that are as near."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
     lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
     places = wafer.places if wafer else range(network.n_npus)
-    routes = _Routes(program, network, places, spray=spray)
-    # Of links, those of routes come last.
-    launches = Launches(routes.hops)
+    routes = _Routes(program, network, places, one_card=one_card)
+    launches = Launches(routes.hops)  # of links, those of routes come last
     io, most = io_tables(io_plan(program, network, wafer), launches)
     passages = Passages(network, program.communication.network, wafer)
     reductions = Reductions(passages, launches)
@@ -229,6 +227,7 @@ def build_tables(program: Program, network: Network, *, spray: bool = False) -> 
         routes=routes.table(),
         ends=routes.ends,
         hops=np.array(routes.hops, dtype=np.int32),
+        shares=routes.shares(),
         n_strands=n_strands,
         n_slots=n_slots,
         n_gathered=n_gathered,
@@ -371,14 +370,14 @@ class _Routes:
     """The ways that messages take, each found once."""
 
     def __init__(
-        self, program: Program, network: Network, places: Sequence[int], *, spray: bool
+        self, program: Program, network: Network, places: Sequence[int], *, one_card: bool
     ) -> None:
         model = program.communication.network
         self._router = router_of(network, model)
-        self._places, self._spray = places, spray
+        self._places, self._one_card = places, one_card
         self._known: dict[tuple[int, int, int], int] = {}
         self.rooms = np.array(rooms_of(network, model), np.int64)
-        self._n_ways: list[int] = []
+        self._shares: dict[int, Floats] = {}  # by where they begin
         self._starts: list[int] = []
         self.ends: list[tuple[int, int, int]] = []
         self.hops: list[int] = []
@@ -389,18 +388,34 @@ class _Routes:
         if key not in self._known:
             self._known[key] = len(self.ends)
             self.ends.append((self._places[source], self._places[target], way))
-            routes = routes_between(self._router, *self.ends[-1], spray=self._spray)
-            self._n_ways.append(len(routes))
-            self._starts.append(len(self.hops))
-            self.hops += chain(*routes)
+            start = len(self.hops)
+            self._starts.append(start)
+            self.hops += self._links(*self.ends[-1], start)
         return self._known[key]
+
+    def _links(self, source: int, target: int, way: int, start: int) -> Iterable[int]:
+        """The links of one way or of all, whose shares are noted."""
+        if way < 0 or not self._router.sprays:
+            return self._router.route(source, target, way)
+        spread = self._router.spread(source, target, one_card=self._one_card)
+        self._shares[start] = np.array([*spread.values()])
+        return spread
+
+    def shares(self) -> Floats:
+        """Of a message on each hop; none if none is sprayed."""
+        if not self._shares:
+            return np.zeros(0)
+        shares = np.ones(len(self.hops))
+        for start, own in self._shares.items():
+            shares[start : start + len(own)] = own
+        return shares
 
     def table(self) -> Table:
         """All of them, without their latencies, which are those of a point."""
         table = np.zeros(len(self.ends), dtype=records.ROUTE)
         if not len(table):
             return table
-        table["start"], table["n_ways"] = self._starts, self._n_ways
+        table["start"] = self._starts
         table["end"] = np.append(table["start"][1:], len(self.hops))
         unlimited = np.iinfo(np.int64).max
         rooms = np.where(self.rooms == NONE, unlimited, self.rooms)[self.hops]

@@ -77,7 +77,7 @@ class Packets:
     ) -> None:
         model = program.communication.network
         self._carrier = PacketCarrier(network, model, watch)
-        self._router, self._spray = router_of(network, model), model.packets.spray
+        self._router = router_of(network, model)
         self._ends = tables.ends
         # The carrier's number of each kind of message, by its route and its priority; -1: none yet.
         self._numbers = np.full((len(tables.ends), model.packets.priorities), -1, np.int64)
@@ -109,7 +109,7 @@ class Packets:
             unknown = np.unique([routes[missing], levels[missing]], axis=1)
             self._numbers[tuple(unknown)] = self._carrier.numbers(
                 [
-                    Kind(ways_between(self._router, *self._ends[route], spray=self._spray), level)
+                    Kind(ways_between(self._router, *self._ends[route], one_card=True), level)
                     for route, level in unknown.T.tolist()
                 ]
             )

@@ -3,6 +3,7 @@
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core import pool
 from dimsweep.engine.kernels.core.none import LONGEST
+from dimsweep.engine.kernels.flow.shares import share_at
 from dimsweep.engine.kernels.network.clock import now_of
 from dimsweep.engine.kernels.network.state import Wires
 from dimsweep.engine.kernels.phase.phase_time import whole
@@ -64,7 +65,7 @@ def set_out(w: Wires, parcel: int, route: int) -> int:
     w.clock.counts[0].under_way += 1
     for hop in range(p.first, p.last + 1):
         link = w.links[w.hops[hop]]
-        link.n_bytes += p.n_bytes / w.routes[route].n_ways
+        link.n_bytes += p.n_bytes * share_at(w.flows.shares, hop)
         link.busy -= 0 if link.queue else now
         link.queue += 1
         link.longest = max(link.longest, link.queue - 1)

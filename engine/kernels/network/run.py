@@ -64,7 +64,7 @@ class MessageRunner:
     """
 
     def __init__(self, program: Program, fidelity: Fidelity = Fidelity.MESSAGE) -> None:
-        check_ranks(program)
+        check_ranks(program, fidelity)
         self.program, self.fidelity = program, fidelity
 
     @no_collector()  # what a run makes are many small objects, and no circles among them
@@ -122,9 +122,8 @@ class MessageRunner:
 
     @cached_property
     def _tables(self) -> Tables:
-        packets = self.program.communication.network.packets
-        spray = self.fidelity is Fidelity.PACKET and packets.spray
-        return build_tables(self.program, self._network, spray=spray)
+        one_card = self.fidelity is Fidelity.PACKET
+        return build_tables(self.program, self._network, one_card=one_card)
 
     @cached_property
     def _folding(self) -> Folding | None:

@@ -238,6 +238,11 @@ def _routes_at(tables: Tables, links: Table, *, carried: int) -> Table:
         return routes
     if len(routes):
         latencies, starts = links["latency"][tables.hops], routes["start"]
+        if len(tables.shares):  # in the mean over a message's ways
+            latencies = latencies * tables.shares
+            sums = np.minimum(np.rint(np.add.reduceat(latencies, starts)), float(LONGEST))
+            routes["way"] = sums.astype(np.int64)
+            return routes
         exact = np.add.reduceat(latencies, starts)
         nearly = np.add.reduceat(latencies.astype(np.float64), starts)
         routes["way"] = np.where(nearly < LONGEST, exact, int(LONGEST))
@@ -295,4 +300,4 @@ def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:
     check_fabric(fabric)
     routes = tables.routes
     longest = int((routes["end"] - routes["start"]).max(initial=0))
-    return new_tables(fabric.ports, tables.hops, n_parcels, longest)
+    return new_tables(fabric.ports, tables.hops, tables.shares, n_parcels, longest)

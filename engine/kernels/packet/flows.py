@@ -38,8 +38,8 @@ class Flow(NamedTuple):
     It starts ``start`` ticks after the last of the flows ``after`` has arrived (see
     ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
     ``way_back`` those that its ACKs pass, hosts included; packets take the ways (and ways back) of
-    ``sprayed``, too, all in turn.  ``window`` bytes may be under way (``None``: any number).
-    Higher ``priority`` goes first (see ``Settings.priorities``).
+    ``sprayed``, too, all in turn, by one port of its host.  ``window`` bytes may be under way
+    (``None``: any number).  Higher ``priority`` goes first (see ``Settings.priorities``).
     ``round_trip`` is the ticks that HPCC smooths over, to which Swift adds what may queue, and
     after three of which TCP's timer first runs out, as of a connection that knows its round trip
     from its handshake (RFC 6298, 2.2; 0: not known).
@@ -69,13 +69,14 @@ class KnownWays:
     """The ways that flows have named so far.
 
     A port has ``n_rows`` rows of a table, one a priority, of which ``routes`` are the first, one
-    way after another: those of data and those of ACKs, each up to a -1.
+    way after another: those of data and those of ACKs, each up to a -1.  With ``one_port`` all of
+    a flow's begin at the same one.
     """
 
-    def __init__(self, fabric: Fabric, n_rows: int = 1) -> None:
+    def __init__(self, fabric: Fabric, n_rows: int = 1, *, one_port: bool = False) -> None:
         ends = [(port.node, port.to) for port in fabric.ports]
         self._numbers, self._n_rows = {end: i * n_rows for i, end in enumerate(ends)}, n_rows
-        self._switches = fabric.buffers.keys()
+        self._switches, self._one_port = fabric.buffers.keys(), one_port
         self._known: dict[Ways, tuple[int, int]] = {}
         self._n_ways = self._n_routes = 0
         self.table = np.zeros(0, WAY)
@@ -140,7 +141,7 @@ class KnownWays:
                 return fault
             if (way[0], way[-1], way[-1], way[0]) != (first[0], first[-1], back[0], back[-1]):
                 return "its ACKs do not go back to its sender"
-            if (way[1], back[1]) != (first[1], first_back[1]):
+            if self._one_port and (way[1], back[1]) != (first[1], first_back[1]):
                 return "its ways do not begin at the same port"
         return ""
 

@@ -77,7 +77,7 @@ class PacketNetwork:
         check_settings(fabric, settings)
         self._fabric = fabric
         self._draws = draws or np.random.default_rng(seed).random
-        self._ways = KnownWays(fabric, settings.priorities)
+        self._ways = KnownWays(fabric, settings.priorities, one_port=True)
         self._transport = transport_of(settings.transport)
         self._tables = new_run(fabric, settings, self._transport, self._draws)
         self._learnt = in_bytes(self._tables.flows[:0])

@@ -5,6 +5,7 @@ what is through earlier happens first.  This is all that this room knows of carr
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache, partial
 from itertools import chain
@@ -23,8 +24,7 @@ from dimsweep.engine.network.wafer import WaferPlan
 class CarriedTransport(Transport):
     """Has a carrier move all messages; several share a link, so none waits for another.
 
-    The carrier notes what the links ``watched`` do.  Where the model sprays packets, a message
-    takes all its shortest ways at once.
+    The carrier notes what the links ``watched`` do.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class CarriedTransport(Transport):
     ) -> None:
         super().__init__(clock, network, model, plan)
         self.latency_passes_on_the_way = fidelity is Fidelity.PACKET
-        spray = self.latency_passes_on_the_way and model.packets.spray
         self._carrier = CARRIERS[fidelity](network, model, watched)
-        self._ways_between = cache(partial(ways_between, self.router, spray=spray))
+        one_card = self.latency_passes_on_the_way
+        self._ways_between = cache(partial(ways_between, self.router, one_card=one_card))
         self._links = [_SharedLink(link) for link in network.links]
         self._under_way: dict[int, tuple[Sending, list[_SharedLink], int]] = {}  # latency to pass
         self._names: list[str] = []  # of the operators whose messages they are
@@ -60,11 +60,13 @@ class CarriedTransport(Transport):
         self.count(1)
         ways = self._ways_between(*ends, sending.way)
         number = self._carrier.send(Kind(ways, message.order[0]), message.n_bytes, self.clock.ps)
-        links = [self._links[link] for link in chain(*ways.out)]
-        late = 0 if self.latency_passes_on_the_way else sum(link.link.latency for link in links)
+        passed = Counter(chain(*ways.out))
+        latency = sum(self._links[link].link.latency * n for link, n in passed.items())
+        late = 0 if self.latency_passes_on_the_way else round(latency / len(ways.out))
+        links = [self._links[link] for link in passed]
         self._under_way[number] = sending, links, late
-        for link in links:
-            link.begin(message.n_bytes / len(ways.out), self.clock.ps)
+        for link, n in zip(links, passed.values(), strict=True):
+            link.begin(message.n_bytes * (n / len(ways.out)), self.clock.ps)
 
     def _advance(self, until: float) -> None:
         """Let the carrier go on until something is through or leaves, at most to ``until``."""

@@ -44,7 +44,7 @@ def run_on_simpy(
     See :func:`engine.kernels.network.run_messages`, of which it is the small readable witness,
     equal to the picosecond.
     """
-    check_ranks(program)
+    check_ranks(program, fidelity)
     network, shape = network_of(program), program.structure.shape
     watched = links_to_watch(network, watch, fidelity)
     clock, plan, model = Clock(), wafer_plan(program), program.communication.network

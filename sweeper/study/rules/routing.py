@@ -1,6 +1,6 @@
 """Ways of a graph that nobody chose, and that all messages share."""
 
-from dimsweep.engine import Fidelity, Program
+from dimsweep.engine import Program
 from dimsweep.engine.network import has_equal_ways
 from dimsweep.sweeper.config.schema import Config
 
@@ -12,10 +12,10 @@ def first_ways(config: Config, program: Program) -> list[str]:
     graph = network.graph
     if graph is None or graph.sizes or network.routing is not None or not config.by_message:
         return []
-    sprayed = config.fidelity is Fidelity.PACKET and network.packets.spray
-    if sprayed or not has_equal_ways(graph):
+    if not has_equal_ways(graph):
         return []
     return [
         "network.routing=auto takes the first of ways that are as short, so that messages share "
-        "links while others are free; network.routing=ecmp spreads them by a hash, as switches do"
+        "links while others are free; network.routing=ecmp spreads them by a hash, as switches do, "
+        "and fidelity=flow or packet with network.routing=spray each over all of these ways"
     ]

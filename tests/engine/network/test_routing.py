@@ -1,7 +1,7 @@
 """Ways through networks: connected, shortest, and chosen as promised."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import networkx as nx
 import pytest
@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from dimsweep.engine import Block, Dimension, DimsweepError, Topology
 from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, Roft, ZCube
+from dimsweep.engine.network.generators import (
+    BCube,
+    FatTree,
+    Generator,
+    Hpn,
+    Jellyfish,
+    OcsTorus,
+    Roft,
+    ZCube,
+)
 from dimsweep.engine.network.graph import Network, Node
 from dimsweep.engine.network.routing import Router, Routing, has_equal_ways
 
@@ -194,6 +203,29 @@ def test_ways_over_several_adapters_are_the_shortest(generator: Generator) -> No
         inside = [way for way in known if "NVSwitch" in str(way[1])]
         assert sorted(map(str, ways)) == sorted(map(str, inside or known))
         assert router.route(source, target) == router.routes(source, target)[0]
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        Roft(npus=64, radix=8, server=4, rails=4),
+        Hpn(npus=32, radix=16, server=8),
+        BCube(n=4, k=2),
+        Jellyfish(switches=12, radix=6, hosts=2, seed=1),
+        OcsTorus(shape=(4, 4, 4)),
+    ],
+)
+def test_what_is_sprayed_is_spread_evenly_over_all_ways(generator: Generator) -> None:
+    """As counted over the list of all of them, and where one card takes it, over its own."""
+    network = generator.build()
+    router, last = Router(network, Routing.SPRAY), network.n_npus - 1
+    for source, target in ((0, 1), (0, last), (5, last // 2), (last // 3, 2)):
+        ways = router.routes(source, target)
+        own = [way for way in ways if way[0] == ways[0][0]]
+        for of, one_card in ((ways, False), (own, True)):
+            passed = Counter(chain(*of))
+            found = router.spread(source, target, one_card=one_card)
+            assert found == {link: n / len(of) for link, n in passed.items()}
 
 
 def test_whether_a_network_leaves_a_choice() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.network import Change, Which
+from dimsweep.engine.network import Change, Routing, Which
 from dimsweep.engine.rules import Told, alike
 from dimsweep.engine.units import parse_share
 from dimsweep.sweeper.build.program import build_program
@@ -21,6 +21,15 @@ SMALL = [
 
 def config(degrade: str = "[]", fidelity: str = "message") -> Config:
     return compose([*SMALL, f"fidelity={fidelity}", f"network.degrade={degrade}"]).config
+
+
+def test_packets_that_are_sprayed_are_routed_so() -> None:
+    """The key of packets says it of packets only, beside a routing of all others."""
+    words = [*SMALL, "network.packets.spray=true", "network.routing=ecmp"]
+    words += ["network.max_packets=1000000000"]
+    for fidelity, routing in (("packet", Routing.SPRAY), ("flow", Routing.ECMP)):
+        own = compose([*words, f"fidelity={fidelity}"]).config
+        assert build_program(own).cluster.network.routing is routing
 
 
 def changes(degrade: str) -> tuple[Change, ...]:
@@ -44,7 +53,7 @@ def changes(degrade: str) -> tuple[Change, ...]:
 )
 def test_changes_are_built_and_written_as_they_were_read(text: str, change: Change) -> None:
     own = config(f"[{text}]")
-    assert own.network.build(own.topology.build()).degrade == (change,)
+    assert own.network.build(own.topology.build(), own.fidelity).degrade == (change,)
     assert Config.of(own.plain()) == own
 
 

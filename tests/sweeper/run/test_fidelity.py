@@ -232,6 +232,10 @@ def test_a_trial_that_cannot_finish_fails_alone(tiny, tmp_path: Path) -> None:
         (["network.buffer=0 B"], "network.buffer"),
         (["network.window=0"], "network.window ... a window of 0"),
         (["network.routing=fastest"], "network.routing ... 'fastest' is none of"),
+        (
+            ["fidelity=message", "network.routing=spray"],
+            "network.routing ... a whole message takes one way ... fidelity=flow or packet",
+        ),
         (["network.switching=magic"], "network.switching ... 'magic' is none of"),
         (["network.file=nowhere.json"], "network.file"),
     ],

@@ -27,9 +27,11 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
+from dimsweep.engine.bound.cuts import cut_bound
 from dimsweep.engine.kernels.carriers.fabric import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Mesh, Network, Routing, build_network
+from dimsweep.engine.network.generators import FatTree, Generator, HyperX, Jellyfish
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.workload.coordinates import coordinates_of
 from tests.support.examples import examples
@@ -181,17 +183,49 @@ def test_packets_carry_what_messages_do_and_the_same_every_time() -> None:
 
 
 def test_spraying_takes_all_ways_where_hashes_collide() -> None:
-    def time(**packets: object) -> int:
-        on = cluster(
-            "Switch(16)",
-            "direct",
-            fabrics=(Clos(2, 4),),
-            routing=Routing.ECMP,
-            packets=PacketModel(**packets),
-        )
+    def time(routing: Routing) -> int:
+        on = cluster("Switch(16)", "direct", fabrics=(Clos(2, 4),), routing=routing)
         return run(ALL_TO_ALL, 2e6, on, "packet").time_ps
 
-    assert time(spray=True) < 0.9 * time()
+    assert time(Routing.SPRAY) < 0.9 * time(Routing.ECMP)
+
+
+def test_sprayed_flows_have_all_that_the_cuts_of_a_full_clos_allow() -> None:
+    """Each NPU sends at its own link's rate all the time, whatever the switches are called; flows
+    that take one way each collide."""
+    on = cluster("Switch(16)", "direct", fabrics=(Clos(2, 4),), latency=0, routing=Routing.SPRAY)
+    hashed = replace(on, network=replace(on.network, routing=Routing.ECMP))
+    sprayed, collided = (run(ALL_TO_ALL, 2e6, each, "flow").time_ps for each in (on, hashed))
+    bound = cut_bound(build_network(on.topology, on.network.fabrics), range(16), ALL_TO_ALL)
+    assert bound.picoseconds(2e6) <= sprayed <= bound.picoseconds(2e6) + 16
+    assert collided > 1.2 * sprayed
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        FatTree(npus=16, radix=4, oversubscription=(1.0,)),
+        FatTree(npus=24, radix=8, oversubscription=(3.0,), server=2),
+        Jellyfish(switches=8, radix=5, hosts=2, seed=3),
+        HyperX(sizes=(2, 4), hosts=2),
+    ],
+)
+def test_packets_that_are_sprayed_last_as_long_as_flows(generator: Generator) -> None:
+    """But for their headers, 1,048 bytes for 1,000, and for what packets of one link wait for."""
+    network = generator.build()
+    on = cluster(
+        f"Switch({network.n_npus})",
+        "direct",
+        graph=network,
+        routing=Routing.SPRAY,
+        packets=PacketModel(transport="static", window=False),
+    )
+    by_flow, by_packet = (run(ALL_TO_ALL, 1e7, on, each) for each in ("flow", "packet"))
+    assert 1.03 * by_flow.time_ps < by_packet.time_ps < 1.15 * by_flow.time_ps
+    for one, other in zip(by_flow.links, by_packet.links, strict=True):
+        assert one.n_bytes == pytest.approx(other.n_bytes)
+    bound = cut_bound(network, range(network.n_npus), ALL_TO_ALL)
+    assert bound.picoseconds(1e7) <= by_flow.time_ps
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -1,5 +1,7 @@
 """The network kernel against its witness on SimPy: equal in every number, to the picosecond."""
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.kernels import cases, check_witness, run_witnessed
@@ -33,6 +36,17 @@ from tests.support.programs import one_collective
 @given(cases(), st.sampled_from([Fidelity.MESSAGE, Fidelity.FLOW, Fidelity.PACKET]))
 def test_the_same_as_the_witness(case: tuple[Workload, Cluster], fidelity: Fidelity) -> None:
     check_witness(lower_by_rank(*case), fidelity)
+
+
+@examples(24)
+@given(cases(), st.sampled_from([Fidelity.FLOW, Fidelity.PACKET]))
+def test_the_same_as_the_witness_where_messages_are_sprayed(
+    case: tuple[Workload, Cluster], fidelity: Fidelity
+) -> None:
+    """The witness lists all ways, the compiled kernel has each link's share of them only."""
+    workload, cluster = case
+    sprayed = replace(cluster, network=replace(cluster.network, routing=Routing.SPRAY))
+    check_witness(lower_by_rank(workload, sprayed, fidelity), fidelity)
 
 
 @pytest.mark.parametrize(
