@@ -118,6 +118,7 @@ class Cells:
         """The cells of other plans on the same networks, of which what is known stays known."""
         found, n = copy(self), len(self.places)
         found.rows, found.stagings = rows, stagings
+        found.places, found._spots = [*self.places], {**self._spots}
         found.__dict__.pop("least", None)
         found.__post_init__()
         if len(found.places) > n:

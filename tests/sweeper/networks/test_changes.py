@@ -2,6 +2,7 @@
 latency and size of the model."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -195,6 +196,23 @@ def test_a_model_may_grow_until_another_cell_is_the_best(
                 if end.by is not None and n == next_to(end.factor, way):
                     assert lost > margin
                     assert int(np.argmin(losses)) == number_of(designs, end.by)
+
+
+def test_other_numbers_of_layers_are_bounded_as_by_themselves(composed: Composed) -> None:
+    """Also where plans fit that did not before, whatever number was asked for first."""
+    full = replace(composed, config=composed.config.changed({"npu.memory": "2 GB", LAYERS: 48}))
+    designs = Designs(full)
+    designs.bounds(0)
+    found = [len(designs)]
+    for layers in (24, 8):
+        own = designs.changed({LAYERS: layers}, np.inf)
+        fresh = Designs(replace(full, config=full.config.changed({LAYERS: layers})))
+        for i, first in enumerate(fresh.cells.first[:-1].tolist()):
+            assert (own.bounds(i) == fresh.bounds(i)).all()
+            assert own.compose(first)[0] == fresh.compose(first)[0]
+        assert len(own) == len(fresh)
+        found.append(len(own))
+    assert found == sorted(set(found))
 
 
 def next_to(factor: float, way: str) -> int:
