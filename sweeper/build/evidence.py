@@ -237,6 +237,19 @@ def surely(difference: float, one: Config, other: Config) -> float | None:
     return known().bands.surely(difference, *places)
 
 
+def sure_elsewhere(difference: float, one: Config, other: Config) -> float | None:
+    """The same as if both were on networks that were measured; None for NPUs of no machine that
+    was, and for other workloads."""
+    places = list[Place]()
+    for config in (one, other):
+        alike = config.changed({"topology.machines": sorted(config.npu.machines)})
+        own, _ = _measurable(alike)
+        if own is None:
+            return None
+        places.append(own.place("yours"))
+    return known().bands.surely(difference, *places)
+
+
 def judged(own: Facts, runs: Sequence[Facts]) -> bool:
     """Whether runs of other sources can judge a measured one: its machine is as it was, and what
     its stack made of it is known from elsewhere, so these are no reason against it."""

@@ -146,6 +146,16 @@ class Change(_Record):
     near_up: End
 
 
+class Rival(End):
+    """The design that is next behind the answer, whose loss is a ``factor`` of the answer's.
+    ``sure``: how sure it is that measurements of both would rank them so; None where nobody
+    measured anything alike.  ``elsewhere``: that is so of networks that were measured, of which
+    theirs are none."""
+
+    sure: float | None = None
+    elsewhere: bool = False
+
+
 class Step(_Record):
     """A step of the front of time and cost: of all designs that cost at most ``cost``, none takes
     less than ``bound``, and the best one that was found takes ``time``."""
@@ -162,8 +172,9 @@ class Proof(_Record):
     counts what is no cell, and what is left out, by reason.  ``best`` is the best design's value,
     and ``bound`` what none of all cells beats.  ``steps`` has, as it went, how many cells were
     bounded by a program, the best value and the bound then.  ``changes``: what would change the
-    answer.  ``front``, of time and cost, has its steps, the dearest first; the best value is then
-    the least time, of which that of the first step may differ by the gap."""
+    answer, and ``rival`` who comes next.  ``front``, of time and cost, has its steps, the dearest
+    first; the best value is then the least time, of which that of the first step may differ by the
+    gap."""
 
     cells: int
     excluded: tuple[int, int, int]
@@ -174,6 +185,7 @@ class Proof(_Record):
     bound: float | None = None
     steps: tuple[tuple[int, float, float], ...] = ()
     changes: tuple[Change, ...] = ()
+    rival: Rival | None = None
     front: tuple[Step, ...] = ()
 
 

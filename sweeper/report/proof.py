@@ -64,6 +64,26 @@ def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
     return f"{many} within 1% of it, the next one {apart} behind: a tie, as {told}"
 
 
+def rival(proof: Proof, named: Mapping[str, str]) -> str:
+    """Who comes next behind the design ``named``, and whether the model could tell; empty where
+    nobody looked.  Without a full stop."""
+    end = proof.rival
+    if end is None:
+        return ""
+    if end.by is None:
+        far = f"no other design is within x{end.factor:.3g} of it"
+        return far if end.is_far else "it is not known which design comes next"
+    apart = fine_percent(max(end.factor - 1, 0.0))
+    next_one = f"the next design, {beside(end.by, named)}, is {apart} behind"
+    if end.sure is None:
+        told = "nobody measured how far the model is on such networks"
+    elif end.elsewhere:
+        told = f"nobody measured such networks; on measured ones it would be {end.sure:.0%} sure"
+    else:
+        told = f"it is {end.sure:.0%} sure that a measurement would say the same"
+    return f"{next_one}: a tie, as {told}" if end.factor - 1 <= NEAR else f"{next_one}; {told}"
+
+
 def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     """What would change the answer ``named``, first what may move least, and what then wins; both
     empty where nothing was looked at.  Without full stops."""
@@ -75,8 +95,8 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     if not ends:
         reach = max(c.near_up.factor for c in proof.changes)
         kinds = dict.fromkeys(c.name.split(" ")[0].removesuffix("s") for c in proof.changes)
-        *former, last = ("number of layers" if each == "layer" else each for each in kinds)
-        what = f"{', '.join(former)} or {last}" if former else last
+        *first, last = ("number of layers" if each == "layer" else each for each in kinds)
+        what = f"{', '.join(first)} or {last}" if first else last
         return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
     (name, end), *others = ends
     told = "it is not known what is" if end.by is None else f"{beside(end.by, named)} is"

@@ -16,7 +16,7 @@ from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.headline import headline
 from dimsweep.sweeper.report.idle import idle_axes
 from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from dimsweep.sweeper.report.proof import moved, sentence, ties
+from dimsweep.sweeper.report.proof import moved, rival, sentence, ties
 from dimsweep.sweeper.report.question import Question, question
 from dimsweep.sweeper.report.references import without_baseline
 from dimsweep.sweeper.report.rows import Rows
@@ -125,10 +125,12 @@ class Report:
 
     @property
     def ties(self) -> str:
-        """Which of all networks and plans are as good as the best; without a full stop."""
+        """Which of all networks and plans come next to the best; without a full stop."""
         proof = self.study.proof
         if proof is None or proof.front or not self.found:
             return ""
+        if proof.rival is not None:
+            return rival(proof, self.ordered[0].cell.coordinates)
         return ties(self.study.objectives[0], self.ordered)
 
     @property

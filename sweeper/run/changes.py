@@ -25,11 +25,12 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.model import Transformer
 from dimsweep.engine.workload import AXES
+from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.workload.model import Model
-from dimsweep.sweeper.ledger.record import Change, End, PrunedCell
+from dimsweep.sweeper.ledger.record import Change, End, PrunedCell, Rival
 from dimsweep.sweeper.networks.cells import AS_IS, GREATEST, PIPELINE, Longs, Moved
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.plans import Row
@@ -46,8 +47,16 @@ LAYERS = "workload.model.layers"
 _TWICE = " x2"  # what the name of a what-if ends with
 
 
-def changes_of(designs: Designs, best: int) -> tuple[Change, ...]:
-    """How far prices and bandwidths may move before another cell than the ``best`` one wins."""
+class Changes(NamedTuple):
+    """What would change an answer: how far each thing may move, and the error of the model, before
+    another cell than the best one wins."""
+
+    changes: tuple[Change, ...] = ()
+    rival: Rival | None = None
+
+
+def changes_of(designs: Designs, best: int) -> Changes:
+    """What makes another cell than the ``best`` one win."""
     known = _Known(designs, best)
     found = [
         Change(
@@ -60,7 +69,7 @@ def changes_of(designs: Designs, best: int) -> tuple[Change, ...]:
         for name, slopes in _prices(designs, best)
     ]
     found += [Change(name=move.name, **move.ends()) for move in _moves(known)]
-    return tuple(found)
+    return Changes(tuple(found), _rival(known))
 
 
 def _moves(known: "_Known") -> Iterator["_Move"]:
@@ -169,6 +178,14 @@ class _Known:
         """Know a cell's time, where tiers are ``moved``."""
         loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, moved))
 
+    def look(self, i: int, m: int) -> bool:
+        """Know the loads of a plan, or the time of its cell ``m``; whether that was simulated."""
+        if i not in self.loads:
+            self.loads.ask(i)
+            return False
+        self.simulate(self.loads, i, m)
+        return True
+
     def end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
         by = None if number is None else self.designs.compose(number)[0]
         return End(factor=factor, by=by, is_open=is_open)
@@ -255,12 +272,7 @@ class _Price(_Race):
         return float(where[m]), m
 
     def learn(self, i: int, m: int) -> bool:
-        loads = self._known.loads
-        if i not in loads:
-            loads.ask(i)
-            return False
-        self._known.simulate(loads, i, m)
-        return True
+        return self._known.look(i, m)
 
     def is_exact(self, i: int, m: int) -> bool:
         return self._known.loads.is_exact(i, m)
@@ -270,6 +282,40 @@ def _price(known: _Known, slopes: Floats, sign: int, margin: float) -> End:
     reach = REACH - 1 if sign > 0 else 1 - 1 / REACH
     found = _Price(known, slopes, sign, margin).first(reach)
     return known.end(1 + sign * found.key, found.number, is_open=found.is_open)
+
+
+class _Next(_Race):
+    """The losses of all cells but the best one."""
+
+    def key(self, i: int) -> tuple[float, int]:
+        known, cells = self._known, self._known.designs.cells
+        loss = known.loads.of(i) * known.designs.factor(cells.rows[i])
+        if cells.first[i] <= known.best < cells.first[i + 1]:
+            loss[known.best - int(cells.first[i])] = np.inf
+        m = int(np.argmin(loss))
+        return float(loss[m]), m
+
+    def learn(self, i: int, m: int) -> bool:
+        return self._known.look(i, m)
+
+    def is_exact(self, i: int, m: int) -> bool:
+        return self._known.loads.is_exact(i, m)
+
+
+def _rival(known: _Known) -> Rival:
+    """Who comes next, and how sure it is that measurements would say so: two designs share most of
+    the model's error."""
+    own = known.seconds(known.best) * known.factor
+    found = _Next(known).first(own * REACH)
+    factor = found.key / own
+    end = known.end(factor, found.number, is_open=found.is_open)
+    if found.number is None:
+        return Rival(**dict(end))
+    both = [known.designs.compose(number)[1].config for number in (known.best, found.number)]
+    sure = surely(np.log(factor), *both)
+    if sure is not None:
+        return Rival(**dict(end), sure=sure)
+    return Rival(**dict(end), sure=sure_elsewhere(np.log(factor), *both), elsewhere=True)
 
 
 class _Scaled(_Race):

@@ -14,9 +14,9 @@ import numpy as np
 
 from dimsweep.engine import TooManyError
 from dimsweep.sweeper.config.study import DEFAULT
-from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, Proof, PrunedCell, Step
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step
 from dimsweep.sweeper.networks.networks import Floats
-from dimsweep.sweeper.run.changes import changes_of
+from dimsweep.sweeper.run.changes import Changes, changes_of
 from dimsweep.sweeper.run.standing import Standing, ended
 from dimsweep.sweeper.space.trials import Integers, Trials
 from dimsweep.sweeper.study.designs import Designs
@@ -329,16 +329,16 @@ class Search:
             steps=tuple(steps),
         )
 
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> Changes:
         """What would change the answer, if the study asks for what-ifs that it does not name."""
         asked = self._designs.composed.config.what_if == DEFAULT
         alone = len(self._designs.composed.config.objective) == 1
         if not asked or not alone or self._winner < 0:
-            return ()
+            return Changes()
         try:
             return changes_of(self._designs, self._winner)
         except TooManyError:  # some of those that may win are left out
-            return ()
+            return Changes()
 
 
 def _undominated(front: list[Step]) -> tuple[Step, ...]:
@@ -357,4 +357,4 @@ def search_designs(designs: Designs, driver: "Driver") -> Proof:
     """Search among a study's networks and plans; how it ended."""
     search = Search(designs, driver)
     proof = search.run()
-    return proof.model_copy(update={"changes": search.changes()})
+    return proof.model_copy(update=search.changes()._asdict())

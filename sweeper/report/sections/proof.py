@@ -59,6 +59,11 @@ def _changes(report: Report, proof: Proof) -> list[Sheet]:
         best = f"{words.times(change.down)} to {words.times(change.up)}"
         near = f"{words.times(change.near_down)} to {words.times(change.near_up)}"
         rows.append((change.name, wins, best, near))
+    end = proof.rival
+    if end is not None and end.by is not None:
+        what = "simulated time, beside that of others"
+        up_to = f"up to {words.times(end)}"
+        rows.append((what, f"{words.times(end)}: {beside(end.by, named)}", up_to, ""))
     columns = ("alone", "what wins beyond", "the best at", "within 1% at")
     return [Sheet("What would change the answer", columns, rows, n_names=2)]
 

@@ -1,6 +1,7 @@
 """What would change the answer: the same as all cells simulated say, at any price, bandwidth,
 latency and size of the model."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -8,14 +9,16 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import InfeasibleError, run_batch
+from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.ledger.record import Change, End
+from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.networks.cells import AS_IS, Moved
+from dimsweep.sweeper.report.proof import rival as next_to_it
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
-from dimsweep.sweeper.run.changes import LAYERS, changes_of
+from dimsweep.sweeper.run.changes import LAYERS, Changes, changes_of
 from dimsweep.sweeper.study.change import resolve
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import PlannedCell
@@ -80,8 +83,13 @@ def factors(designs: Designs) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def changes(designs: Designs, best: int) -> dict[str, Change]:
-    return {each.name: each for each in changes_of(designs, best)}
+def found(designs: Designs, best: int) -> Changes:
+    return changes_of(designs, best)
+
+
+@pytest.fixture(scope="module")
+def changes(found: Changes) -> dict[str, Change]:
+    return {each.name: each for each in found.changes}
 
 
 @pytest.fixture(scope="module")
@@ -234,15 +242,58 @@ def times_of(designs: Designs, layers: int) -> Floats:
     return np.array(found)
 
 
-def test_the_report_tells_what_would_change_the_answer(
-    composed: Composed, changes: dict[str, Change]
+def test_the_rival_is_the_second_best_of_all_simulated(
+    designs: Designs,
+    seconds: Callable[[Moved], Floats],
+    factors: Floats,
+    found: Changes,
+    best: int,
 ) -> None:
+    losses = seconds(AS_IS) * factors
+    losses = losses / losses[best]
+    losses[best] = np.inf
+    rival = found.rival
+    assert rival is not None
+    assert rival.factor == pytest.approx(losses.min(), rel=1e-9)
+    assert number_of(designs, rival.by) == int(np.argmin(losses))
+    both = [designs.compose(n)[1].config for n in (best, int(np.argmin(losses)))]
+    assert surely(1.0, *both) is None
+    assert rival.elsewhere
+    assert rival.sure == sure_elsewhere(math.log(rival.factor), *both)
+    assert 0.5 < rival.sure < sure_elsewhere(1.0, *both) < 1
+    other = [config.changed({"npu.machines": []}) for config in both]
+    assert sure_elsewhere(1.0, *other) is None
+
+
+def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
+    named, by = {"a": "1", "b": "2"}, {"a": "1", "b": "3"}
+
+    def told(**changes: object) -> str:
+        proof = Proof(cells=9, excluded=(8, 0, 0), bounded=1, simulated=1)
+        return next_to_it(proof.model_copy(update={"rival": Rival(**changes)}), named)
+
+    assert told(factor=1.004, by=by) == (
+        "the next design, a 1, b 3, is 0.4% behind: a tie, as nobody measured how far the model is on"
+        " such networks"
+    )
+    assert told(factor=1.05, by=by, sure=0.7).endswith(
+        "5% behind; it is 70% sure that a measurement would say the same"
+    )
+    assert "measured ones it would be 70% sure" in told(factor=1, by=by, sure=0.7, elsewhere=True)
+    assert told(factor=2.0) == "no other design is within x2 of it"
+    assert told(factor=1.2, is_open=True) == "it is not known which design comes next"
+
+
+def test_the_report_tells_what_would_change_the_answer(composed: Composed, found: Changes) -> None:
     plan = plan_study(composed)
     run(plan)
     proof, report = proof_of(plan), Report.read(plan.folder)
-    assert proof.changes == tuple(changes.values())
+    assert Changes(proof.changes, proof.rival) == found
     (sheet,) = [each for each in sheets(report) if each.title == "What would change the answer"]
-    assert [row[0] for row in sheet.rows] == [each.name for each in proof.changes]
+    *names, beside_others = (row[0] for row in sheet.rows)
+    assert names == [each.name for each in proof.changes]
+    assert beside_others == "simulated time, beside that of others"
+    assert "the next design, " in report.ties
     (told,) = [each for each in answers(report) if each.question == sheet.title]
     nearest = min(
         (end for each in proof.changes for end in (each.near_down, each.near_up) if end.by),
