@@ -273,8 +273,8 @@ def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
         return next_to_it(proof.model_copy(update={"rival": Rival(**changes)}), named)
 
     assert told(factor=1.004, by=by) == (
-        "the next design, a 1, b 3, is 0.4% behind: a tie, as nobody measured how far the model is on"
-        " such networks"
+        "the next design, a 1, b 3, is 0.4% behind: a tie, as nobody measured how far the model is"
+        " on such networks"
     )
     assert told(factor=1.05, by=by, sure=0.7).endswith(
         "5% behind; it is 70% sure that a measurement would say the same"
