@@ -111,6 +111,13 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
         r"(?m)^#\s*Entity", head
     ):
         return list(_power(path))
+    if re.search("[,;\t]", first) and not {"op", "bytes"} & {*columns}:
+        raise DimsweepError(
+            f"no column says what was measured: {first:.80}",
+            where=str(path),
+            hint="between commas, seconds or ms for iterations; op, gpus, nodes, bytes and "
+            "time_us for collectives; power.draw for nvidia-smi's",
+        )
     return _collectives(path)
 
 
@@ -121,7 +128,7 @@ def _is_data(file: Path) -> bool:
 def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
     every = enumerate(read_text(path, "file of measurements").splitlines(), 1)
     rows = [(number, line) for number, line in every if not line.startswith("#")]
-    reader = csv.DictReader(line for _, line in rows)
+    reader, some = csv.DictReader(line for _, line in rows), False
     with _as_csv(path):
         for row in reader:
             line_number = rows[reader.line_num - 1][0]
@@ -130,7 +137,7 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
             times = [name for name in filled if name in _TIMES]
             if not times:
                 continue  # a plan of which nothing was measured
-            seconds = _number(filled.pop(times[0]), where) * _TIMES[times[0]]
+            some, seconds = True, _number(filled.pop(times[0]), where) * _TIMES[times[0]]
             name = filled.get("name") or f"line {line_number}"
             said = {_SHORT.get(k, k): v for k, v in filled.items() if k not in _ASIDE}
             for key, other in (_BATCHES, _BATCHES[::-1]):
@@ -139,7 +146,9 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
             try:
                 config = compose([*overrides, *(f"{k}={v}" for k, v in said.items())]).config
             except DimsweepError as error:
-                hint = error.hint or suggestion(error.where or "", _SHORT)
+                known = [*_SHORT, "nodes", "workload", *_TIMES]
+                is_column = error.where in said and "." not in error.where
+                hint = suggestion(error.where, known) if is_column else error.hint
                 told = DimsweepError(f"{error.where}: {error.what}", where=where, hint=hint)
                 raise told from error
             yield Observation(
@@ -147,6 +156,9 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
             )
             if "profile" in filled:
                 yield from _profile(path.parent / filled["profile"], config, name)
+    if not some:
+        told = "none of its rows says how long an iteration took"
+        raise DimsweepError(told, where=str(path), hint="such as 6.6 in the column seconds")
 
 
 @contextmanager
@@ -304,8 +316,8 @@ def _power(path: Path) -> Iterator[Observation]:
     columns = {
         what: next((n for n in names if n.startswith(starts)), "")
         for what, starts in (
-            ("now", ("clocks.sm", "SMCLK")),
-            ("most", ("clocks.max", "SMMAX")),
+            ("now", ("clocks.current.sm", "clocks.sm", "SMCLK")),
+            ("most", ("clocks.max.sm", "SMMAX")),
             ("draw", ("power.draw", "POWER")),
         )
     }
@@ -329,6 +341,8 @@ def _power(path: Path) -> Iterator[Observation]:
             DEVIATIONS["clock"],
             unit="of the highest",
         )
+    else:
+        raise DimsweepError("no row has numbers of the power and of the clocks", where=str(path))
 
 
 def _monitored(lines: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -93,7 +93,8 @@ def read_products(profile: Path, trace: Path) -> list[Product]:
         shapes = {each["call"]: each["shape"] for each in map(_product, nodes) if each}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"this is no execution trace: {error!r:.80}"
-        raise DimsweepError(what, where=str(trace)) from error
+        hint = "what torch.profiler's ExecutionTraceObserver writes of the profile's step"
+        raise DimsweepError(what, where=str(trace), hint=hint) from error
     runs: dict[int, float] = {}
     for kernel in read_profile(profile).kernels:
         if kernel.call is not None and kernel.call in shapes:

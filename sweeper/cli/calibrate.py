@@ -33,6 +33,8 @@ def command(arguments: Sequence[str], name: str, force: bool) -> int:
     paths = [Path(word) for word in arguments if word not in overrides]
     if not paths:
         raise click.UsageError("nothing to calibrate with: name a file of measurements")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise DimsweepError("a file of measurements is named twice, and would count twice")
     file = file_of(name)
     if file.exists() and not force:
         hint = f"--force replaces it, --name {name}_2 keeps both"

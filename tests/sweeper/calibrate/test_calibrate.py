@@ -259,7 +259,8 @@ def test_an_execution_trace_tells_the_shapes_of_products(tmp_path: Path) -> None
 def test_a_log_of_power_says_which_clock_lasts(tmp_path: Path) -> None:
     rows = [(80, 345), (690, 1485), (700, 1485), (699, 1500)]
     lines = [f"t, {w}.0 W, 700 W, {now} MHz, 1980 MHz" for w, now in rows]
-    head = "timestamp, power.draw [W], power.limit [W], clocks.sm [MHz], clocks.max.sm [MHz]"
+    now = "clocks.current.sm [MHz]"  # which nvidia-smi calls what was asked for as clocks.sm
+    head = f"timestamp, power.draw [W], power.limit [W], {now}, clocks.max.sm [MHz]"
     file = tmp_path / "power.csv"
     file.write_text("\n".join([head, *lines]) + "\n")
     (found,) = read_observations(file, BASE, compose(BASE).config)
@@ -272,6 +273,9 @@ def test_a_log_of_power_says_which_clock_lasts(tmp_path: Path) -> None:
     ]
 
 
+POWER = "power.draw [W], clocks.current.sm [MHz], clocks.max.sm [MHz]"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
@@ -280,7 +284,12 @@ def test_a_log_of_power_says_which_clock_lasts(tmp_path: Path) -> None:
         ("case.jsonl", "{\n", "this is no case"),
         ("step.json", '{"traceEvents": []}', "no kernel of a device is in it"),
         ("dcgm.log", "#Entity   POWER\nGPU 0  345.2\n", "which clock the power sustains"),
+        ("power.csv", f"{POWER}\n[N/A], [N/A], [N/A]\n", "no row has numbers of the power"),
         ("nccl.log", "nothing\n", "no collective was measured"),
+        ("loss.csv", "step,loss,time\n1,3.2,6.6\n", "seconds or ms for iterations"),
+        ("runs.csv", "nodes;seconds\n1;2\n", "no column says"),
+        ("runs.csv", "nodes,seconds\n1,\n", "how long an iteration took"),
+        ("runs.csv", "tpp,seconds\n1,2\n", "did you mean 'tp'"),
     ],
 )
 def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, text: str, what: str) -> None:
