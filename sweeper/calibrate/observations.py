@@ -157,8 +157,8 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
             if "profile" in filled:
                 yield from _profile(path.parent / filled["profile"], config, name)
     if not some:
-        told = "none of its rows says how long an iteration took"
-        raise DimsweepError(told, where=str(path), hint="such as 6.6 in the column seconds")
+        what = "none of its rows says how long an iteration took"
+        raise DimsweepError(what, where=str(path), hint="such as 6.6 in the column seconds")
 
 
 @contextmanager
