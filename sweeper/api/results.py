@@ -106,7 +106,7 @@ class Results:
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
     def plot(self, *charts: str) -> Plot:
-        """The page's charts of these names, or all of them: cells, front, best_split,
+        """The page's charts of these names, or all of them: what_wins, cells, front, best_split,
         next_bandwidth, timeline, parallel, split_map, what_if, convergence, recheck, regret and
         trials.  Raises :class:`DimsweepError` for one that the study does not have."""
         return Plot(render_charts(self.report, charts))

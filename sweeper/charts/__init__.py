@@ -13,6 +13,7 @@ from dimsweep.sweeper.charts import (
     table,
     timeline,
     what_if,
+    what_wins,
 )
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.report.report import Report
@@ -20,6 +21,7 @@ from dimsweep.sweeper.report.report import Report
 CHARTS: tuple[Chart, ...] = (
     regret.CHART,
     front.CHART,
+    what_wins.CHART,
     cells.CHART,
     best_split.CHART,
     next_bandwidth.CHART,
@@ -38,5 +40,5 @@ def in_order(report: Report) -> list[Chart]:
     searched all designs at once, before how their bandwidths are split."""
     if not report.study.parameters:
         return list(CHARTS)
-    plan = (regret.CHART, front.CHART, cells.CHART, parallel.CHART)
+    plan = (regret.CHART, front.CHART, what_wins.CHART, cells.CHART, parallel.CHART)
     return [*plan, *(chart for chart in CHARTS if chart not in plan)]

@@ -156,6 +156,20 @@ class Rival(End):
     elsewhere: bool = False
 
 
+class Regions(_Record):
+    """What wins where two things are not what they were thought to be: with ``x`` times each of
+    ``xs``, and ``y`` times each of ``ys``, that one of ``designs`` (their coordinates, the answer
+    first) whose number is in ``winners`` (by ys, then by xs), proven; -1 where too many cells may
+    win to simulate all of them."""
+
+    x: str
+    y: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    designs: tuple[Mapping[str, str], ...]
+    winners: tuple[tuple[int, ...], ...]
+
+
 class Step(_Record):
     """A step of the front of time and cost: of all designs that cost at most ``cost``, none takes
     less than ``bound``, and the best one that was found takes ``time``."""
@@ -172,9 +186,9 @@ class Proof(_Record):
     counts what is no cell, and what is left out, by reason.  ``best`` is the best design's value,
     and ``bound`` what none of all cells beats.  ``steps`` has, as it went, how many cells were
     bounded by a program, the best value and the bound then.  ``changes``: what would change the
-    answer, and ``rival`` who comes next.  ``front``, of time and cost, has its steps, the dearest
-    first; the best value is then the least time, of which that of the first step may differ by the
-    gap."""
+    answer, ``rival`` who comes next, and ``regions`` what wins where.  ``front``, of time and cost,
+    has its steps, the dearest first; the best value is then the least time, of which that of the
+    first step may differ by the gap."""
 
     cells: int
     excluded: tuple[int, int, int]
@@ -186,6 +200,7 @@ class Proof(_Record):
     steps: tuple[tuple[int, float, float], ...] = ()
     changes: tuple[Change, ...] = ()
     rival: Rival | None = None
+    regions: Regions | None = None
     front: tuple[Step, ...] = ()
 
 

@@ -155,6 +155,11 @@ class Designs:
         shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
         return self._factors_of(config, shapes) - self._factors
 
+    def at_price(self, slopes: Floats, factor: float) -> Floats:
+        """What seconds are multiplied by, for all networks, at a ``factor`` of what has these
+        ``slopes``."""
+        return self._factors + (factor - 1) * slopes
+
     def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
         return np.concatenate([_factors(config, shape, self._tokens) for shape in shapes])
 

@@ -61,9 +61,9 @@ def _changes(report: Report, proof: Proof) -> list[Sheet]:
         rows.append((change.name, wins, best, near))
     end = proof.rival
     if end is not None and end.by is not None:
-        what = "simulated time, beside that of others"
-        up_to = f"up to {words.times(end)}"
-        rows.append((what, f"{words.times(end)}: {beside(end.by, named)}", up_to, ""))
+        more = f"{fine_percent(max(end.factor - 1, 0.0))} more"
+        wins = f"{more}: {beside(end.by, named)}"
+        rows.append(("simulated time, beside that of others", wins, f"up to {more}", ""))
     columns = ("alone", "what wins beyond", "the best at", "within 1% at")
     return [Sheet("What would change the answer", columns, rows, n_names=2)]
 

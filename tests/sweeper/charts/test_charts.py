@@ -6,15 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from bokeh.core.validation import check_integrity
-from bokeh.models import ColumnDataSource, LogScale, Plot, Scatter
+from bokeh.models import ColumnDataSource, LogScale, Plot, Rect, Scatter
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import covered
 from dimsweep.sweeper.charts import CHARTS as ALL
-from dimsweep.sweeper.charts import best_split, cells, frame, front, regret, timeline
+from dimsweep.sweeper.charts import best_split, cells, frame, front, regret, timeline, what_wins
 from dimsweep.sweeper.charts.points import COMPUTE, Points
 from dimsweep.sweeper.charts.scatter import tooltip
+from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
 from dimsweep.sweeper.report import Report, naming, words
 from dimsweep.sweeper.report import colours as palette
@@ -333,3 +334,37 @@ def test_a_legend_is_as_wide_as_a_phone_at_most():
     assert columns("best", "equal split", "proven bound") == 3
     assert columns("0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)") == 2
     assert columns("x" * 60, "y" * 60) == 1
+
+
+def test_what_wins_where_has_a_square_for_each_place():
+    rows = make_rows(search(4))
+    study = make_study(rows)
+    where = {"x": "price of optics", "y": "layers", "xs": (0.5, 1.0, 2.0), "ys": (1.0, 2.0)}
+    designs = [{"shape": f"Ring({n})", "zero": "0", "order": "a"} for n in range(9)]
+    proof = Proof(cells=9, excluded=(8, 0, 0), bounded=1, simulated=1)
+
+    def drawn(*winners):
+        regions = Regions(**where, designs=designs, winners=winners)
+        own = proof.model_copy(update={"regions": regions})
+        points = Points.of(Report.of(rows, study.model_copy(update={"proof": own})))
+        return what_wins.CHART.draw(points)
+
+    claim, chart = drawn((0, 0, -1), (1, 0, -1))
+    assert claim == (
+        "the answer wins at 3 of 6 places, 1 other design at 1, each proven, and at 2 nobody knows"
+    )
+    squares = [each for each in chart.renderers if isinstance(each.glyph, Rect)]
+    places = {
+        (x, y): by
+        for each in squares
+        for x, y, by in zip(*(each.data_source.data[c] for c in ("x", "y", "by")), strict=True)
+    }
+    assert len(places) == 6
+    assert places[0, 1] == "the same with shape Ring(1)"
+    assert places[1, 1] == "the answer"
+    assert places[2, 0].startswith("not known")
+    (here,) = [each for each in chart.renderers if isinstance(each.glyph, Scatter)]
+    assert (here.data_source.data["x"], here.data_source.data["y"]) == ([1], [0])
+    claim, chart = drawn((0, 1, 2), (3, 4, 8))
+    assert claim.endswith("5 other designs at 5, each proven")
+    assert not check_integrity(set(chart.references())).error

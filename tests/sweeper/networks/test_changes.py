@@ -18,7 +18,8 @@ from dimsweep.sweeper.networks.cells import AS_IS, Moved
 from dimsweep.sweeper.report.proof import rival as next_to_it
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
-from dimsweep.sweeper.run.changes import LAYERS, Changes, changes_of
+from dimsweep.sweeper.run.changes import Changes, changes_of
+from dimsweep.sweeper.run.moves import LAYERS
 from dimsweep.sweeper.study.change import resolve
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import PlannedCell
@@ -265,6 +266,39 @@ def test_the_rival_is_the_second_best_of_all_simulated(
     assert sure_elsewhere(1.0, *other) is None
 
 
+def test_each_region_is_won_by_the_best_of_all_simulated(
+    designs: Designs,
+    seconds: Callable[[Moved], Floats],
+    factors: Floats,
+    found: Changes,
+    best: int,
+) -> None:
+    regions, config = found.regions, designs.composed.config
+    assert regions is not None
+    assert regions.x in PRICES
+    twice = designs.slopes(config.changed(resolve(config, PRICES[regions.x])))
+    spots = [designs.cells.spot(row) for row in designs.cells.rows]
+    slopes = np.concatenate([designs.cells.of_networks(twice, spot) for spot in spots])
+    numbers = [number_of(designs, each) for each in regions.designs]
+    assert numbers[0] == best
+    assert regions.winners[regions.ys.index(1)][regions.xs.index(1)] == 0
+    assert len({winner for row in regions.winners for winner in row}) == len(numbers) > 1
+    for y, row in zip(regions.ys, regions.winners, strict=True):
+        times = moved_by(designs, seconds, regions.y, y)
+        for x, winner in zip(regions.xs, row, strict=True):
+            losses = times * (factors + (x - 1) * slopes)
+            assert losses[numbers[winner]] == pytest.approx(losses.min(), rel=1e-8)
+
+
+def moved_by(
+    designs: Designs, seconds: Callable[[Moved], Floats], name: str, factor: float
+) -> Floats:
+    if name not in MOVES:
+        return times_of(designs, round(4 * factor))
+    what, dim = MOVES[name]
+    return seconds(AS_IS._replace(**{what: (factor, 1.0) if dim == 0 else (1.0, factor)}))
+
+
 def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
     named, by = {"a": "1", "b": "2"}, {"a": "1", "b": "3"}
 
@@ -288,7 +322,7 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     plan = plan_study(composed)
     run(plan)
     proof, report = proof_of(plan), Report.read(plan.folder)
-    assert Changes(proof.changes, proof.rival) == found
+    assert Changes(proof.changes, proof.rival, proof.regions) == found
     (sheet,) = [each for each in sheets(report) if each.title == "What would change the answer"]
     *names, beside_others = (row[0] for row in sheet.rows)
     assert names == [each.name for each in proof.changes]

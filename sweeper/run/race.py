@@ -1,0 +1,169 @@
+"""Races: which of some cells comes first in an order, by what is known of them at least.
+
+Cells are looked at in their order until the first one is a cell that was simulated: no other one
+comes before it.  What the seconds of cells are not below is their plan's computation, then their
+loads, then their time.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from heapq import heapify, heapreplace
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine import DimsweepError, InfeasibleError, Program, run_batch, units
+from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.ledger.record import End
+from dimsweep.sweeper.networks.cells import AS_IS, GREATEST, Longs, Moved
+from dimsweep.sweeper.networks.networks import Floats
+from dimsweep.sweeper.study.designs import Designs
+
+REACH = GREATEST  # times what it is, or that part of it, that are looked at
+ROUNDING = 1e-9
+_LOOKS = 24  # cells that are simulated for one end, at most
+
+
+class Loads:
+    """What the seconds of cells are not below, where tiers are ``moved``: of a plan whose loads
+    nobody asked for yet what it computes for; of a cell that was simulated its time."""
+
+    def __init__(self, designs: Designs, moved: Moved = AS_IS) -> None:
+        self._cells, self._moved = designs.cells, moved
+        self._plain, self._known = dict[int, Floats](), dict[int, Floats]()
+        self._exact = set[tuple[int, int]]()
+
+    def __contains__(self, i: int) -> bool:
+        return i in self._plain
+
+    def of(self, i: int) -> Floats:
+        """Those of plan ``i``: one number, or each cell's."""
+        return self._known.get(i, self._cells.least[i : i + 1])
+
+    def bounds(self, i: int) -> Floats:
+        """The same by the bounds alone."""
+        return self._plain.get(i, self._cells.least[i : i + 1])
+
+    def ask(self, i: int) -> None:
+        """Work out the loads of a plan."""
+        self._plain[i] = self._known[i] = self._cells.loads_of(i, self._moved)
+
+    def ask_some(self, i: int, floor: Floats, cells: Longs) -> None:
+        """Work out the loads of some cells of a plan; the others have their ``floor``."""
+        found = floor.copy()
+        found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._moved, cells))
+        self._plain[i] = self._known[i] = found
+
+    def settle(self, i: int, m: int, seconds: float) -> None:
+        """Cell ``m`` of a plan was simulated."""
+        if self._known[i] is self._plain[i]:
+            self._known[i] = self._plain[i].copy()
+        self._known[i][m] = seconds
+        self._exact.add((i, m))
+
+    def is_exact(self, i: int, m: int) -> bool:
+        return (i, m) in self._exact
+
+
+class Known:
+    """What is known of the cells of some designs, of which one is the ``best``."""
+
+    def __init__(self, designs: Designs, best: int) -> None:
+        self.designs, self.best, self.loads = designs, best, Loads(designs)
+        self.where = designs.cells.where(best)
+        self._programs = dict[int, Program | None]()
+
+    @cached_property
+    def factor(self) -> float:
+        """What the best cell's seconds are multiplied by in the loss."""
+        return float(self.designs.factor(self.where.row)[self.where.number])
+
+    def seconds(self, number: int, moved: Moved = AS_IS) -> float:
+        """The simulated time of a cell; infinite if it cannot be simulated."""
+        if number not in self._programs:
+            self._programs[number] = program_of(self.designs.compose(number)[1])
+        program = self._programs[number]
+        if program is None:
+            return np.inf
+        if program.communication.network.graph is not None:  # whose links are no tier's
+            return simulate(self.designs.compose(number)[1].config, program).time
+        shape = self.designs.cells.shapes[self.designs.cells.where(number).place.shape]
+        bandwidth = program.bandwidth * (moved.bandwidth or 1.0)
+        program = program.rebind(latency=shape.later(moved.latency))
+        return float(run_batch(program, bandwidth[None]).time[0]) / units.PICOSECONDS
+
+    def simulate(self, loads: Loads, i: int, m: int, moved: Moved = AS_IS) -> None:
+        """Know a cell's time, where tiers are ``moved``."""
+        loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, moved))
+
+    def look(self, i: int, m: int) -> bool:
+        """Know the loads of a plan, or the time of its cell ``m``; whether that was simulated."""
+        if i not in self.loads:
+            self.loads.ask(i)
+            return False
+        self.simulate(self.loads, i, m)
+        return True
+
+    def own(self, factors: Floats) -> float:
+        """That of the best cell's network, of ``factors`` of all networks."""
+        cells, where = self.designs.cells, self.where
+        return float(cells.of_networks(factors, cells.spot(where.row))[where.number])
+
+    def end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
+        by = None if number is None else self.designs.compose(number)[0]
+        return End(factor=factor, by=by, is_open=is_open)
+
+
+def program_of(composed: Composed) -> Program | None:
+    try:
+        return build_program(composed.config)
+    except InfeasibleError:
+        return None
+    except DimsweepError as error:
+        raise composed.blame(error) from error.__cause__
+
+
+class _First(NamedTuple):
+    """Before ``key`` no cell comes, and there the one of this ``number``; None at the end, unless
+    ``is_open``: nobody knows who comes."""
+
+    key: float
+    number: int | None = None
+    is_open: bool = False
+
+
+class Race(ABC):
+    """An order of cells, of which more may become known."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+
+    @abstractmethod
+    def key(self, i: int) -> tuple[float, int]:
+        """Where the first cell of plan ``i`` comes at the earliest, and its place in the plan."""
+
+    @abstractmethod
+    def learn(self, i: int, m: int) -> bool:
+        """Know more of cell ``m`` of plan ``i``; whether it was simulated."""
+
+    @abstractmethod
+    def is_exact(self, i: int, m: int) -> bool:
+        """Whether no more can be known of a cell."""
+
+    def first(self, end: float) -> _First:
+        """Who comes first before an ``end``."""
+        cells = self._known.designs.cells
+        heap = [(*self.key(i), i) for i in range(len(cells.rows))]
+        heapify(heap)
+        looks = 0
+        while heap[0][0] < end:
+            key, m, i = heap[0]
+            if self.is_exact(i, m):
+                return _First(key, int(cells.first[i]) + m)
+            if looks == _LOOKS:
+                return _First(key, is_open=True)
+            looks += self.learn(i, m)
+            heapreplace(heap, (*self.key(i), i))
+        return _First(end)
