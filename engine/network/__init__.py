@@ -10,10 +10,12 @@ from dimsweep.engine.network.parts import (
     LEVELS,
     Amount,
     Cabling,
+    Need,
     Part,
     PartKind,
     PriceList,
 )
 from dimsweep.engine.network.paths import PathLengths, path_lengths
 from dimsweep.engine.network.routing import Routing, has_equal_ways
+from dimsweep.engine.network.spread import Spread
 from dimsweep.engine.network.which import Which

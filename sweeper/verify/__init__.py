@@ -51,4 +51,8 @@ VERIFICATIONS = {
         "Compare counts of parts, and path lengths, of published networks with generated ones.",
         "Yan et al., From ATOP to ZCube, SIGCOMM 2025, tables 3 and 7 (tests/golden/networks)",
     ),
+    "atop": Verification(
+        "Search a part of ATOP's space, and compare its networks with the front, which is proven.",
+        "Yan et al., From ATOP to ZCube, SIGCOMM 2025, section 3, figure 9",
+    ),
 }

@@ -1,0 +1,281 @@
+"""A part of ATOP's space, each network once: one or two layers of switches above the NPUs.
+
+Of its hyper-parameters (:class:`engine.network.generators.Atop`) these are left open: how many
+switches a layer has (N, powers of two), into how many blocks each connection divides both layers
+(H), whether NPUs are joined to the upper layer, too, how many lanes a cable between the layers has
+(B), how fast a lane is, and whether the lower layer is a full mesh where there is no upper one (D,
+S, P).  Each node is joined to all of its block (E).  A partition of a layer counts once, by
+whatever numbers of blocks.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.network import Medium, Need, PartKind, PriceList
+from dimsweep.engine.network.generators import Atop, Between, Within
+
+Longs = NDArray[np.int64]
+SERVER = 8  # NPUs that NVLink joins
+_NEAR, _LAYER, _FAR = 3.0, 30.0, 50.0  # metres, as the generator has them
+_LANES = (1, 2, 3, 4)
+_SPEEDS = (25e9, 50e9)  # bytes/s of a lane
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What there may be of ``npus``: bytes/s of a ``switch`` and of all ports of an NPU, and its
+    ports (section 7 of the source)."""
+
+    npus: int
+    switch: float
+    port: float = 200e9
+    ports: int = 8
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A connection of ``below`` nodes to ``above``: each block of ``size`` neighbours to one of
+    ``classes`` of the nodes above, in turn, by cables of so many ``lanes``."""
+
+    below: int
+    above: int
+    size: int
+    classes: int
+    lanes: int = 1
+
+    @property
+    def room(self) -> int:
+        """The nodes above that each one is joined to."""
+        return self.above // self.classes
+
+    @property
+    def under(self) -> int:
+        """The nodes below that each one is joined to."""
+        return self.below // self.classes
+
+    @property
+    def of(self) -> Longs:
+        """The class of each node below (below,)."""
+        return np.arange(self.below) // self.size % self.classes
+
+    def between(self, lower: int, upper: int) -> Between:
+        blocks = (self.below // self.size, self.classes)
+        return Between(lower=lower, upper=upper, blocks=blocks, width=self.lanes)
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A network: NPUs ``low`` to the lower layer of switches, ``high`` to the upper one if to any,
+    the layers ``up`` to one another if at all; or the lower layer as a ``mesh``.  A lane has
+    ``speed`` bytes/s."""
+
+    low: Joined
+    high: Joined | None
+    up: Joined | None
+    mesh: bool
+    speed: float
+
+    @property
+    def npus(self) -> int:
+        return self.low.below
+
+    def generator(self) -> Atop:
+        upper = self.high or self.up
+        layers = (self.npus, self.low.above, *([upper.above] if upper else []))
+        between = [self.low.between(0, 1)]
+        between += [self.high.between(0, 2)] if self.high else []
+        between += [self.up.between(1, 2)] if self.up else []
+        n = self.low.above
+        inside = Within(layer=1, sizes=(n,), outward=(n - 1,), a=((1, 1),), c=(0,))
+        return Atop(
+            layers=layers,
+            between=tuple(between),
+            within=(inside,) if self.mesh else (),
+            bandwidth=self.speed,
+            latency=5_000_000,
+            server=SERVER,
+            nvlink_latency=1_000_000,
+        )
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        """Those of an NPU, to each layer."""
+        high = self.high
+        return self.low.room * self.low.lanes, high.room * high.lanes if high else 0
+
+    @property
+    def between_switches(self) -> int:
+        """Lanes from switch to switch, both ways."""
+        n = self.low.above
+        inside = n * (n - 1) if self.mesh else 0
+        return inside + (2 * n * self.up.room * self.up.lanes if self.up else 0)
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """Those of a switch of each layer that are in use; 0 where there is none."""
+        low, high, up = self.low, self.high, self.up
+        n = low.under * low.lanes + (up.room * up.lanes if up else 0)
+        n += (low.above - 1) * self.mesh
+        above = (high.under * high.lanes if high else 0) + (up.under * up.lanes if up else 0)
+        return n, above
+
+    def cost(self, shop: "Shop") -> float:
+        """USD, without the NPUs: what :func:`engine.cluster.network_bill` says of the graph; NaN
+        where no part is so."""
+        low, up, n, bw = self.low, self.up, self.npus, self.speed
+        own, above = self.ports
+        to_low, to_high = self.lanes
+        meshed = (low.above - 1) * self.mesh
+        raised = up.room * up.lanes if up else 0
+        found = n * shop.part(PartKind.NIC, bw, to_low + to_high)
+        found += low.above * shop.part(PartKind.SWITCH, bw, own)
+        found += n * to_low * shop.cable(bw, "copper", _NEAR)
+        if meshed + raised:
+            found += low.above * shop.part(PartKind.TRANSCEIVER, bw, meshed + raised, "switch")
+        if meshed:
+            found += low.above * meshed // 2 * shop.cable(bw, "fibre", _FAR)
+        if raised:
+            found += low.above * raised * shop.cable(bw, "fibre", _LAYER)
+        if upper := self.high or up:
+            each = shop.part(PartKind.SWITCH, bw, above)
+            found += upper.above * (each + shop.part(PartKind.TRANSCEIVER, bw, above, "switch"))
+        if to_high:
+            each = to_high * shop.cable(bw, "fibre", _NEAR)
+            found += n * (each + shop.part(PartKind.TRANSCEIVER, bw, to_high, "nic"))
+        return found
+
+    def told(self) -> str:
+        """What it is, in a line."""
+        words = [f"{self.low.above} switches x {self.ports[0]}"]
+        if upper := self.high or self.up:
+            words.append(f"{upper.above} x {self.ports[1]}")
+        low, high = self.lanes
+        words.append(f"{low + high} ports of {self.speed * 8e-9:g} Gb/s a GPU")
+        words.append(f"low {self.low.size}/{self.low.classes}")
+        if self.high:
+            words.append(f"high {self.high.size}/{self.high.classes}")
+        if self.up:
+            words.append(f"up {self.up.size}/{self.up.classes} by {self.up.lanes}")
+        return ", ".join(words + ["mesh"] * self.mesh)
+
+
+class Shop:
+    """What parts cost by a list, asked for again and again; NaN for what it has not."""
+
+    def __init__(self, prices: PriceList) -> None:
+        self._prices, self._known = prices, dict[tuple[object, ...], float]()
+
+    def part(self, kind: PartKind, bandwidth: float, n: int, at: str = "") -> float:
+        """USD of one with ``n`` ports of a bandwidth, or of the transceivers in these."""
+        return self._of(kind, bandwidth, n, at, "", 0.0)
+
+    def cable(self, bandwidth: float, medium: Medium, length: float) -> float:
+        """USD of one."""
+        return self._of(PartKind.CABLE, bandwidth, 1, "", medium, length)
+
+    def _of(
+        self, kind: PartKind, bandwidth: float, n: int, at: str, medium: Medium, length: float
+    ) -> float:
+        key = (kind, bandwidth, n, at, medium, length)
+        if key not in self._known:
+            need = Need(kind, ((bandwidth, n),), medium=medium, length=length, at=at)
+            found = self._prices.find(need)
+            known = found is not None and found[0].price is not None
+            self._known[key] = found[0].price.value * found[1] if known else math.nan  # type: ignore[index, union-attr]
+        return self._known[key]
+
+
+def layered(limits: Limits) -> Iterator[Layered]:
+    """All networks of the space that keep the limits, and in which each NPU reaches all others."""
+    for speed in _SPEEDS:
+        cap = int(limits.switch / speed + 1e-9)
+        lanes = min(limits.ports, int(limits.port / speed + 1e-9))
+        lows = list(_joins(limits.npus, cap, lanes))
+        for low in lows:
+            alone = (Layered(low, None, None, mesh, speed) for mesh in (False, True))
+            tall = _two_layers(low, lows, limits.npus, cap, speed)
+            for network in itertools.chain(alone, tall):
+                fits = max(network.ports) <= cap and sum(network.lanes) <= lanes
+                if fits and _is_whole(network):
+                    yield network
+
+
+def _two_layers(
+    low: Joined, highs: Sequence[Joined], npus: int, cap: int, speed: float
+) -> Iterator[Layered]:
+    """All networks of two layers of switches whose lower one is joined so."""
+    left = cap - low.under
+    for above in _powers(2, npus // 2):
+        for up in _ups(low.above, above, left, cap):
+            yield Layered(low, None, up, False, speed)
+    for high in highs:
+        yield Layered(low, high, None, False, speed)
+        for up in _ups(low.above, high.above, left, cap - high.under):
+            yield Layered(low, high, up, False, speed)
+
+
+def _powers(least: int, most: int) -> list[int]:
+    return [2**i for i in range(least.bit_length() - 1, most.bit_length()) if least <= 2**i <= most]
+
+
+def _joins(npus: int, cap: int, lanes: int) -> Iterator[Joined]:
+    """All connections of NPUs to a layer of switches."""
+    for above in _powers(2, npus // 2):
+        for classes in _powers(1, above):
+            if above // classes > lanes or npus // classes > cap:
+                continue
+            yield from (Joined(npus, above, size, classes) for size in _sizes(npus, classes))
+
+
+@cache
+def _ups(n: int, above: int, left: int, cap: int) -> list[Joined]:
+    """All connections of two layers of switches, which have so many ports left, and above."""
+    return [
+        Joined(n, above, size, classes, lanes)
+        for classes, lanes in itertools.product(_powers(1, min(n, above)), _LANES)
+        if above // classes * lanes <= left and n // classes * lanes <= cap
+        for size in _sizes(n, classes)
+    ]
+
+
+def _sizes(n: int, classes: int) -> list[int]:
+    """Sizes of blocks of which there are as many as classes at least; of one class all are one."""
+    return [n] if classes == 1 else _powers(1, n // classes)
+
+
+def _is_whole(network: Layered) -> bool:
+    """Whether all servers are joined."""
+    high, up = network.high, network.up
+    above = (high or up).above if high or up else 0  # type: ignore[union-attr]
+    return _joined(network.low, high, up and replace(up, lanes=1), network.mesh, above)
+
+
+@cache
+def _joined(low: Joined, high: Joined | None, up: Joined | None, mesh: bool, above: int) -> bool:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    servers = low.below // SERVER
+    first, last = servers, servers + low.above
+    npus, switches = np.arange(low.below) // SERVER, first + np.arange(low.above)
+    pairs = [_wires(low, npus, first)]
+    pairs += [_wires(high, npus, last)] if high else []
+    pairs += [_wires(up, switches, last)] if up else []
+    pairs += [(np.full(low.above, first), switches)] if mesh else []
+    one, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    n = last + above
+    graph = coo_array((np.ones(len(one)), (one, other)), shape=(n, n))
+    count, _ = connected_components(graph, directed=False)
+    return bool(count == 1)
+
+
+def _wires(join: Joined, below: Longs, first: int) -> tuple[Longs, Longs]:
+    """The ends of a connection's wires, nodes ``below`` and those above from ``first`` on."""
+    above = first + join.of[:, None] * join.room + np.arange(join.room)
+    return np.repeat(below, join.room), above.reshape(-1)

@@ -1,0 +1,180 @@
+"""ATOP's nine cases of traffic on a network, and what they take at least.
+
+Each case is a number of pipeline stages, and what is sent: gradients, activations between stages,
+or both at once.  Ranks of a server are tensor parallel; replicas come next, and stages last.
+Gradients are summed by recursive halving and doubling.  Of both at once, a round of the gradients
+has its share of the activations beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.network import Spread
+from dimsweep.sweeper.networks.layered import SERVER, Joined, Layered, Longs
+
+Floats = NDArray[np.float64]
+Pattern = tuple[str, int]  # who sends to whom: a swap of ranks so far apart, or a shift by so many
+Round = dict[Pattern, float]  # bytes
+STAGES = (4, 8, 16)
+KINDS = ("DP", "PP", "DP and PP")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is trained on ``npus``, as far as it decides how much is sent: a transformer of so many
+    ``layers`` of ``hidden``, its ``batch``, and so many ``chunks`` a stage.  There are 12 layers
+    hidden^2 weights, gradients and activations of 2 bytes, ``sequence`` tokens a micro-batch."""
+
+    npus: int
+    layers: int
+    hidden: int
+    batch: int
+    chunks: int
+    sequence: int = 2048
+
+    def replicas(self, stages: int) -> int:
+        return self.npus // SERVER // stages
+
+    def gradients(self, stages: int) -> float:
+        """Bytes of an NPU's gradients."""
+        return 2.0 * 12 * self.layers * self.hidden**2 / SERVER / stages
+
+    def activations(self, stages: int) -> float:
+        """Bytes that an NPU sends to the next stage in an iteration, and as many back."""
+        passes = self.batch // self.replicas(stages) * self.chunks
+        return 2.0 * passes * self.sequence * self.hidden / SERVER
+
+
+class Cases:
+    """The nine cases of what is trained: ``patterns`` are whom each NPU sends to in a round, and
+    ``rounds`` the bytes by pattern of all rounds of each case."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.patterns = dict[Pattern, Longs]()
+        self.rounds = dict[tuple[int, str], list[Round]]()
+        npus = np.arange(trained.npus)
+        for stages in STAGES:
+            replicas = trained.replicas(stages)
+            far = SERVER * replicas
+            next_stage = {("shift", by): (npus + by) % trained.npus for by in (far, -far)}
+            strides = [SERVER * 2**k for k in range(replicas.bit_length() - 2, -1, -1)]
+            self.patterns |= next_stage | {("swap", by): npus ^ by for by in strides}
+            summed = _halving(trained.gradients(stages), strides)
+            passed: list[Round] = [dict.fromkeys(next_stage, trained.activations(stages))]
+            both = _beside(summed, passed[0]) or passed
+            for kind, rounds in zip(KINDS, (summed, passed, both), strict=True):
+                self.rounds[stages, kind] = rounds
+
+    def times(self, spread: Spread) -> dict[tuple[int, str], float]:
+        """Seconds of each case, its messages spread over all shortest ways."""
+        busy = {name: spread.seconds(to) for name, to in self.patterns.items()}
+        return {
+            case: sum(_longest(own, busy) for own in rounds) for case, rounds in self.rounds.items()
+        }
+
+    def at_best(self, bandwidth: float) -> float:
+        """What the mean of the times is not below where all ports of an NPU have that bandwidth."""
+        return self._sent / bandwidth
+
+    @cached_property
+    def _sent(self) -> float:
+        """The mean of the bytes that an NPU sends."""
+        rounds = (own for case in self.rounds.values() for own in case)
+        return sum(sum(own.values()) for own in rounds) / len(self.rounds)
+
+    def least(self, network: Layered, known: "Ports") -> float:
+        """What the mean of the cases' times is not below on a network, whose graph is not built."""
+        bounds = {name: known.of(network, name) for name in self.patterns}
+        found = 0.0
+        for rounds in self.rounds.values():
+            for own in rounds:
+                found += max(
+                    *(n * bounds[name].alone for name, n in own.items()),
+                    sum(n * bounds[name].leaves for name, n in own.items()),
+                    sum(n * bounds[name].crosses for name, n in own.items()),
+                )
+        return found / len(self.rounds)
+
+
+def _halving(size: float, strides: Sequence[int]) -> list[Round]:
+    """Rounds that send half of what is left, the farthest first, and the same backwards."""
+    found = [{("swap", by): size / 2 ** (k + 1)} for k, by in enumerate(strides)]
+    return [each for each in found for _ in range(2)]
+
+
+def _beside(rounds: Sequence[Round], others: Round) -> list[Round]:
+    """Rounds with their share of what others send."""
+    whole = sum(sum(each.values()) for each in rounds)
+    return [
+        each | {name: n * sum(each.values()) / whole for name, n in others.items()}
+        for each in rounds
+    ]
+
+
+def _longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
+    return float(sum(n * busy[name] for name, n in own.items()).max())  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class Least:
+    """Seconds for a byte of each NPU in a pattern: of the busiest NPU's or server's ports if it is
+    alone; of a server's ports; and of all links together, which add up over patterns."""
+
+    alone: float
+    leaves: float
+    crosses: float
+
+
+class Ports:
+    """Bounds by the ports of NPUs, for all networks of a space.
+
+    A message to an NPU that shares a switch takes two links, and no others: those to switches of
+    that layer.  What a server sends leaves it by its NPUs' ports, also by NVLink.  A message
+    between servers none of whose NPUs share a switch takes a link to a switch, and at least one
+    from switch to switch, or from another server to a switch.
+    """
+
+    def __init__(self, patterns: Mapping[Pattern, Longs]) -> None:
+        self._patterns = patterns
+        self._shared = dict[object, NDArray[np.bool_]]()
+        self._apart = dict[object, int]()
+
+    def of(self, network: Layered, name: Pattern) -> Least:
+        low, high = network.lanes
+        speed, n = network.speed, network.npus
+        own = [self._shares(join, name) for join in (network.low, network.high) if join]
+        shared = own[0] * low + (own[1] * high if len(own) > 1 else 0)
+        by_ports = [1 / (int(lanes) * speed) for lanes in np.unique(shared) if lanes]
+        leaves = 1 / ((low + high) * speed)
+        apart = self._n_apart(network, name)
+        links = n * (low + high) + network.between_switches
+        crosses = (n + apart) / (links * speed)
+        return Least(max(by_ports, default=0.0), leaves, crosses)
+
+    def _shares(self, join: Joined, name: Pattern) -> NDArray[np.bool_]:
+        """Whether each NPU shares a switch of a layer with whom it sends to."""
+        key = join.size, join.classes, name
+        if key not in self._shared:
+            of = join.of
+            self._shared[key] = of == of[self._patterns[name]]
+        return self._shared[key]
+
+    def _n_apart(self, network: Layered, name: Pattern) -> int:
+        """How many NPUs send to servers that share no switch with theirs."""
+        joins = [join for join in (network.low, network.high) if join]
+        key = (*((join.size, join.classes) for join in joins), name)
+        if key not in self._apart:
+            near = np.zeros(network.npus, dtype=bool)
+            for join in joins:
+                of = join.of.reshape(-1, SERVER)
+                sees = np.zeros((len(of), join.classes), dtype=bool)
+                sees[np.repeat(np.arange(len(of)), SERVER), of.reshape(-1)] = True
+                server = np.arange(network.npus) // SERVER
+                there = self._patterns[name] // SERVER
+                near |= (sees[server] & sees[there]).any(axis=1)
+            self._apart[key] = int((~near).sum())
+        return self._apart[key]
