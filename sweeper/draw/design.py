@@ -6,7 +6,7 @@ same places and lines.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Part:
     ``npus`` (N, 2) and ``switches`` (M, 2) lie in the unit square, and ``links`` (L, 2, 2) go from
     one place to another; of a large dimension they are those of a smaller one, ``drawn`` NPUs of
     ``size``.  Its ``bandwidth`` is in GB/s per NPU, ``share`` that of all dimensions' sum, and
-    ``width`` how wide its links are drawn.
+    ``width`` how wide its links are drawn; ``axes`` the parallel axes of the plan that lie there.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Part:
     npus: Points
     switches: Points
     links: Points
+    axes: str = ""
 
     @property
     def told(self) -> str:
@@ -98,7 +99,8 @@ class Part:
         ax.scatter(x, y, s=36, color="white", edgecolors=self.colour, zorder=3)
         ax.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.15), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
-        ax.set_xlabel(f"{self.name}\n{self.told}", size=9)
+        lies = f"\n{self.axes}" if self.axes else ""
+        ax.set_xlabel(f"{self.name}\n{self.told}{lies}", size=9)
         if self.note:
             ax.set_title(self.note, size=7, color=GREY, loc="center")
 
@@ -156,8 +158,8 @@ def design_of(
     plan = list(zip(naming.short_keys(list(told)), told.values(), strict=True))
     try:
         parts = [
-            _part(d, name.split(": ", 1)[-1], float(split[d]), split)
-            for d, name in enumerate(summary.dims)
+            replace(_part(d, name.split(": ", 1)[-1], float(split[d]), split), axes=axes)
+            for d, (name, axes) in enumerate(zip(summary.dims, summary.axes_of(row), strict=True))
         ]
     except DimsweepError:
         return None

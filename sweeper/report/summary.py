@@ -12,10 +12,13 @@ import pandas as pd
 from dimsweep.engine import DimsweepError, units
 from dimsweep.engine.cluster import with_npus
 from dimsweep.engine.network import Bill
+from dimsweep.engine.plan import DeviceMesh
 from dimsweep.sweeper.build.evidence import Evidence, evidence, surely
+from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.npu import Others
+from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import ASKED, RECHECK, WHAT_IF
@@ -124,6 +127,25 @@ class CellSummary:
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
             what = str(error).partition("\n")[0]
             return Evidence(reason=f"its configuration cannot be read ({what})")
+
+    def axes_of(self, row: pd.Series) -> list[str]:
+        """What of the parallel axes of a row's plan lies in each dimension: ``tensor 8``; none of a
+        workload without a plan."""
+        nothing = [""] * len(self.dims)
+        try:
+            config = design_of(self.study, self.cell, row)
+            workload = config.workload
+            if not isinstance(workload, Model):
+                return nothing
+            cluster = build_cluster(config)
+            mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric)
+        except (DimsweepError, KeyError):  # of another version, or a design of other keys
+            return nothing
+        groups = {axis: mesh.groups[axis].sizes for axis in workload.parallel}
+        return [
+            ", ".join(f"{axis} {sizes[d]}" for axis, sizes in groups.items() if sizes[d] > 1)
+            for d in range(len(self.dims))
+        ]
 
     def surely(
         self,

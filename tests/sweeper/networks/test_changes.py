@@ -12,6 +12,7 @@ from dimsweep.engine import InfeasibleError, run_batch
 from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.networks.cells import AS_IS, Moved
@@ -328,6 +329,9 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     assert names == [each.name for each in proof.changes]
     assert beside_others == "simulated time, beside that of others"
     assert "the next design, " in report.ties
+    drawn = the_design(report)
+    assert drawn is not None
+    assert [part.axes for part in drawn.parts] == ["data 4", "data 4"]
     (told,) = [each for each in answers(report) if each.question == sheet.title]
     nearest = min(
         (end for each in proof.changes for end in (each.near_down, each.near_up) if end.by),
