@@ -12,24 +12,28 @@ neighbour, as NCCL's PXN does; on the others it has its other port.  Published f
 et al., From ATOP to ZCube, SIGCOMM 2025, flow by flow): 46.9 % slower on ROFT, 9.0 % on HPN, 2.8 %
 on ZCube.  Why these figures are others:
 
-- A message takes one way here, drawn by ECMP's hash: half the bandwidth of a GPU with two ports,
-  where several connections would use both.  So what a lost port costs such a GPU is only what must
-  share the other one, and collisions slow a network that is whole, too.
-- What a lost card would have sent goes over those of its server's others, and is exposed only where
-  all rails send at once, as in data parallelism; pipelines and tensor parallelism lose little.  How
-  the publication spreads that traffic, and whether cards of neighbours may carry it, is not said.
-- What share of an iteration is communication decides: micro-batches, GPU times, and collectives
-  (the publication's halve and double) are other ones here.
+- Messages are spread over all ways that are as short, both ports of a GPU included, as sprayed
+  packets are.  (Whether the publication's are here, as in its other runs by packets, is not said.)
+- What a lost card would have sent goes over those of its server's seven others, a seventh more for
+  each, and is exposed only where all rails send at once, as in data parallelism; pipelines and
+  tensor parallelism lose little.  How the publication spreads that traffic, and whether cards of
+  neighbours may carry it, is not said.  A GPU that loses one of two ports has half its bandwidth,
+  which is felt on HPN.
+- What share of an iteration is communication decides: micro-batches and GPU times are other ones.
 
     python examples/one_tor_down.py
 
-prints 256 GPUs.  4,096, which take a minute of a processor and 4 to 8 GB for each of the six runs,
-are ``main(Roft(npus=4096, radix=64, ...), Hpn(npus=4096, radix=64, ...), ZCube(n=64, k=2, ...),
-batch=512, interleave=1)``, with servers and ports as below: 2.113 s on ROFT and 0.6 % more with a
-ToR down, 2.627 s and 0.4 % on HPN, 1.697 s and 0.0 % on ZCube.  By what they lose they rank as
-published; but one ToR of 128 or 256 matters little where collisions of ECMP already make the
-all-reduce of gradients (0.84, 1.35 and 0.43 s of it are exposed) many times as long as its cut
-bound, 0.05 s.
+prints 256 GPUs: 2.279 s on ROFT and 0.9 % more with a ToR down, 2.279 s and 5.8 % on HPN, 2.339 s
+and 0.3 % on ZCube.  With ``fidelity="message"`` and ECMP, by which a message takes one way, these
+are 2.433 s and 0.6 %, 2.688 s and 4.6 %, 2.347 s and 0.1 %: collisions hide what is lost.
+
+4,096 GPUs are ``main(Roft(npus=4096, radix=64, ...), Hpn(npus=4096, radix=64, ...),
+ZCube(n=64, k=2, ...), batch=512, interleave=1)``, with servers and ports as below.  By messages and
+ECMP each of the six runs takes a minute of a processor and 4 to 8 GB: 2.113 s on ROFT and 0.6 %
+more with a ToR down, 2.627 s and 0.4 % on HPN, 1.697 s and 0.0 % on ZCube, where collisions make
+the all-reduce of gradients (0.84, 1.35 and 0.43 s of it are exposed) many times as long as its cut
+bound, 0.05 s.  By flows that are spread the one on HPN was stopped after two minutes of a
+processor, at 6 GB: what they lose at 4,096 is not known.
 """
 
 from pathlib import Path
@@ -46,11 +50,11 @@ ONE_TOR_DOWN = [{"switch": {"named": "ToR *", "draw": 1, "seed": 1}, "down": Tru
 COMMON = {
     "workload": "gpt3_175b",
     "npu": "h100",
-    "fidelity": "message",
+    "fidelity": "flow",
     "topology.tiers": [],
     "topology.bandwidth": ["450 GB/s", "50 GB/s"],
     "topology.latency": ["1 us", "5 us"],
-    "network.routing": "ecmp",
+    "network.routing": "spray",
     "network.max_messages": 10**9,
     "collective.chunks": 1,
     "search": "grid",

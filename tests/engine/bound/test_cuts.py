@@ -22,7 +22,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound import cut_bound
-from dimsweep.engine.network import Network
+from dimsweep.engine.network import Network, Routing
 from tests.support.graphs import cable, dgx, empty, leaf_spine, random_network, star, torus
 from tests.support.programs import one_collective
 
@@ -61,7 +61,9 @@ def test_no_simulation_is_below_its_bound(seed: int) -> None:
     fidelity = draw.choice(list(Fidelity)[1:3]) if both_ways else Fidelity.MESSAGE
     topology = Topology.build(f"Switch({n})", bandwidth=[1e9], latency=[0])
     model = CollectiveModel(chunks=chunks, algorithms=(name,), all_to_all=(spread,))
-    cluster = Cluster(topology, collectives=model, network=NetworkModel(graph=network))
+    routing = draw.choice([None, Routing.SPRAY]) if fidelity is Fidelity.FLOW else None
+    on = NetworkModel(graph=network, routing=routing)
+    cluster = Cluster(topology, collectives=model, network=on)
     workload = one_collective(kind, n_bytes, (p,), (stride,))
     try:
         result = simulate(workload, cluster, fidelity=fidelity)

@@ -56,6 +56,13 @@ def test_path_lengths_to_the_printed_digits(tmp_path: Path, topology: str) -> No
     assert all(point.holds for point in points), [point.cells for point in points]
 
 
+def test_lengths_with_servers_that_differ_say_what_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('gpus,topology,apl,apl_star\n16,"BCube(4,2)",9,9\n')
+    plain, star = compare(tmp_path)
+    assert not plain.holds and plain.note == ""
+    assert not star.holds and star.note == "how servers were placed there is not said"
+
+
 def test_the_switches_of_priced_clusters(tmp_path: Path) -> None:
     """All but those of 13,107.2 nodes, which are no whole switches."""
     table = (TABLES / "h100_clusters.csv").read_text()
