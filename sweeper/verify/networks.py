@@ -171,7 +171,7 @@ def _clusters(row: Row) -> Iterator[Value]:
 
 
 def _flows(row: Row) -> Iterator[Value]:
-    """How long an all-to-all takes as flows; none of another workload."""
+    """How long an all-to-all takes as flows, by ECMP and sprayed; none of another workload."""
     case = _ALL_TO_ALL.fullmatch(row["case"])
     if case is None or row["unit"] != "ms":
         return
@@ -179,19 +179,15 @@ def _flows(row: Row) -> Iterator[Value]:
     made = replace(named(row["topology"], npus, 32, row), **_SIMULATED)  # type: ignore[arg-type]
     network = made.build()
     work = Collective(CollectiveKind.ALL_TO_ALL, int(case["size"]) * 1e6, "all")
-    cluster = Cluster(
-        Topology.build(f"FullyConnected({npus})", bandwidth=[1e9], latency=[0]),
-        collectives=CollectiveModel(chunks=1),
-        network=NetworkModel(
-            graph=network,
-            routing=Routing.ECMP,
-            placement=tuple(range(npus)) if network.n_npus > npus else (),
-        ),
-    )
+    topology = Topology.build(f"FullyConnected({npus})", bandwidth=[1e9], latency=[0])
     workload = Workload.of_one(work, Group((npus,), (1,)))
-    ours = simulate(workload, cluster, fidelity="flow").time * 1e3
-    point = f"{row['topology']}, {npus}: {row['case']}, ns-3"
-    yield Value(point, float(row["ns3"]), ours, None, _SOURCE, "ms", _LEFT_OUT)
+    for routing, how in ((Routing.ECMP, ""), (Routing.SPRAY, ", sprayed")):
+        placement = tuple(range(npus)) if network.n_npus > npus else ()
+        on = NetworkModel(graph=network, routing=routing, placement=placement)
+        cluster = Cluster(topology, collectives=CollectiveModel(chunks=1), network=on)
+        ours = simulate(workload, cluster, fidelity="flow").time * 1e3
+        point = f"{row['topology']}, {npus}: {row['case']}, ns-3{how}"
+        yield Value(point, float(row["ns3"]), ours, None, _SOURCE, "ms", _LEFT_OUT)
 
 
 def _paths(row: Row) -> Iterator[Value]:

@@ -26,10 +26,9 @@ def config(degrade: str = "[]", fidelity: str = "message") -> Config:
 def test_packets_that_are_sprayed_are_routed_so() -> None:
     """The key of packets says it of packets only, beside a routing of all others."""
     words = [*SMALL, "network.packets.spray=true", "network.routing=ecmp"]
-    words += ["network.max_packets=1000000000"]
     for fidelity, routing in (("packet", Routing.SPRAY), ("flow", Routing.ECMP)):
         own = compose([*words, f"fidelity={fidelity}"]).config
-        assert build_program(own).cluster.network.routing is routing
+        assert own.network.build(own.topology.build(), own.fidelity).routing is routing
 
 
 def changes(degrade: str) -> tuple[Change, ...]:

@@ -80,10 +80,12 @@ def test_all_to_alls_rank_as_by_packets(tmp_path: Path) -> None:
     what the page says."""
     (tmp_path / "a.csv").write_text((TABLES / "flow_vs_ns3.csv").read_text())
     points = sorted(compare(tmp_path), key=lambda point: -point.published)
-    assert [point.name.split(",")[0] for point in points[:2]] == ["Dragonfly", "ROFT"]
+    assert [point.name.split(",")[0] for point in points[:4:2]] == ["Dragonfly", "ROFT"]
     ours = [round(point.ours, 2) for point in points]
-    assert ours == [3.27, 2.61, 2.25, 1.53, 1.66]
-    assert all(0.5 < point.ours / point.published < 1 for point in points)
+    assert ours[::2] == [3.27, 2.61, 2.25, 1.53, 1.66]
+    assert ours[1::2] == [2.92, 2.25, 2.25, 1.13, 1.28]
+    assert points[1].name.endswith("ns-3, sprayed")
+    assert all(0.4 < point.ours / point.published < 1 for point in points)
     assert not any(point.tolerance for point in points)
 
 
