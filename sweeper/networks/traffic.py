@@ -96,6 +96,7 @@ class Cases:
                     *(n * bounds[name].alone for name, n in own.items()),
                     sum(n * bounds[name].leaves for name, n in own.items()),
                     sum(n * bounds[name].crosses for name, n in own.items()),
+                    sum(n * bounds[name].climbs for name, n in own.items()),
                 )
         return found / len(self.rounds)
 
@@ -121,12 +122,14 @@ def _longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
 
 @dataclass(frozen=True)
 class Least:
-    """Seconds for a byte of each NPU in a pattern: of the busiest NPU's or server's ports if it is
-    alone; of a server's ports; and of all links together, which add up over patterns."""
+    """Seconds for a byte of each NPU in a pattern: of the busiest NPU's ports if it is alone; of a
+    server's ports, of all links together, and of those up from the lower layer of switches, which
+    add up over patterns."""
 
     alone: float
     leaves: float
     crosses: float
+    climbs: float
 
 
 class Ports:
@@ -135,13 +138,16 @@ class Ports:
     A message to an NPU that shares a switch takes two links, and no others: those to switches of
     that layer.  What a server sends leaves it by its NPUs' ports, also by NVLink.  A message
     between servers none of whose NPUs share a switch takes a link to a switch, and at least one
-    from switch to switch, or from another server to a switch.
+    from switch to switch, or from another server to a switch.  Where NPUs are joined to the lower
+    layer only, one whose ends are below a switch of the upper layer goes up to such a switch, as no
+    other way is as short.
     """
 
     def __init__(self, patterns: Mapping[Pattern, Longs]) -> None:
         self._patterns = patterns
         self._shared = dict[object, NDArray[np.bool_]]()
-        self._apart = dict[object, int]()
+        self._apart = dict[object, NDArray[np.bool_]]()
+        self._climbing = dict[object, NDArray[np.bool_]]()
 
     def of(self, network: Layered, name: Pattern) -> Least:
         low, high = network.lanes
@@ -150,10 +156,15 @@ class Ports:
         shared = own[0] * low + (own[1] * high if len(own) > 1 else 0)
         by_ports = [1 / (int(lanes) * speed) for lanes in np.unique(shared) if lanes]
         leaves = 1 / ((low + high) * speed)
-        apart = self._n_apart(network, name)
+        apart = int(self._apart_of(network, name).sum())
         links = n * (low + high) + network.between_switches
         crosses = (n + apart) / (links * speed)
-        return Least(max(by_ports, default=0.0), leaves, crosses)
+        climbs = 0.0
+        if network.up and not network.high:
+            up = network.up
+            lanes_up = up.below * up.room * up.lanes
+            climbs = int(self._below_one(network, name).sum()) / (lanes_up * speed)
+        return Least(max(by_ports, default=0.0), leaves, crosses, climbs)
 
     def _shares(self, join: Joined, name: Pattern) -> NDArray[np.bool_]:
         """Whether each NPU shares a switch of a layer with whom it sends to."""
@@ -163,8 +174,22 @@ class Ports:
             self._shared[key] = of == of[self._patterns[name]]
         return self._shared[key]
 
-    def _n_apart(self, network: Layered, name: Pattern) -> int:
-        """How many NPUs send to servers that share no switch with theirs."""
+    def _below_one(self, network: Layered, name: Pattern) -> NDArray[np.bool_]:
+        """Whether each NPU and whom it sends to share no switch, and are below one of the upper
+        layer."""
+        low, up = network.low, network.up
+        assert up is not None
+        key = (low.size, low.classes, low.room, up.size, up.classes, name)
+        if key not in self._climbing:
+            own = low.of[:, None] * low.room + np.arange(low.room)  # the switches of each NPU
+            sees = np.zeros((low.below, up.classes), dtype=bool)
+            sees[np.arange(low.below)[:, None], up.of[own]] = True
+            both = (sees & sees[self._patterns[name]]).any(axis=1)
+            self._climbing[key] = both & self._apart_of(network, name)
+        return self._climbing[key]
+
+    def _apart_of(self, network: Layered, name: Pattern) -> NDArray[np.bool_]:
+        """Whether each NPU sends to a server that shares no switch with its own."""
         joins = [join for join in (network.low, network.high) if join]
         key = (*((join.size, join.classes) for join in joins), name)
         if key not in self._apart:
@@ -176,5 +201,5 @@ class Ports:
                 server = np.arange(network.npus) // SERVER
                 there = self._patterns[name] // SERVER
                 near |= (sees[server] & sees[there]).any(axis=1)
-            self._apart[key] = int((~near).sum())
+            self._apart[key] = ~near
         return self._apart[key]

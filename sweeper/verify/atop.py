@@ -114,7 +114,7 @@ def command(npus: str, as_json: bool) -> int:
     Nine cases of traffic (4, 8 and 16 pipeline stages; gradients, activations, both) are spread
     over all shortest ways of each network, at prices fitted to the source's costs. No network of
     the space is as fast as one of the front and costs less. It takes a minute of one core for 256
-    GPUs.
+    GPUs, and more than six for 1,024.
     """
     console = console_for(as_json)
     return show("atop", lambda: Findings([*points(int(npus), console)]), as_json=as_json)
