@@ -42,7 +42,8 @@ def _check_routing(program: Program, fidelity: Fidelity) -> None:
         raise DimsweepError(
             "a whole message takes one way, and cannot be spread over several",
             where="network.routing",
-            hint=f"fidelity={Fidelity.FLOW} or {Fidelity.PACKET}, or routing={Routing.ECMP}",
+            hint=f"fidelity={Fidelity.FLOW} or {Fidelity.PACKET}, or "
+            f"network.routing={Routing.ECMP}",
         )
 
 
