@@ -43,7 +43,8 @@ class Npu:
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
 
     Of collectives that a model's plan lets go beside kernels a share of ``overlap`` does, and for
-    the rest of their bytes the NPU does nothing else: kernels are slower beside a collective.
+    the rest of their bytes, when they are waited for, the NPU does nothing else: kernels are slower
+    beside a collective.
 
     ``memory`` is its capacity in bytes.  One that is slower than such an NPU should be has a share
     of its ``speed``: whatever it computes, measured durations included, takes as much longer, but

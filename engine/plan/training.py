@@ -1,5 +1,7 @@
 """A training iteration: one graph for each pipeline stage, whatever the number of ranks."""
 
+import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -155,7 +157,7 @@ class _StageProgram:
         n = self._stage.n_stages * len(self._stage.chunks)
         micro_batches = [step[0].micro_batch for step in steps]
         if self._gathers_ahead:
-            self._graph.run("", self._compiled(self._gather_ahead()))
+            self._graph.run("", compile_steps(self._gather_ahead()))
         for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
 
             def part(time: int, start: int = start, period: int = period) -> None:
@@ -361,12 +363,26 @@ class _StageProgram:
 
     def _gather_ahead(self) -> Iterator[Step]:
         """What replicas have divided comes while the first forward passes run, which wait for it
-        bucket by bucket."""
-        for chunk in range(len(self._stage.chunks)):
-            for first, (dense, experts) in self._gathered(chunk).items():
-                for parameters, axis, n in self._shares(dense, experts):
-                    n_bytes = parameters * self._plan.gathered / n
-                    yield CollectiveStep(Kind.ALL_GATHER, n_bytes, axis, _weights(chunk, first))
+        bucket by bucket; what nothing goes beside comes before them, all at once."""
+        overlap, chunks = self._plan.overlap, range(len(self._stage.chunks))
+        parts = {
+            _weights(chunk, first): values
+            for chunk in chunks
+            for first, values in self._gathered(chunk).items()
+        }
+        if overlap < 1:
+            whole, of_experts = (math.fsum(values) for values in zip(*parts.values(), strict=True))
+            yield from self._gather_values(whole, of_experts, 1 - overlap)
+        for label, (dense, experts) in parts.items():
+            yield from self._gather_values(dense, experts, overlap, label)
+
+    def _gather_values(
+        self, dense: float, experts: float, share: float = 1.0, label: str = ""
+    ) -> Iterator[Step]:
+        """Gather a share of what replicas have divided of so many parameters."""
+        for parameters, axis, n in self._shares(dense, experts):
+            n_bytes = parameters * self._plan.gathered / n * share
+            yield CollectiveStep(Kind.ALL_GATHER, n_bytes, axis, label)
 
     def _exchange_steps(self, chunk: int) -> Iterator[Step]:
         """The exchange of a chunk's gradients where it does not go beside the backward pass."""
@@ -437,12 +453,16 @@ class _StageProgram:
             _Gradients(block.reached(together), block.reached(together * self._n_expert_replicas)),
         )
 
-    def reduce(self, dense: "_Gradients", experts: "_Gradients") -> Iterator[Step]:
-        """The steps that sum up the gradients of all replicas."""
-        label = _GRADIENTS if self._plan.overlap_gradients else ""
+    def reduce(
+        self, dense: "_Gradients", experts: "_Gradients", waited: float = 0.0
+    ) -> Iterator[Step]:
+        """The steps that sum up the gradients of all replicas: those that go beside the backward
+        pass, where they do, or so many times all of them that are ``waited`` for."""
+        label = _GRADIENTS if self._plan.overlap_gradients and not waited else ""
+        value = self._plan.gradient_value * (waited or (self._plan.overlap if label else 1.0))
         sums = {self._axis: dense.summed, EXPERT_REPLICAS: experts.summed}
         for parameters, axis, n in self._shares(dense.own, experts.own):
-            n_bytes = parameters * self._plan.gradient_value
+            n_bytes = parameters * value
             if self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER:
                 yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis, label)
             elif self._plan.reduces_on_store:
@@ -457,8 +477,20 @@ class _StageProgram:
                 yield CollectiveStep(Kind.ALL_REDUCE, n_bytes, axis, label)
             else:  # copies that reach other rows each gather more than they scatter
                 yield CollectiveStep(Kind.REDUCE_SCATTER, n_bytes, axis, label and _SHARD)
-                follows, share = label and _SHARD, sums[axis] * self._plan.gradient_value / n
+                follows, share = label and _SHARD, sums[axis] * value / n
                 yield CollectiveStep(Kind.ALL_GATHER, share, axis, label, follows)
+
+    def _reduce_rest(self) -> Iterator[Step]:
+        """What nothing goes beside of the gradients that go beside backward passes otherwise: all
+        at once after the last of them, so that no stage waits for it in the midst of a pipeline."""
+        if self._plan.overlap == 1 or not self._plan.overlap_gradients:
+            return
+        dense, experts = _Gradients(), _Gradients()
+        for block in itertools.chain.from_iterable(self._stage.chunks):
+            more = self.gradients(block)
+            dense, experts = dense.plus(more[0]), experts.plus(more[1])
+        times = self._n_micro_batches if self._plan.zero >= 2 else 1
+        yield from self.reduce(dense, experts, times * (1 - self._plan.overlap))
 
     @property
     def _updated(self) -> float:
@@ -470,6 +502,7 @@ class _StageProgram:
         if self._plan.weight_streaming:
             return
         yield WaitStep(_GRADIENTS)
+        yield from self._reduce_rest()
         yield WaitStep(_STORED)
         served = self._plan.gradient_exchange is GradientExchange.PARAMETER_SERVER
         cut = bool(self._plan.zero) or served
@@ -482,8 +515,7 @@ class _StageProgram:
             yield elementwise("sum of gradients", copies)
         yield from self._update(own)
         if cut and self._plan.zero < 3 and not self._gathers_ahead:
-            for parameters, axis, n in self._shares(dense, experts):
-                yield CollectiveStep(Kind.ALL_GATHER, parameters * self._plan.gathered / n, axis)
+            yield from self._gather_values(dense, experts)
 
     def _update(self, own: float) -> Iterator[Step]:
         """The optimizer's step; state that is kept in remote memory comes and goes in pieces, so

@@ -13,8 +13,14 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import GIVE, explained
 from dimsweep.sweeper.build.bands import Band
 from dimsweep.sweeper.build.evidence import known
-from dimsweep.sweeper.build.parameters import Floats, Parameter, changes, parameters_of
-from dimsweep.sweeper.build.posterior import DEGREES, STEP, Posterior
+from dimsweep.sweeper.build.parameters import (
+    Floats,
+    Parameter,
+    changes,
+    parameters_of,
+    step_of,
+)
+from dimsweep.sweeper.build.posterior import DEGREES, Posterior
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.schema import Config
 
@@ -124,7 +130,7 @@ def slopes_of(config: Config, names: list[str], logarithm: Callable[[Config], fl
         if name not in known:
             found.append(0.0)  # a dimension that this network lacks
             continue
-        parameter = known[name]
-        changed = changes(config, [parameter], np.array([-STEP]))
-        found.append((middle - logarithm(config.changed(changed))) / STEP)
+        step = step_of(name)
+        changed = changes(config, [known[name]], np.array([-step]))
+        found.append((middle - logarithm(config.changed(changed))) / step)
     return np.array(found)

@@ -20,7 +20,6 @@ import scipy  # which imports its parts when they are asked for
 Floats = npt.NDArray[np.float64]
 
 DEGREES = 4.0  # of freedom of an error
-STEP = 0.05  # of a logarithm, over which a slope is taken
 _ROUNDS = 4  # of Gauss-Newton
 _WEIGHINGS = 30  # of errors, by turns with the parameters
 _DOUBT = 4.0  # measurements' worth of what is known of the size of errors beforehand
@@ -133,15 +132,18 @@ def fit(
     errors: Errors,
     widths: Floats,
     most: Floats,
+    steps: Floats,
 ) -> tuple[Posterior, Linear]:
     """The posterior of measured logarithms, which ``simulate`` gives for parameters; and what was
-    simulated near it."""
+    simulated near it, with slopes over ``steps``."""
     at = np.zeros(len(widths))
     posterior, linear = None, None
     for turn in range(_ROUNDS):
         values = simulate(at)
         slopes = (
-            _slopes(simulate, at, values, most) if turn < 2 or linear is None else linear.slopes
+            _slopes(simulate, at, values, most, steps)
+            if turn < 2 or linear is None
+            else linear.slopes
         )
         linear = Linear(at, values, slopes, measured, errors)
         posterior = solve(linear, widths, most)
@@ -155,13 +157,17 @@ def fit(
 
 
 def _slopes(
-    simulate: Callable[[Floats], Floats], at: Floats, values: Floats, most: Floats
+    simulate: Callable[[Floats], Floats],
+    at: Floats,
+    values: Floats,
+    most: Floats,
+    steps: Floats,
 ) -> Floats:
     """(N, P) by differences, away from the largest values."""
     found = np.zeros((len(values), len(at)))
     for p in range(len(at)):
         step = np.zeros(len(at))
-        step[p] = -STEP if at[p] + STEP > most[p] else STEP
+        step[p] = -steps[p] if at[p] + steps[p] > most[p] else steps[p]
         found[:, p] = (simulate(at + step) - values) / step[p]
     return found
 

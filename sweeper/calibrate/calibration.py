@@ -11,7 +11,13 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.build.evidence import MODEL, plan_of
-from dimsweep.sweeper.build.parameters import Floats, Parameter, changes, parameters_of
+from dimsweep.sweeper.build.parameters import (
+    Floats,
+    Parameter,
+    changes,
+    parameters_of,
+    step_of,
+)
 from dimsweep.sweeper.build.posterior import Errors, LeaveOneOut, Linear, Posterior, fit, solve
 from dimsweep.sweeper.calibrate.observations import Observation
 from dimsweep.sweeper.calibrate.prior import shared, unseen
@@ -128,7 +134,8 @@ def calibrate(
     errors = Errors(own, shared([each.config for each in observations]))
     prior = np.array([each.width for each in parameters])
     most = np.array([each.most(config) for each in parameters])
-    posterior, linear = fit(simulate, measured, errors, prior, most)
+    steps = np.array([step_of(each.name) for each in parameters])
+    posterior, linear = fit(simulate, measured, errors, prior, most, steps)
     before = linear.values if not linear.at.any() else simulate(np.zeros(len(parameters)))
     return Calibration(config, parameters, observations, posterior, linear, before)
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.build.bands import SHARES, Band
 from dimsweep.sweeper.build.evidence import known
-from dimsweep.sweeper.build.parameters import Floats, changes, parameters_of
-from dimsweep.sweeper.build.posterior import STEP, Errors, Linear, Posterior, solve
+from dimsweep.sweeper.build.parameters import Floats, changes, parameters_of, step_of
+from dimsweep.sweeper.build.posterior import Errors, Linear, Posterior, solve
 from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.terminal import say, table
@@ -49,13 +49,19 @@ def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
     groups = {name: own for name, own in groups.items() if len(_distinct(own)) > ROWS + 1}
     chosen = {name: _chosen(own) for name, own in groups.items()}
     asked = [
-        (row.measured, name, -STEP) for own in chosen.values() for row in own for name in _NAMES
+        (row.measured, name, -step_of(name))
+        for own in chosen.values()
+        for row in own
+        for name in _NAMES
     ]
     steps = side_by_side(_shifted, asked, chunksize=5)
     posteriors = {}
     for group, own in chosen.items():
         slopes = np.array(
-            [[(math.log(row.ours.seconds) - next(steps)) / STEP for _ in _NAMES] for row in own]
+            [
+                [(math.log(row.ours.seconds) - next(steps)) / step_of(name) for name in _NAMES]
+                for row in own
+            ]
         )
         posteriors[group] = (_posterior(own, slopes), slopes.mean(axis=0))
     rest = {name: [row for row in own if row not in chosen[name]] for name, own in groups.items()}
