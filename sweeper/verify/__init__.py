@@ -52,7 +52,7 @@ VERIFICATIONS = {
         "Yan et al., From ATOP to ZCube, SIGCOMM 2025, tables 3 and 7 (tests/golden/networks)",
     ),
     "atop": Verification(
-        "Search a part of ATOP's space, and compare its networks with the front, which is proven.",
+        "Search a part of ATOP's space, and compare its networks with the proven front.",
         "Yan et al., From ATOP to ZCube, SIGCOMM 2025, section 3, figure 9",
     ),
 }

@@ -109,7 +109,7 @@ def _compared(name: str, cost: float, mean: float, front: Front) -> Shape:
 )
 @json_option
 def command(npus: str, as_json: bool) -> int:
-    """Search a part of ATOP's space of networks, and compare its networks with the proven front.
+    """Search a part of ATOP's space, and compare its networks with the proven front.
 
     Nine cases of traffic (4, 8 and 16 pipeline stages; gradients, activations, both) are spread
     over all shortest ways of each network, at prices fitted to the source's costs. No network of

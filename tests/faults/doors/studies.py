@@ -44,6 +44,33 @@ budget: {trials: 6}
 objective: [time, cost]
 what_if: null
 """
+NETWORKS = """\
+defaults:
+  - override /workload: gpt3_13b
+  - override /topology: dgx_h100
+  - override /npu: h100
+  - override /cost: dgx_h100
+  - _self_
+name: which
+workload:
+  model: {layers: 2, hidden: 256, heads: 4, sequence: 128, vocabulary: 512}
+  plan: {batch: 8}
+collective: {chunks: 1}
+objective: time
+space:
+  network:
+    npus: {at_least: 4, at_most: 8}
+    tiers:
+      - {blocks: [Ring, Switch], sizes: [2, 4], bandwidth: [50 GB/s, 100 GB/s], latency: 1 us,
+         radix: 4, price: package}
+      - {blocks: [Switch], sizes: [2], bandwidth: [25 GB/s], algorithms: [ring, direct], price: pod}
+    memory: [{size: 80 GB, price: 20 kUSD}, {size: 141 GB, price: 30 kUSD}]
+    racks: {at_most: 2, npus: 4}
+    generators: [{kind: zcube, n: [2, 3], k: 2, bandwidth: 25 GB/s}]
+  plan: {tensor: [1, 2], pipeline: [1, 2], micro_batch: [1]}
+budget: {gap: 0.01, trials: 8}
+what_if: null
+"""
 NPU = """\
 defaults: [h100, _self_]
 machines: [H100]
@@ -104,6 +131,11 @@ def axes_of_a_command() -> None:
 @door(good=lambda: {"asked.yaml": STUDY.encode()})
 def a_study() -> None:
     plan_study(compose(["study=asked.yaml"], may_sweep=True))
+
+
+@door(good=lambda: {"which.yaml": NETWORKS.encode()})
+def a_study_of_networks() -> None:
+    plan_study(compose(["study=which.yaml"], may_sweep=True))
 
 
 @door(
