@@ -314,7 +314,9 @@ def _check_ways(graph: "nx.DiGraph", n_npus: int) -> None:
         reason = f": NPU {source} has no outgoing link"
     elif not graph.in_degree(target):
         reason = f": NPU {target} has no incoming link"
-    raise DimsweepError(
-        f"NPU {source} has no way to NPU {target}{reason}",
-        hint="every NPU must be able to reach every other; a link leads one way only",
-    )
+    hint = "every NPU must be able to reach every other"
+    if nx.has_path(graph.to_undirected(as_view=True), source, target):
+        hint += "; a link leads one way only"
+    else:
+        hint += "; no links join the part of one to the other's"
+    raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from itertools import chain
+from typing import NamedTuple
 
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
@@ -12,6 +13,16 @@ from dimsweep.engine.network.graph import Network
 from dimsweep.engine.workload.coordinates import coordinates_of, line
 
 _Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that lead nearer
+
+
+class _Between(NamedTuple):
+    """How many ways there are, how many of them lead on from each node, what share of them passes
+    each link, and how many lead to each of the last nodes."""
+
+    total: int
+    onwards: Counter[Node]
+    shares: dict[int, float]
+    passing: dict[Node, int]
 
 
 class Routing(StrEnum):
@@ -53,6 +64,7 @@ class Router:
         self._seed = seed
         self._routes: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._distances: dict[Node, _Distances] = {}
+        self._between: dict[tuple[Node | None, ...], _Between] = {}
         # The link to each successor, in the order of the links; and the predecessors.
         self._out: dict[Node, dict[Node, int]] = {node: {} for node in network.graph}
         self._in: dict[Node, list[Node]] = {node: [] for node in network.graph}
@@ -114,26 +126,60 @@ class Router:
 
     def spread(self, source: int, target: int, *, one_card: bool = False) -> dict[int, float]:
         """The links of all shortest ways, or of those that begin with the first one's link, and
-        the share of the ways that pass each of them."""
-        distances, layers = self._distances_to(target), list[_Layer]()
-        nodes: list[Node] = [source]
-        for remaining in reversed(range(distances.next_to(self._out[source]) + 1)):
+        the share of the ways that pass each of them.
+
+        What lies between the switches of two NPUs is found once for all pairs that have these.
+        """
+        distances = self._distances_to(target)
+        hops = distances.next_to(self._out[source]) + 1
+        layers = [self._next(distances, hops - 1, source)[: 1 if one_card else None]]
+        heads = [*map(self._end, layers[0])]
+        tails, back = list[Node]([target]), 0  # and how far these are from the target
+        if hops > 1 and isinstance(distances, _Behind):
+            tails, back = distances.nearest(self._out[source], hops)
+        switches = [_beyond(self._out[card], source) for card in heads] if hops > 3 else [None]
+        beyond = [node for node in switches if node is not None]
+        if len(beyond) == len(heads):
+            layers.append([self._out[card][node] for card, node in zip(heads, beyond, strict=True)])
+            heads = list[Node](beyond)
+        key = (*heads, None, *tails, hops)
+        between = self._between.get(key)
+        if between is None:
+            far = range(back, hops - len(layers))
+            between = self._between[key] = self._count(distances, heads, tails, far)
+        own = [between.onwards[head] / between.total for head in heads]
+        shares = dict(zip(chain(*layers), own * len(layers), strict=True))
+        shares.update(between.shares)
+        passing = between.passing
+        for remaining in reversed(range(back)):
+            layer: _Layer = {node: self._next(distances, remaining, node) for node in passing}
+            found = {number: passing[node] for node, links in layer.items() for number in links}
+            shares.update({number: ways / between.total for number, ways in found.items()})
+            passing = {self._end(number): ways for number, ways in found.items()}
+        return shares
+
+    def _count(
+        self, distances: "_Distances", heads: list[Node], tails: list[Node], far: range
+    ) -> "_Between":
+        """The ways from ``heads`` to ``tails`` (each is named as often as ways lead to it, or on
+        from it) by links to nodes that are so ``far`` from the target."""
+        layers, passing = list[_Layer](), Counter(heads)
+        nodes = [*passing]
+        for remaining in reversed(far):
             options: _Layer = {node: self._next(distances, remaining, node) for node in nodes}
-            if one_card and not layers:
-                options[source] = options[source][:1]
             layers.append(options)
             nodes = [*dict.fromkeys(map(self._end, chain(*options.values())))]
-        onwards: dict[Node, int] = {target: 1}  # how many ways lead from a node to the target,
+        onwards = Counter(tails)
         for options in reversed(layers):
             for node, links in options.items():
                 onwards[node] = sum(onwards[self._end(number)] for number in links)
-        passing, shares = Counter[Node]([source]), dict[int, float]()  # ... and to it
+        total, shares = sum(onwards[head] for head in heads), dict[int, float]()
         for node, links in chain(*(options.items() for options in layers)):
             for number in links:
                 end = self._end(number)
                 passing[end] += passing[node]
-                shares[number] = passing[node] * onwards[end] / onwards[source]
-        return shares
+                shares[number] = passing[node] * onwards[end] / total
+        return _Between(total, onwards, shares, {node: passing[node] for node in nodes})
 
     def _end(self, number: int) -> Node:
         return self._network.links[number].target
@@ -190,11 +236,17 @@ class Router:
         if target not in self._distances:
             before = self._in[target]
             if isinstance(target, int) and before and all(isinstance(each, str) for each in before):
-                switches = [self._distances_to(node) for node in before]
+                switches = [self._distances_of_last(node, target) for node in before]
                 self._distances[target] = _Behind(target, switches)
             else:
                 self._distances[target] = _Distances(target, self._in)
         return self._distances[target]
+
+    def _distances_of_last(self, node: Node, target: int) -> "_Distances":
+        """Those to the node before a target, by which no way to that node comes; of a card that has
+        one switch, these are the switch's."""
+        switch = _beyond(self._in[node], target)
+        return _Behind(node, [self._distances_to(switch)]) if switch else self._distances_to(node)
 
     def _number(self, npu: int, other: int) -> int:
         """The number of ``npu`` in the dimensions in which it differs from ``other``."""
@@ -220,7 +272,7 @@ class _Distances:
     """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for."""
 
     def __init__(self, target: Node, predecessors: dict[Node, list[Node]]) -> None:
-        self.layers = [{target}]
+        self.target, self.layers = target, [{target}]
         self._seen = {target}
         self._predecessors = predecessors
 
@@ -259,8 +311,17 @@ class _Behind(_Distances):
         super().__init__(target, {})
         self._switches = switches
 
+    def nearest(self, neighbours: dict[Node, int], hops: int) -> tuple[list[Node], int]:
+        """The nodes by which those of ``hops`` from a node with these neighbours come to the
+        target, and how far they are: its switches, or those of its cards."""
+        last = [each for each in self._switches if each.next_to(neighbours, hops - 1) < hops - 1]
+        cards = [each for each in last if isinstance(each, _Behind)]
+        if hops > 3 and len(cards) == len(last):
+            return [switch.target for card in cards for switch in card._switches], 2
+        return [each.target for each in last], 1
+
     def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
-        if not neighbours.keys().isdisjoint(self.layers[0]):
+        if most == 0 or not neighbours.keys().isdisjoint(self.layers[0]):
             return 0
         for switch in self._switches:
             most = 1 + switch.next_to(neighbours, None if most is None else most - 1)
@@ -273,6 +334,14 @@ class _Behind(_Distances):
             return super().links_into(0, out)
         found = {n for switch in self._switches for n in switch.links_into(hops - 1, out)}
         return sorted(found)
+
+
+def _beyond(neighbours: Collection[Node], npu: int) -> str | None:
+    """The switch of a card that has no other neighbour than its NPU and that one."""
+    if len(neighbours) != 2 or npu not in neighbours:
+        return None
+    (switch,) = (node for node in neighbours if node != npu)
+    return switch if isinstance(switch, str) else None
 
 
 def _links_into(layer: set[Node], out: dict[Node, int]) -> list[int]:

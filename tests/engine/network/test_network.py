@@ -416,6 +416,7 @@ def test_every_npu_reaches_every_other(cut: list[tuple[int, int]], what: str) ->
     with pytest.raises(DimsweepError) as error:
         Network(graph)
     assert re.search(what, error.value.what)
+    assert ("leads one way only" in str(error.value.hint)) == (len(cut) == 1)
 
 
 def test_sizes_are_those_of_the_npus() -> None:

@@ -1,7 +1,7 @@
 """Ways through networks: connected, shortest, and chosen as promised."""
 
 from collections import Counter
-from itertools import chain, pairwise
+from itertools import chain, pairwise, permutations
 
 import networkx as nx
 import pytest
@@ -226,6 +226,47 @@ def test_what_is_sprayed_is_spread_evenly_over_all_ways(generator: Generator) ->
             passed = Counter(chain(*of))
             found = router.spread(source, target, one_card=one_card)
             assert found == {link: n / len(of) for link, n in passed.items()}
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        Roft(npus=32, radix=8, server=4, rails=4),
+        Hpn(npus=32, radix=16, server=8),
+        BCube(n=4, k=2),
+    ],
+)
+@pytest.mark.parametrize("cards", [False, True])
+def test_a_pair_is_spread_alike_whatever_others_were_before(
+    generator: Generator, cards: bool
+) -> None:
+    """So what a router keeps of pairs between the same switches is theirs: to the last bit, and in
+    the order of a router that knows no other pair.  Shares are counted over the list of all ways,
+    too."""
+    network = _with_cards(generator.build()) if cards else generator.build()
+    router = Router(network, Routing.SPRAY)
+    for source, target in permutations(range(0, network.n_npus, 3), 2):
+        found = router.spread(source, target)
+        assert [*found.items()] == [*Router(network, Routing.SPRAY).spread(source, target).items()]
+        ways = router.routes(source, target)
+        passed = Counter(chain(*ways))
+        assert found == {link: n / len(ways) for link, n in passed.items()}
+    assert len(router._between) < len([*permutations(range(0, network.n_npus, 3), 2)])
+
+
+def _with_cards(network: Network) -> Network:
+    """Every port of an NPU to a leaf is a node of its own, as in files."""
+    graph = network.graph.copy()
+    for source, target, link in network.graph.edges(data=True):
+        npu, switch = (source, target) if isinstance(source, int) else (target, source)
+        if not isinstance(npu, int) or str(switch).startswith("NVSwitch"):
+            continue
+        card = f"card of {npu} at {switch}"
+        graph.add_node(card, kind="nic")
+        graph.remove_edge(source, target)
+        graph.add_edge(source, card, **link)
+        graph.add_edge(card, target, **link)
+    return Network(graph)
 
 
 def test_whether_a_network_leaves_a_choice() -> None:
