@@ -33,8 +33,8 @@ ECMP each of the six runs takes a minute of a processor and 4 to 8 GB: 2.113 s o
 more with a ToR down, 2.627 s and 0.4 % on HPN, 1.697 s and 0.0 % on ZCube, where collisions make
 the all-reduce of gradients (0.84, 1.35 and 0.43 s of it are exposed) many times as long as its cut
 bound, 0.05 s.  By flows that are spread the one on HPN was stopped after five and a half minutes
-of a busy machine: its tables were there after three, and from then on it gave shares to flows that
-pass some 300 links each.  What they lose at 4,096 is not known.
+of a busy machine, the last two and a half of them in the compiled kernel.  What they lose at 4,096
+is not known.
 """
 
 from pathlib import Path
