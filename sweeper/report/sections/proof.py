@@ -6,7 +6,7 @@ from dimsweep.sweeper.ledger.record import Proof, Step
 from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import proof as words
-from dimsweep.sweeper.report.naming import beside, in_turn, label
+from dimsweep.sweeper.report.naming import beside, in_turn
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
@@ -29,13 +29,17 @@ def tables(report: Report) -> list[Sheet]:
 
 def _front(report: Report, proof: Proof) -> Sheet:
     """What each step of time and cost is: the simulated design there, and what none is below."""
-    rows, ordered = list[tuple[str, ...]](), report.ordered
-    first = ordered[0].cell.coordinates
-    for step in proof.front:
-        cell = min(ordered, key=lambda cell: _apart(cell, step))
-        name = label(cell) if cell is ordered[0] else beside(cell.cell.coordinates, first)
-        gap = fine_percent(step.time / step.bound - 1)
-        rows.append((name, usd(step.cost), seconds(step.time), seconds(step.bound), gap))
+    cells = [min(report.ordered, key=lambda cell: _apart(cell, step)) for step in proof.front]
+    rows = [
+        (
+            name,
+            usd(step.cost),
+            seconds(step.time),
+            seconds(step.bound),
+            fine_percent(step.time / step.bound - 1),
+        )
+        for name, step in zip(in_turn(cells), proof.front, strict=True)
+    ]
     columns = ("design", "costs at most", "takes", "none takes less than", "gap")
     return Sheet("The front of time and cost", columns, rows)
 
