@@ -53,7 +53,7 @@ from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.kernels.phase.state import FINISHED
 from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, QueueOrder
 from dimsweep.engine.lower.lower import lower
-from dimsweep.engine.lower.memory import check_memory
+from dimsweep.engine.lower.memory import check_memory, own_capacity, remote_capacity
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.workload.graph import (
     Access,

@@ -10,7 +10,7 @@ from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from dimsweep.engine.bound.paths import PathForm, overlap_form
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
-from dimsweep.engine.bound.shards import Stagings
+from dimsweep.engine.bound.shards import Staging, Stagings
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.bound.ways import Groups, Table, Ways
 
@@ -28,6 +28,7 @@ __all__ = [
     "PathForm",
     "Portfolio",
     "Reach",
+    "Staging",
     "Stagings",
     "Table",
     "Turns",

@@ -2,7 +2,8 @@
 
 The account is that of :mod:`engine.plan.memory`.  There a schedule is walked; here activations are
 those that a stage holds when its first backward pass begins, which is a part of that walk, and with
-1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.
+1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.  Of what is
+kept in remote memory there is room for the part that is in use, and for the one that comes.
 """
 
 from typing import NamedTuple
@@ -11,8 +12,8 @@ import numpy as np
 
 from dimsweep.engine.bound.shards import Staging
 from dimsweep.engine.lower.program import Floats, Longs
-from dimsweep.engine.plan.memory import state_bytes
-from dimsweep.engine.plan.plan import ParallelPlan
+from dimsweep.engine.plan.memory import PIECES, state_bytes
+from dimsweep.engine.plan.plan import Offload, ParallelPlan
 from dimsweep.engine.plan.schedule import Schedule
 
 
@@ -28,8 +29,15 @@ class Turns(NamedTuple):
         return Turns(*(each[rows] for each in self))
 
 
-def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
-    """Bytes (R,) that the fullest rank of each plan holds at least."""
+class Room(NamedTuple):
+    """Bytes (R,) that plans need at least: of an NPU's memory, and of its remote memory."""
+
+    own: Floats
+    remote: Floats
+
+
+def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Room:
+    """What the fullest rank of each plan holds at least."""
     n, m = (each[:, None].astype(float) for each in (turns.replicas, turns.expert_replicas))
 
     def held(bytes_each: float, experts: Floats, *, divided: bool) -> Floats:
@@ -40,18 +48,37 @@ def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
     weights = held(plan.value, staging.experts, divided=plan.zero >= 3)
     state = held(state_bytes(plan), staging.experts, divided=plan.zero >= 1)
     gradients = held(plan.gradient_value, staging.reached, divided=plan.zero >= 2)
-    whole: Floats = (weights + state + gradients + _peak(staging, plan, turns)).max(axis=1)
-    return whole * (1 - 1e-12)  # sums may round otherwise
+    activations, passing = _peak(staging, plan, turns)
+    own, remote = gradients + passing, np.zeros_like(weights)
+    for what, whole, unit in (
+        (Offload.OPTIMIZER, state, state / PIECES),
+        (Offload.ACTIVATIONS, activations, staging.fullest),
+        (Offload.WEIGHTS, weights, weights * staging.largest / _values(staging)),
+    ):
+        is_away = what in plan.offload
+        own = own + (np.minimum(whole, 2 * unit) if is_away else whole)
+        remote = remote + whole * is_away
+    # Sums may round otherwise; and which of its stages is the fullest nobody knows here.
+    return Room(*(each * (1 - 1e-12) for each in (own.max(axis=1), remote.min(axis=1))))
 
 
-def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
-    """Activations and what passes (R, p) as the first backward pass begins."""
+def _values(staging: Staging) -> Floats:
+    return np.maximum(staging.parameters + staging.experts, 1.0)
+
+
+def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> tuple[Floats, Floats]:
+    """Activations and what passes (R, p) as the first backward pass begins.  If they are kept in
+    remote memory, it is no more than either is at the peak, whenever that is."""
     held = (begun(staging, plan, turns) * staging.kept).sum(axis=-1)
-    # The last chunk's pass is the first to go back.
     all_gathered = turns.expert_replicas > 1
     if not staging.experts.any():
         all_gathered = turns.replicas > 1
-    return held + np.where(all_gathered[:, None], staging.gathered[:, -1], staging.passing[:, -1])
+    passing = np.where(all_gathered[:, None, None], staging.gathered, staging.passing)
+    # The last chunk's pass is the first to go back.
+    own = passing[..., -1]
+    if Offload.ACTIVATIONS not in plan.offload:
+        return held, own
+    return np.maximum(held + own - passing.max(axis=-1), 0.0), passing.min(axis=-1)
 
 
 def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:

@@ -17,9 +17,12 @@ graph that :func:`engine.plan.training` would build, at the bandwidths of each n
    first chunk, and the optimizer waits for it.
 4. *Communicators.*  Collectives of one communicator run one after another (unless they take
    several streams), so the exchanges of all micro-batches together, where ZeRO makes each one's.
+5. *Remote memory.*  An NPU makes one access at a time, from a stage's first pass on; what is loaded
+   is waited for before the optimizer's step, whose own accesses come after.
 
-All of them are paths of the lowered program, too, so the bound is no more than the longest path
-there, which :class:`engine.bound.event.EventBound` finds, nor than any simulation.
+All but the last are paths of the lowered program, too, so the bound is no more than the longest
+path there, which :class:`engine.bound.event.EventBound` finds, nor than any simulation.  Accesses
+wait for one another, which no path tells: with these either of the two bounds may be the higher.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +35,9 @@ from dimsweep.engine.bound.shards import Op, Staging, Stagings
 from dimsweep.engine.bound.ways import KINDS, Table
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.plan.memory import PIECES, state_bytes
 from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS
-from dimsweep.engine.plan.plan import ParallelPlan
+from dimsweep.engine.plan.plan import Offload, ParallelPlan
 from dimsweep.engine.plan.schedule import Schedule
 from dimsweep.engine.plan.training import optimizer_bytes
 
@@ -180,9 +184,10 @@ class _Stages:
         for stage in range(staging.n_stages - 2, -1, -1):
             on = ends[:, stage + 1] + back[:, stage + 1] + after[:, stage, 0]
             ends[:, stage] = np.maximum(ends[:, stage], on)
-        exchanged = self._exchanged(ends, head)
-        finish = self._finish()
-        return np.asarray((np.maximum(ends, exchanged) + finish).max(axis=1))
+        ends = np.maximum(ends, self._exchanged(ends, head))
+        loaded, stored, updated = self._accesses()
+        ends = np.maximum(ends, head + loaded) + np.maximum(self._finish(), updated)
+        return np.asarray(np.maximum(ends, head + loaded + stored + updated).max(axis=1))
 
     def _to_and_fro(self, there: Floats, back: Floats) -> Floats:
         """When the first stage's last backward pass ends at the earliest (N,), by ways through all
@@ -290,14 +295,43 @@ class _Stages:
             found = np.maximum(found, each)
         return found
 
-    def _finish(self) -> Floats:
-        """The optimizer's step, and what is gathered after it (N, p)."""
+    def _accesses(self) -> tuple[Floats, Floats, Floats]:
+        """The seconds of all passes' loads and of their stores, and of the optimizer's accesses,
+        (N, p) each, or zero."""
+        plan, staging, turns = self._plan, self._staging, self._turns
+        loaded = stored = updated = np.zeros((1, 1))
+        lasts, n = self._stagings.accessing, turns.micro_batches[:, None]
+        count, kinds = staging.count.sum(axis=1), staging.kinds  # (p, K)
+        if Offload.ACTIVATIONS in plan.offload:
+            stored = n * (count @ lasts(np.array([kind.activations for kind in kinds])))
+            loaded = stored
+        if Offload.WEIGHTS in plan.offload:
+            for copies, values in (
+                (turns.replicas, [kind.parameters for kind in kinds]),
+                (turns.expert_replicas, [kind.all_experts for kind in kinds]),
+            ):
+                share = plan.value / (copies[:, None] if plan.zero == 3 else 1.0)
+                loaded = loaded + 2 * n * (lasts(share * np.array(values)) @ count.T)
+        if Offload.OPTIMIZER in plan.offload:
+            own = self._updated()
+            updated = 2 * PIECES * lasts(own * state_bytes(plan) / PIECES)
+            updated = updated + lasts(own * plan.value) * (Offload.WEIGHTS in plan.offload)
+        return loaded, stored, updated
+
+    def _updated(self) -> Floats:
+        """Values that a rank of each stage updates (N, p)."""
         plan, staging, turns = self._plan, self._staging, self._turns
         n, m = turns.replicas[:, None], turns.expert_replicas[:, None]
         divided = plan.zero > 0
         own = staging.parameters / (n if divided else 1) + staging.reached / (m if divided else 1)
-        own = np.broadcast_to(own, (self._reach.n, staging.n_stages))
-        found = self._stagings.streaming(own * optimizer_bytes(plan))
+        return np.broadcast_to(own, (self._reach.n, staging.n_stages))
+
+    def _finish(self) -> Floats:
+        """The optimizer's step, and what is gathered after it (N, p)."""
+        plan, staging, turns = self._plan, self._staging, self._turns
+        pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
+        own = self._updated() * optimizer_bytes(plan) / pieces
+        found = pieces * self._stagings.streaming(own)
         if plan.zero not in (1, 2) or plan.overlap_parameters:
             return found
         for axis, copies, values in (

@@ -7,12 +7,13 @@ all cells of one of these is worked out here, once, from the very blocks and ste
 :func:`engine.plan.training` makes graphs of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from dimsweep.engine.cluster.memory import RemoteMemory, Request
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
@@ -22,7 +23,7 @@ from dimsweep.engine.model.steps import CollectiveStep, elementwise
 from dimsweep.engine.plan.memory import WORKSPACE, passing_of
 from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
 from dimsweep.engine.plan.plan import GradientExchange, ParallelPlan
-from dimsweep.engine.plan.stages import cut
+from dimsweep.engine.plan.stages import Stage, cut
 from dimsweep.engine.plan.steps import Item
 from dimsweep.engine.plan.training import passes
 from dimsweep.engine.units import PICOSECONDS
@@ -54,6 +55,8 @@ class Kind(NamedTuple):
     summing: tuple[Op, ...]  # of one of several, whose gradients are added up
     parameters: float
     experts: float  # those that a micro-batch gives gradients
+    all_experts: float
+    activations: float  # bytes that are kept from the forward pass on
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Staging:
     ``count`` (p, v, K) blocks; ``kept`` (p, v) bytes of activations; ``passing`` and, where weights
     of several replicas are gathered, ``gathered`` (p, v): the most that lives while a backward pass
     runs; ``parameters`` and ``experts`` (p,) values, of which at least ``reached`` (p,) have
-    gradients; ``gather``: the collective that follows a message between chunks, if one does.
+    gradients; ``largest`` and ``fullest`` (p,): the values of the block that has most, and the
+    activations; ``gather``: the collective that follows a message between chunks, if one does.
     """
 
     kinds: tuple[Kind, ...]
@@ -74,6 +78,8 @@ class Staging:
     parameters: Floats
     experts: Floats
     reached: Floats
+    largest: Floats
+    fullest: Floats
     message: float
     gather: Op | None
 
@@ -87,13 +93,19 @@ class Staging:
 
 
 class Stagings:
-    """The stagings of a ``model`` on an ``npu`` that plans ask for, each made once."""
+    """The stagings of a ``model`` on an ``npu``, with remote ``memory`` or without, that plans ask
+    for, each made once."""
 
-    def __init__(self, model: Model, npu: Npu) -> None:
-        self._model, self._npu = model, npu
+    def __init__(self, model: Model, npu: Npu, memory: RemoteMemory | None = None) -> None:
+        self._model, self._npu, self._memory = model, npu, memory
         self._networks: dict[Shard, RankModel] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
         self._known: dict[tuple[object, ...], Staging] = {}
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is remote memory, which holds what an NPU cannot."""
+        return self._memory is not None and self._memory.HOLDS
 
     def of(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
         """The staging of a plan with these degrees of AXES.
@@ -139,6 +151,8 @@ class Stagings:
             parameters=np.array([stage.parameters for stage in stages]),
             experts=np.array([stage.expert_parameters for stage in stages]),
             reached=np.array([stage.reached(1) for stage in stages]),
+            largest=_most(stages, lambda block: block.parameters + block.expert_parameters),
+            fullest=_most(stages, lambda block: block.activations),
             message=stages[0].message / stages[0].shared_among(mesh.degree("tensor")),
             gather=_met(steps[0]) if steps else None,
         )
@@ -151,7 +165,8 @@ class Stagings:
         items = passes(block, plan, sums=False)
         summed = passes(block, plan, sums=True)[1] if plan.zero < 2 else items[1]
         forward, backward, summing = (tuple(map(self._op, own)) for own in (*items, summed))
-        kind = Kind(forward, backward, summing, block.parameters, block.reached(1))
+        own = (block.parameters, block.reached(1), block.expert_parameters, block.activations)
+        kind = Kind(forward, backward, summing, *own)
         if block.forward or block.backward:  # others are made for one staging
             self._kinds[key] = kind
         return kind
@@ -170,16 +185,43 @@ class Stagings:
 
     def streaming(self, n_bytes: Floats) -> Floats:
         """The least seconds of kernels that stream so many bytes each."""
-        sizes, place = np.unique(n_bytes, return_inverse=True)
-        works = [Compute(kernels=(elementwise("optimizer", size),)) for size in sizes.tolist()]
-        return np.array(list(map(self.seconds, works)))[place].reshape(n_bytes.shape)
+
+        def lasts(size: float) -> float:
+            return self.seconds(Compute(kernels=(elementwise("optimizer", size),)))
+
+        return _each(lasts, n_bytes)
+
+    def accessing(self, n_bytes: Floats) -> Floats:
+        """The least seconds of accesses to remote memory of so many bytes each, which an NPU that
+        is alone on its servers makes; 0 for none."""
+        if self._memory is None:
+            return np.zeros(n_bytes.shape)
+        memory = self._memory
+
+        def lasts(size: float) -> float:
+            service = memory.service(Request(size))
+            moved = max(service.own, service.node, service.cluster)
+            return max(0.0, memory.latency + moved - _ROUNDED) / PICOSECONDS if size else 0.0
+
+        return _each(lasts, n_bytes)
+
+
+def _each(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
+    """What each of some sizes ``lasts``, of equal ones asked once."""
+    sizes, place = np.unique(n_bytes, return_inverse=True)
+    return np.array(list(map(lasts, sizes.tolist())))[place].reshape(n_bytes.shape)
+
+
+def _most(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
+    """The most ``of`` one of each stage's blocks (p,)."""
+    blocks = ([block for chunk in stage.chunks for block in chunk] for stage in stages)
+    return np.array([max(map(of, own)) for own in blocks])
 
 
 def check_bounded(plan: ParallelPlan) -> None:
     """Raise :class:`DimsweepError`, naming the key, for a plan of which no bound here knows."""
     for name, refused in (
         ("weight_streaming", plan.weight_streaming),
-        ("offload", bool(plan.offload)),
         ("gradient_exchange", plan.gradient_exchange is GradientExchange.PARAMETER_SERVER),
         ("experts_by_node", plan.experts_by_node),
         ("overlap_experts", plan.overlap_experts),

@@ -68,17 +68,23 @@ def _check_remote(need: Footprint, memory: RemoteMemory, sizes: tuple[int, ...])
             where="memory.kind",
             hint="workload.plan.offload: [], or memory=host, which holds what an NPU cannot",
         )
-    sharers = {
-        Sharing.NPU: 1,
-        Sharing.NODE: math.prod(memory.node(sizes)),
-        Sharing.CLUSTER: math.prod(sizes),
-    }
-    capacity = memory.held_for_each(sharers[memory.SHARING])
+    capacity = remote_capacity(memory, sizes)
     if capacity is not None and need.remote > capacity:
         raise InfeasibleError(
             f"{keeps} in remote memory, and has {format_bytes(capacity)} of it",
             where="memory.capacity",
         )
+
+
+def remote_capacity(memory: RemoteMemory | None, sizes: tuple[int, ...]) -> float | None:
+    """Bytes that each NPU of a cluster of these ``sizes`` may keep in its remote memory; None: any
+    number."""
+    if memory is None or not memory.HOLDS:
+        return 0.0
+    if memory.SHARING is Sharing.NPU:
+        return memory.held_for_each(1)
+    node = sizes if memory.SHARING is Sharing.CLUSTER else memory.node(sizes)
+    return memory.held_for_each(math.prod(node))
 
 
 def kind_of(memory: RemoteMemory) -> str:

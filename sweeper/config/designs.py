@@ -26,6 +26,7 @@ from dimsweep.sweeper.config.parts.part import (
     member,
     teaching,
 )
+from dimsweep.sweeper.config.workload.model import Away
 
 _Degree = Annotated[Whole, Field(ge=1)]
 
@@ -175,6 +176,7 @@ class Plans(Part):
     zero: tuple[Whole, ...] = ()
     recompute: tuple[Annotated[Recompute, member(Recompute)], ...] = ()
     schedule: tuple[Annotated[Schedule, member(Schedule)], ...] = ()
+    offload: tuple[Away, ...] = ()
 
     @model_validator(mode="after")
     @teaching

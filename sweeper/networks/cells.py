@@ -34,7 +34,7 @@ from dimsweep.sweeper.networks.networks import Floats, Shape
 from dimsweep.sweeper.networks.plans import Degrees, Row
 
 Longs = NDArray[np.int64]
-Alike = tuple[Degrees, int]
+Alike = tuple[Degrees, int, int]
 PIPELINE = "pipeline"
 GREATEST = 2.0  # times a network's bandwidths are what is asked for at most
 
@@ -132,12 +132,14 @@ class Cells:
 
     def alike(self, row: Row) -> Alike:
         """What plans with the same places and networks have in common."""
-        return row.degrees, bisect_left(self._memories, row.memory)
+        own, remote = self._memories
+        return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
 
     @cached_property
-    def _memories(self) -> list[float]:
-        """The sizes of memory that NPUs may have."""
-        return sorted({shape.memory for shape in self.shapes})
+    def _memories(self) -> tuple[list[float], list[float]]:
+        """The sizes of memory, and of remote memory, that NPUs may have."""
+        own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
+        return sorted(own), sorted(remote)
 
     def where(self, number: int) -> Where:
         """The cell of a number."""
@@ -154,6 +156,9 @@ class Cells:
                 continue
             if shape.memory < row.memory:
                 self.refused["networks have too little memory for some plans"] += len(shape.cost)
+                continue
+            if shape.remote < row.remote:
+                self.refused["plans do not fit the remote memory"] += len(shape.cost)
                 continue
             known = set[tuple[object, ...]]()
             for order in self.orders:

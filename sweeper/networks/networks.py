@@ -18,6 +18,8 @@ from dimsweep.engine import (
     Prices,
     Switch,
     algorithms_of,
+    own_capacity,
+    remote_capacity,
     units,
 )
 from dimsweep.engine.network.generators import Generator
@@ -37,7 +39,7 @@ class Shape:
     ``texts`` as the configuration has them; ``cost`` (W,) in USD and ``power`` (W,) in watts, NaN
     where these are not known.  ``keys`` say what else of it the space chose.  What a generator
     ``made`` is the one network of a shape of its own, whose links have their bandwidths.  Each NPU
-    has ``memory`` bytes, where the space says how many."""
+    has ``memory`` bytes, with what expands it, where the space says how many."""
 
     text: str
     cluster: Cluster
@@ -48,6 +50,12 @@ class Shape:
     keys: Mapping[str, object] = field(default_factory=dict)
     made: Generator | None = None
     memory: float = inf
+
+    @property
+    def remote(self) -> float:
+        """Bytes of remote memory that each NPU has."""
+        found = remote_capacity(self.cluster.memory, self.sizes)
+        return inf if found is None else found
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -186,7 +194,8 @@ def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]
         keys: dict[str, object] = {**shape.keys, _NPU_MEMORY: memory.size.text}
         if memory.price is not None:
             keys[_NPU_PRICE] = memory.price.text
-        own = replace(shape, keys=keys, memory=float(memory.size))
+        npu = replace(shape.cluster.npu, memory=float(memory.size))
+        own = replace(shape, keys=keys, memory=own_capacity(npu, shape.cluster.memory) or inf)
         yield own.repriced(config, config) if memory.price is not None else own
 
 

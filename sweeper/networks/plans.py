@@ -2,14 +2,14 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.engine.bound import Stagings, Turns, least_memory
+from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
 from dimsweep.engine.plan import DeviceMesh, ParallelPlan
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.designs import Plans
@@ -17,20 +17,21 @@ from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.workload.model import Model
 
 # The keys of workload.plan that may have several values, the slowest to vary first.
-KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule")
+KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule", "offload")
 Degrees = tuple[int, ...]  # by AXES
 
 
 @dataclass(frozen=True)
 class Row:
     """A plan: its degrees, the values of KEYS that are searched, the engine's plan, and the bytes
-    of an NPU's memory that it needs at least."""
+    of an NPU's memory, and of its remote memory, that it needs at least."""
 
     degrees: Degrees
     values: Mapping[str, Any]
     plan: ParallelPlan
     micro_batches: int
     memory: float = 0.0
+    remote: float = 0.0
 
     @property
     def turns(self) -> Turns:
@@ -69,13 +70,26 @@ def rows_of(
             except InfeasibleError as error:
                 refused[f"plans do not divide ({error.where})"] += 1
                 continue
-            if memory is not None:
-                row = replace(row, memory=least_memory(staging, row.plan, row.turns).item())
-            if memory is not None and row.memory > memory:
+            settings = workload.plan.model_copy(update=dict(values))
+            plans = settings.kept_away(row.plan, holds=stagings.holds)
+            if (fitting := _fitting(row, plans, staging, memory)) is None:
                 refused["plans do not fit the memory"] += 1
                 continue
-            found.append(row)
+            found.append(fitting)
     return found
+
+
+def _fitting(
+    row: Row, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
+) -> Row | None:
+    """The first of some ``plans`` that fits the memory; of these, each of which keeps more in
+    remote memory, the last one fits the smallest.  None if there is none."""
+    found, own = None, 0.0
+    for plan in plans:
+        own, remote = (each.item() for each in least_memory(staging, plan, row.turns))
+        if found is None and (memory is None or own <= memory):
+            found = replace(row, plan=plan, remote=remote)
+    return None if found is None else replace(found, memory=own)
 
 
 def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:

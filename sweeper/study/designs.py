@@ -12,13 +12,21 @@ from math import prod
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program, TooManyError, units
+from dimsweep.engine import (
+    Cluster,
+    DimsweepError,
+    InfeasibleError,
+    Program,
+    TooManyError,
+    own_capacity,
+    units,
+)
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
 from dimsweep.engine.plan import amount
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.designs import Plans
+from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
@@ -53,15 +61,11 @@ class Designs:
         self._networks, plans = config.space.network, config.space.plan or Plans()
         assert self._networks is not None
         cluster = build_cluster(config)
-        stagings = Stagings(workload.model, cluster.npu)
+        stagings = Stagings(workload.model, cluster.npu, cluster.memory)
         shapes: Sequence[Shape] = (
             shapes_of(config, self._networks, self.refused) if like is None else like.cells.shapes
         )
-        # What expands the memory, or holds a part of what is needed, is left to the simulator.
-        memory = None
-        if cluster.memory is None:
-            sizes = [float(each.size) for each in self._networks.memory]
-            memory = max(sizes, default=cluster.npu.memory)
+        memory = _most_memory(self._networks, cluster)
         rows = [
             row
             for npus in sorted({prod(shape.sizes) for shape in shapes})
@@ -225,14 +229,16 @@ class Designs:
         return PlannedCell(plan, describe(plan, program, self.composed.config), program)
 
     def _least(self, where: Where, program: Program) -> float:
-        """Level 2: the least seconds of a program at its own bandwidths; on a graph by its cuts."""
+        """Levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph by its
+        cuts."""
         graph = self.cells.shapes[where.place.shape].cluster.network.graph
-        if graph is None:
-            b = program.bandwidth
-            return time_of(EventBound(program, LinearSpace.build(b, b)), b)
-        loads = self.cells.loads_of(self.cells.rows.index(where.row))[where.number]
-        cuts = time_by_cuts(program, graph)
-        return max(float(loads), 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
+        own, m = self.cells.rows.index(where.row), np.array([where.number])
+        loads = float(self.cells.loads_of(own, cells=m)[0])
+        if graph is not None:
+            cuts = time_by_cuts(program, graph)
+            return max(loads, 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
+        b = program.bandwidth
+        return max(loads, time_of(EventBound(program, LinearSpace.build(b, b)), b))
 
     def _why(self) -> str:
         return ", ".join(f"{n:,} {reason}" for reason, n in self.refused.items()) or "none is given"
@@ -279,9 +285,15 @@ def _is_known(config: Config) -> bool:
     return len(names) == 1 or names == [TIME.name, COST.name]
 
 
+def _most_memory(networks: Networks, cluster: Cluster) -> float | None:
+    """The most bytes that an NPU may have, with what expands its memory; None: any number."""
+    most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
+    return own_capacity(replace(cluster.npu, memory=most), cluster.memory)
+
+
 def _label(value: object) -> str:
     """What a value is called in a row."""
-    return ", ".join(map(str, value)) if isinstance(value, list) else value_label(value)
+    return ", ".join(map(str, value)) if value and isinstance(value, list) else value_label(value)
 
 
 def _parallel(where: Where) -> dict[str, int]:

@@ -131,6 +131,8 @@ def written(value: Any) -> Any:
         return {key: written(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [written(each) for each in value]
+    if isinstance(value, frozenset):
+        return sorted(written(each) for each in value)
     return value
 
 

@@ -1,5 +1,6 @@
 """Workloads of real models under parallel plans."""
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -53,6 +54,7 @@ FAMILIES: Registry[type[Any]] = Registry(
     "family of models",
     {"transformer": Transformer, "convnet": ConvNet, "dlrm": Dlrm, "gnmt": Gnmt},
 )
+AUTO = "auto"  # no more is kept in remote memory than makes the rest fit
 _MODEL = OneOf(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
@@ -71,7 +73,10 @@ def _modules(value: Any) -> frozenset[Module]:
 
 def _offload(value: Any) -> Any:
     """ "auto", or what is kept in remote memory."""
-    return value if value == "auto" else _some_of(Offload, value)
+    return value if value == AUTO else _some_of(Offload, value)
+
+
+Away = Annotated[Any, Parsed(_offload)]
 
 
 class Plan(Part):
@@ -112,10 +117,17 @@ class Plan(Part):
     bucket: Bytes | None = None
     overlap_parameters: Flag = False
     gathers: Precision | None = None
-    offload: Annotated[
-        Any, Parsed(_offload, lambda what: what if what == "auto" else sorted(map(str, what)))
-    ] = "auto"
+    offload: Away = AUTO
     memory_collectives: Flag = False
+
+    def kept_away(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
+        """The plan with what may be kept in remote memory, if any ``holds`` it, the least of it
+        first."""
+        if self.offload != AUTO:
+            yield replace(plan, offload=self.offload)
+            return
+        for n in range(len(Offload) + 1 if holds else 1):
+            yield replace(plan, offload=frozenset(list(Offload)[:n]))
 
     def batch_on(self, mesh: DeviceMesh) -> int:
         """The batch of all replicas."""
@@ -204,15 +216,10 @@ class Model(Workload):
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
         """What is kept in remote memory: as told, or no more than makes the rest fit."""
-        if self.plan.offload != "auto":
-            return replace(plan, offload=self.plan.offload)
         capacities = [npu.memory for npu in cluster.npus.kinds if npu.memory is not None]
-        if cluster.memory is None or not cluster.memory.HOLDS or not capacities:
-            return plan
-        capacity = min(capacities)
-        for n in range(len(Offload) + 1):
-            spilled = replace(plan, offload=frozenset(list(Offload)[:n]))
-            if training_footprint(self.model, spilled, mesh).total <= capacity:
+        holds = cluster.memory is not None and cluster.memory.HOLDS and bool(capacities)
+        for spilled in self.plan.kept_away(plan, holds=holds):
+            if not holds or training_footprint(self.model, spilled, mesh).total <= min(capacities):
                 break
         return spilled
 

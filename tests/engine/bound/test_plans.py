@@ -24,6 +24,7 @@ from dimsweep.engine.bound.fits import Turns, least_memory
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.shards import Stagings
 from dimsweep.engine.bound.ways import Groups, Table
+from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
 from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
 from dimsweep.engine.model import Recompute, Transformer
 from dimsweep.engine.plan import (
@@ -75,6 +76,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
             endpoint_delay=draw(st.sampled_from([0, 100_000])),
             streams=draw(st.sampled_from([1, 2])),
         ),
+        memory=draw(st.sampled_from([NpuMemory(25e9, 1_000_000), NodeMemory(100e9, 0)])),
     )
     degrees, left = {}, 16
     for axis in ("tensor", "context", "expert", "pipeline"):
@@ -94,6 +96,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
         overlap_parameters=zero in (1, 2) and draw(st.booleans()),
         fused_sums=draw(st.booleans()),
         stack=draw(st.sampled_from(Stack)),
+        offload=draw(st.frozensets(st.sampled_from(Offload))),
     )
     order = draw(st.sampled_from(ORDERS))
     mesh = DeviceMesh.place(
@@ -131,7 +134,8 @@ def test_no_level_exceeds_the_next(
     case: tuple[Cluster, Transformer, ParallelPlan, DeviceMesh],
 ) -> None:
     cluster, transformer, plan, mesh = case
-    stagings, degrees = Stagings(transformer, cluster.npu), [mesh.degree(axis) for axis in AXES]
+    stagings = Stagings(transformer, cluster.npu, cluster.memory)
+    degrees = [mesh.degree(axis) for axis in AXES]
     try:
         program = lower(training(transformer, plan, mesh), cluster)
     except InfeasibleError:
@@ -142,21 +146,22 @@ def test_no_level_exceeds_the_next(
     b = program.bandwidth
     least = time_of(EventBound(program, LinearSpace.build(b, b)), b)
     simulated = float(run_batch(program, b[None]).time[0]) / 1e12
-    assert 0 < alone <= loads <= least <= simulated * (1 + 1e-12)
-    held = training_footprint(transformer, plan, mesh).total
-    found = least_memory(staging, plan, turns).item()
+    assert 0 < alone <= loads <= simulated
+    assert (0 if plan.offload else loads) <= least <= simulated * (1 + 1e-12)
+    footprint = training_footprint(transformer, plan, mesh)
+    held, (found, away) = footprint.total, (e.item() for e in least_memory(staging, plan, turns))
     assert 0 < found <= held
+    assert (0 < away <= footprint.remote) if plan.offload else away == 0
     # What DeepSpeed joins to flat buffers is left out of the least.
     whole = plan.stack is not Stack.DEEPSPEED
+    whole = whole and Offload.ACTIVATIONS not in plan.offload
     if whole and plan.interleave == 1 and (plan.zero < 3 or mesh.degree("expert") == 1):
         assert found == pytest.approx(held, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "key", ["weight_streaming", "offload", "shard_ranks", "overlap_experts", "schedule"]
-)
+@pytest.mark.parametrize("key", ["weight_streaming", "shard_ranks", "overlap_experts", "schedule"])
 def test_what_no_bound_knows_is_refused(key: str) -> None:
-    others = {"offload": {Offload.WEIGHTS}, "shard_ranks": 2, "schedule": Schedule.ZB_H1}
+    others = {"shard_ranks": 2, "schedule": Schedule.ZB_H1}
     value = others.get(key, True)
     plan = ParallelPlan(batch=8, zero=3 * (key == "shard_ranks"), **{key: value})
     with pytest.raises(DimsweepError, match="no bound of a plan") as error:

@@ -27,6 +27,9 @@ from tests.sweeper.networks.test_designs import STUDY, proof_of
 PLANS = "space.plan.zero=[1]", "space.plan.tensor=[4]"
 RANGE = "space.network.npus={at_least: 8, at_most: 16}"
 MEMORY = "+space.network.memory=[{size: 0.7 GB, price: 20 kUSD}, {size: 1.2 GB, price: 24 kUSD}]"
+SPILLED = "memory=host", "npu.memory=0.6 GB", "workload.plan.batch=16"
+OFFLOAD = "space.plan.offload=[[], [optimizer], [optimizer, weights]]"
+LITTLE = "+space.network.memory=[{size: 0.25 GB, price: 20 kUSD}, {size: 0.5 GB, price: 22 kUSD}]"
 
 
 @pytest.fixture
@@ -64,8 +67,10 @@ def simulated(designs: Designs) -> dict[int, float]:
             "objective=time",
             *PLANS,
         ),
+        (*SPILLED, "objective=time", "space.plan.zero=[1]", OFFLOAD),
+        (*SPILLED, LITTLE, "objective=perf_per_cost"),
     ],
-    ids=["npus", "memory", "algorithms"],
+    ids=["npus", "memory", "algorithms", "offload", "offload what does not fit"],
 )
 def test_the_best_of_a_wider_space_is_that_of_all_simulated(
     which: Callable[..., StudyPlan], words: tuple[str, ...]
