@@ -8,13 +8,18 @@ from click.shell_completion import CompletionItem
 _OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
 
 
+def is_override(word: str) -> bool:
+    """Whether a word sets a key, or takes one away."""
+    return _OVERRIDE.fullmatch(word) is not None
+
+
 class Overrides(click.ParamType[str]):
     """A Hydra override: ``KEY=VALUE``, ``+KEY=VALUE``, ``++KEY=VALUE`` or ``~KEY``; or a study."""
 
     name = "override"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if _OVERRIDE.fullmatch(value):
+        if is_override(value):
             return value
         from dimsweep.sweeper.config.parts import places
 

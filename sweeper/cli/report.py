@@ -18,9 +18,9 @@ class _Results(Overrides):
     """Overrides, or the folder of a study's results."""
 
     def meaning(self, word: str) -> str | None:
-        name = Path(word).name
-        is_results = Path("results", name, "study.json").is_file()
-        return super().meaning(word) or (f"name={name}" if is_results else None)
+        from dimsweep.sweeper.ledger.place import STUDY, results_in
+
+        return super().meaning(word) or (word if (results_in(word) / STUDY).is_file() else None)
 
 
 @click.command("report")
@@ -50,11 +50,6 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
     """
     from rich.console import Console
 
-    from dimsweep.engine import DimsweepError
-
-    if len(named := sorted({word for word in overrides if word.startswith("name=")})) > 1:
-        hint = "give one; `dimsweep compare` shows the best of several"
-        raise DimsweepError(f"{' and '.join(named)} are given", where="name", hint=hint)
     report_study(_folder(overrides), Console(), picture)
     return 0
 
@@ -62,11 +57,18 @@ def command(overrides: Sequence[str], picture: Path | None) -> int:
 def _folder(overrides: Sequence[str]) -> "Place":
     """Where the results are.  They may outlive what the configuration needs, such as a plug-in."""
     from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.cli.overrides import is_override
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import read
-    from dimsweep.sweeper.ledger.place import STUDY, place
+    from dimsweep.sweeper.ledger.place import STUDY, place, results_in
     from dimsweep.sweeper.study.plan import study_name
 
+    if folders := [word for word in overrides if not is_override(word)]:
+        if len(overrides) > 1:
+            what = f"{folders[0]!r} is the folder of a study's results, and more is given"
+            hint = "give it alone; `dimsweep compare` shows the best of several"
+            raise DimsweepError(what, where=overrides[overrides[0] == folders[0]], hint=hint)
+        return results_in(folders[0])
     try:
         composed = compose(overrides, may_sweep=True)
     except DimsweepError:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dimsweep.sweeper.cli.main import dimsweep, main
+from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config.compose import compose
 from tests.support.studies import planned, run
 
@@ -140,6 +141,10 @@ def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]
     assert Path("split.png").read_bytes().startswith(b"\x89PNG")
     page = empty_folder / "results" / "mine" / "report" / "report.html"
     assert "GPT-3" in page.read_text()
+    folder = shutil.copytree("results/mine", empty_folder / "mine")
+    assert _folder([str(folder)]) == folder, "not its like in results/"
+    assert main(["report", str(folder), "results=x"]) == 1
+    assert "is the folder of a study's results, and more is given" in capsys.readouterr().err
 
 
 def test_a_study_of_ones_own(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
