@@ -13,6 +13,7 @@ _LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
 _SPEAK_FOR_THEMSELVES = ("workload", "shape")
 _DEGREES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "PP", "data": "DP"}
 _DEGREE = re.compile(r"(\w+)'?: '?(\w+)")  # of a mapping, as YAML or Python writes it
+_GENERATED = re.compile(r"kind: (\w+)(?:, )?(.*)")  # what a generator makes, as YAML writes it
 _FEW = 2  # axes, all of whose values are told
 
 
@@ -41,12 +42,17 @@ def coordinates_of(coordinates: Mapping[str, str]) -> str:
 
 
 def _told(key: str, name: str, value: str) -> str:
-    """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths."""
+    """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths,
+    ``zcube(n 8, k 2)`` of what a generator makes."""
     last = key.rsplit(".", 1)[-1]
     if last in _SPEAK_FOR_THEMSELVES:
         return value
     if last == "parallel" and (degrees := _DEGREE.findall(value)):
         return " ".join(f"{_DEGREES.get(axis, f'{axis} ')}{degree}" for axis, degree in degrees)
+    if last == "generator" and (made := _GENERATED.fullmatch(value)):
+        return f"{made[1]}({made[2].replace(': ', ' ')})"
+    if last == "generator" and value.endswith(")"):
+        return value
     numbers = value.split(", ")
     unit = numbers[0].partition(" ")[2]
     if last == "bandwidth" and unit and all(number.endswith(f" {unit}") for number in numbers):

@@ -220,6 +220,9 @@ def test_values_that_speak_for_themselves_are_told_without_their_axis():
     assert naming.coordinates_of(python) == "PP2 TP16"
     mixed = {"topology.bandwidth": "450 GB/s, 100 Gb/s", "workload.parallel": "none"}
     assert naming.coordinates_of(mixed) == "bandwidth 450 GB/s, 100 Gb/s, parallel none"
+    for made in ("kind: zcube, n: 8, k: 2", "zcube(n 8, k 2)"):
+        told = naming.coordinates_of({"network.generator": made, "network.routing": "spray"})
+        assert told == "zcube(n 8, k 2), routing spray"
 
 
 def test_cells_are_called_by_what_is_not_the_same_in_all():
