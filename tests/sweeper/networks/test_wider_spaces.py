@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.engine.network.generators import Hpn
+from dimsweep.engine.plan import Offload
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.designs import Count, Networks
 from dimsweep.sweeper.config.network import Family
@@ -185,6 +186,18 @@ def test_what_cannot_be_is_counted_by_reason(which: Callable[..., StudyPlan]) ->
     assert isinstance(some, Designs)
     assert {prod(shape.sizes) for shape in some.cells.shapes} == {8}
     assert some.refused["networks have more NPUs than the racks hold"] == n
+
+
+def test_what_is_kept_away_fits_the_remote_memory(which: Callable[..., StudyPlan]) -> None:
+    words = *SPILLED, "objective=time", "npu.memory=0.25 GB", *PLANS
+    whole = which("space.plan.offload=[[], [optimizer]]", *words).stream
+    little = which("space.plan.offload=[[], [optimizer]]", "memory.capacity=0.1 GB", *words).stream
+    assert isinstance(whole, Designs)
+    assert isinstance(little, Designs)
+    over = [row for row in whole.cells.rows if row.remote > 0.1e9]
+    assert {row.plan.offload for row in over} == {frozenset({Offload.OPTIMIZER})}
+    assert len(little) == len(whole) - sum(len(whole.cells.spot(row)) for row in over)
+    assert little.refused["plans do not fit the remote memory"] > 0
 
 
 @pytest.mark.parametrize(
