@@ -8,13 +8,17 @@ from dimsweep.engine.bound.frontier import Frontier, frontier
 from dimsweep.engine.bound.graphs import ways_by_cuts
 from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from dimsweep.engine.bound.paths import PathForm, overlap_form
-from dimsweep.engine.bound.plans import Reach, least_time
+from dimsweep.engine.bound.plans import BETWEEN, PASSES, STAGES, Classes, Reach, least_time
 from dimsweep.engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
 from dimsweep.engine.bound.shards import Staging, Stagings
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.bound.ways import Groups, Table, Ways
 
 __all__ = [
+    "BETWEEN",
+    "PASSES",
+    "STAGES",
+    "Classes",
     "ClosedForm",
     "ConvexModel",
     "CutBound",

@@ -25,8 +25,10 @@ path there, which :class:`engine.bound.event.EventBound` finds, nor than any sim
 wait for one another, which no path tells: with these either of the two bounds may be the higher.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,59 +47,121 @@ _ROUNDING = 1e-9  # relative, of the sums here
 _BUCKET = 1e6  # bytes, than which no stack's buckets are smaller unless they are a block's
 
 
+# What cells may have in common, beside an axis' group and its bandwidths: what passes take; that,
+# and what messages between stages take.
+PASSES, STAGES = "passes", "stages"
+PIPELINE = "pipeline"
+BETWEEN = (PIPELINE, "data", REPLICAS, EXPERT_REPLICAS)  # axes that no pass communicates over
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Which of N cells are alike: the class ``of`` each (N,), and ``one`` cell of each class."""
+
+    of: Longs
+    one: Longs
+
+    @classmethod
+    def by(cls, codes: Longs) -> "Classes":
+        """Cells with the same number are alike."""
+        _, one, of = np.unique(codes, return_index=True, return_inverse=True)
+        return cls(of, one)
+
+    def some(self, cells: Longs) -> "Classes":
+        own, used = self.of[cells], np.zeros(len(self.one), dtype=bool)
+        used[own] = True
+        of = (np.cumsum(used) - 1)[own]
+        one = np.zeros(np.count_nonzero(used), dtype=np.int64)
+        one[of] = np.arange(len(cells))
+        return Classes(of, one)
+
+
 @dataclass(frozen=True)
 class Reach:
-    """Where N cells communicate: the number of each axis' group in a ``table`` (N,), those of the
-    ``hops`` from their stages (N, p), and what the table's columns are multiplied by at each one's
-    bandwidths, ``at`` (N, columns).  ``in_turn``: whether
-    a communicator's collectives run one after another.  Without a table they are free."""
+    """Where N cells communicate: each one's ``place`` and ``network`` (N,); of places the number of
+    each axis' group in a ``table``, and those of the ``hops`` from their stages (places, p); what
+    the table's columns are multiplied by at the bandwidths of networks, ``at`` (networks, columns).
+    ``in_turn``: whether a communicator's collectives run one after another.  Without a table they
+    are free.
+
+    Which cells are ``alike``: those whose groups of an axis, or of what PASSES or STAGES need, are,
+    and the bandwidths between them.  What they take is worked out once."""
 
     n: int
     table: Table | None = None
     groups: Mapping[str, Longs] = field(default_factory=dict)
     hops: Longs | None = None
     at: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    place: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    network: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    alike: Mapping[str, Classes] = field(default_factory=dict)
     in_turn: bool = True
     _known: dict[tuple[str, CollectiveKind], tuple[Floats, Floats]] = field(default_factory=dict)
+    _ones: dict[str, "Reach"] = field(default_factory=dict)
+
+    def some(self, cells: Longs) -> "Reach":
+        """Some of the cells."""
+        alike = {name: classes.some(cells) for name, classes in self.alike.items()}
+        return self._of(cells, alike)
+
+    def _of(self, cells: Longs, alike: Mapping[str, Classes]) -> "Reach":
+        place, network = self.place[cells], self.network[cells]
+        return replace(
+            self, n=len(cells), place=place, network=network, alike=alike, _known={}, _ones={}
+        )
+
+    def ones(self, name: str) -> "Reach":
+        """A cell of each class of those that are alike in what has this name."""
+        if name not in self.alike:
+            return self
+        if name not in self._ones:
+            one, inner = self.alike[name].one, (PASSES, PIPELINE) if name == STAGES else ()
+            alike = {each: self.alike[each].some(one) for each in inner if each in self.alike}
+            found = self._of(one, alike)
+            if name == PASSES:
+                own = {axis: each for axis, each in found.groups.items() if axis not in BETWEEN}
+                found = replace(found, groups=own)
+            self._ones[name] = found
+        return self._ones[name]
+
+    def each(self, name: str, values: Floats) -> Floats:
+        """Those of all cells (..., N), of the ``values`` of the classes (..., U)."""
+        return values[..., self.alike[name].of] if name in self.alike else values
 
     def _way(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
         """Seconds, and seconds a byte, (pieces, N) each."""
         if (axis, kind) not in self._known:
             assert self.table is not None
-            group, number = self.groups[axis], KINDS.index(kind)
-            tables = (self.table.fixed[:, number], self.table.slope[:, number])
-            fixed, slope = (np.einsum("npc,nc->pn", each[group], self.at) for each in tables)
+            group, number = self.groups[axis][self.place], KINDS.index(kind)
+            tables, at = (self.table.fixed, self.table.slope), self.at[self.network]
+            fixed, slope = (np.einsum("npc,nc->pn", each[group, number], at) for each in tables)
             self._known[axis, kind] = np.ascontiguousarray(fixed), np.ascontiguousarray(slope)
         return self._known[axis, kind]
 
     def lasts(
-        self, kind: CollectiveKind, n_bytes: float | Floats, axis: str, buckets: float = 1.0
+        self, kind: CollectiveKind, n_bytes: float, axis: str, buckets: float = 1.0
     ) -> Floats:
-        """The least seconds (N,) of a collective; ``n_bytes`` is one number, or each cell's.  It
-        may go in so many ``buckets``, one after another."""
-        if axis not in self.groups:
+        """The least seconds (N,) of a collective, which may go in so many ``buckets``, one after
+        another."""
+        if axis not in self.groups or not n_bytes > 0:
             return np.zeros(self.n)
-        fixed, slope = self._way(axis, kind)
-        size = np.asarray(n_bytes, dtype=float)
+        fixed, slope = self.ones(axis)._way(axis, kind)
         # Less than nothing is fixed where all of it may be won by rounding, in each bucket.
         fixed = np.where(fixed < 0, fixed * buckets, fixed)
-        return np.asarray(np.maximum((fixed + slope * size).max(axis=0), 0.0) * (size > 0))
+        return self.each(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
 
     def messages(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
         """The least seconds of messages from each of p stages to the next, and to the one before,
-        (N, p) each."""
+        (p, N) each."""
         if self.hops is None or self.table is None:
-            return np.zeros((self.n, p)), np.zeros((self.n, p))
-        there, back = np.zeros((self.n, p)), np.zeros((self.n, p))
-        # Most stages are as far from their neighbours as others are.
-        alike = dict[bytes, list[int]]()
-        for stage, rows in enumerate(self.hops.T):
-            alike.setdefault(rows.tobytes(), []).append(stage)
-        whole = self.table.fixed[:, :2] + self.table.slope[:, :2] * n_bytes
-        for stages in alike.values():
-            rows = self.hops[:, stages[0]]
-            seconds = np.einsum("nwkc,nc->kwn", whole[rows], self.at).max(axis=0)
-            there[:, stages], back[:, stages] = np.maximum(seconds, 0.0)[..., None]
+            return np.zeros((p, self.n)), np.zeros((p, self.n))
+        ones = self.ones(PIPELINE)
+        found, rows, at = np.zeros((2, p, ones.n)), self.hops[ones.place], self.at[ones.network]
+        for stage in range(p):
+            own = rows[:, stage]
+            whole = self.table.fixed[own, :2] + self.table.slope[own, :2] * n_bytes
+            found[:, stage] = np.einsum("nwkc,nc->kwn", whole, at).max(axis=0)
+        there, back = self.each(PIPELINE, np.maximum(found, 0.0))
         return there, back
 
 
@@ -105,20 +169,25 @@ def least_time(
     staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach, stagings: Stagings
 ) -> Floats:
     """Seconds (N,) that no run of N cells is shorter than, which have this ``staging`` and this way
-    to run it; each has its own ``turns`` and its own place in ``reach``."""
-    several = turns.micro_batches > 1
-    forward = _of_kinds([kind.forward for kind in staging.kinds], reach)
-    backward = _of_kinds([kind.backward for kind in staging.kinds], reach)
-    summing = _of_kinds([kind.summing for kind in staging.kinds], reach)
-    backward = np.where(several[:, None], summing, backward) if plan.zero < 2 else backward
-    before, after = (np.einsum("nk,pvk->npv", each, staging.count) for each in (forward, backward))
-    _gather(staging, reach, before, after)
-    return _Stages(staging, plan, turns, reach, stagings, before, after).least() * (1 - _ROUNDING)
+    to run it, and each its own place in ``reach``; ``turns`` are one plan's."""
+    stages = reach.ones(STAGES)
+    passes = stages.ones(PASSES)
+    several = turns.micro_batches.item() > 1
+    forward = _of_kinds([kind.forward for kind in staging.kinds], passes)
+    one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
+    both = (
+        np.einsum("kn,pvk->pvn", each, staging.count) for each in (forward, _of_kinds(one, passes))
+    )
+    before, after = both
+    _gather(staging, passes, before, after)
+    before, after = (stages.each(PASSES, each) for each in (before, after))
+    paths = _Stages(staging, plan, turns, stages, before, after)
+    return _Ends(staging, plan, turns, reach, stagings).after(paths) * (1 - _ROUNDING)
 
 
 def _of_kinds(passes: Sequence[tuple[Op, ...]], reach: Reach) -> Floats:
-    """The least seconds of each kind's pass (N, K)."""
-    return np.stack([_lasts(ops, reach) for ops in passes], axis=1)
+    """The least seconds of each kind's pass (K, N)."""
+    return np.stack([_lasts(ops, reach) for ops in passes])
 
 
 def _lasts(ops: Sequence[Op], reach: Reach) -> Floats:
@@ -147,15 +216,107 @@ def _gather(staging: Staging, reach: Reach, before: Floats, after: Floats) -> No
     """Add the collective that follows each message that comes."""
     if staging.gather is None or staging.gather.kind is None:
         return
-    seconds = reach.lasts(staging.gather.kind, staging.gather.n_bytes, staging.gather.axis)[:, None]
+    seconds = reach.lasts(staging.gather.kind, staging.gather.n_bytes, staging.gather.axis)
     p, v = staging.n_stages, staging.n_chunks
-    place = np.arange(p)[:, None] + p * np.arange(v)
-    before += seconds[..., None] * (place > 0)
-    after += seconds[..., None] * (place < p * v - 1)
+    place = (np.arange(p)[:, None] + p * np.arange(v))[..., None]
+    before += seconds * (place > 0)
+    after += seconds * (place < p * v - 1)
 
 
 class _Stages:
-    """The paths through the stages of N cells, given each pass' seconds (N, p, v)."""
+    """The paths through the stages of N cells, given each pass' seconds (p, v, N)."""
+
+    def __init__(
+        self,
+        staging: Staging,
+        plan: ParallelPlan,
+        turns: Turns,
+        reach: Reach,
+        before: Floats,
+        after: Floats,
+    ) -> None:
+        self._staging, self._plan, self._turns = staging, plan, turns
+        self._before, self._after = before, after
+        self._n = turns.micro_batches.item()
+        self._there, self._back = reach.messages(staging.message, staging.n_stages)
+
+    @property
+    def last(self) -> Floats:
+        """The last backward pass of each stage (p, N)."""
+        return self._after[:, 0]
+
+    @cached_property
+    def head(self) -> Floats:
+        """What comes before each stage's first pass (p, N)."""
+        own = self._before[:, 0] + self._there
+        return np.asarray(np.cumsum(own, axis=0) - own)
+
+    def ends(self) -> Floats:
+        """When each stage has done all its passes at the earliest (p, N)."""
+        staging, after = self._staging, self._after
+        ends = self.head + self._n * (self._before.sum(axis=1) + after.sum(axis=1))
+        if self._plan.schedule is Schedule.ONE_F_ONE_B and staging.n_stages > 1:
+            np.maximum(ends[0], self._to_and_fro(), out=ends[0])
+        for stage in range(staging.n_stages - 2, -1, -1):
+            on = ends[stage + 1] + self._back[stage + 1] + after[stage, 0]
+            np.maximum(ends[stage], on, out=ends[stage])
+        return np.asarray(ends)
+
+    def _to_and_fro(self) -> Floats:
+        """When the first stage's last backward pass ends at the earliest (N,), by ways through all
+        stages and back."""
+        staging, there, back = self._staging, self._there, self._back
+        before, after, p, v = self._before, self._after, staging.n_stages, staging.n_chunks
+        # Through all chunks of all stages: a message after each but the last.
+        through = before.sum(axis=(0, 1)) + v * there.sum(axis=0) - there[-1]
+        return_way = after.sum(axis=(0, 1)) + v * back.sum(axis=0) - back[0]
+        on = before[:, -1] + there  # of the last chunk, from each stage on
+        to_last = np.cumsum(on[::-1], axis=0)[::-1] - on  # beyond each stage, less one message
+        to_last = to_last + there - there[-1]
+        home = after[:, -1] + back
+        from_last = np.cumsum(home[::-1], axis=0)[::-1] - back
+        started = through + from_last  # the end of each stage's first backward pass (p, N)
+        first = begun(staging, self._plan, self._turns)[0]
+        n_back = self._n * v - first.sum(axis=-1)  # backward passes before the last forward pass
+        going_back = of_chunks(n_back.astype(np.int64), p, v)[..., ::-1]
+        between = np.einsum("pv,pvn->pn", self._n - first, before)
+        between += np.einsum("pv,pvn->pn", going_back, after) - after[:, -1]
+        if v == 1:
+            between = np.maximum(between, self._zigzag(n_back))
+        ends = started + between + to_last + return_way
+        return np.asarray(np.where(n_back[:, None] > 0, ends, 0.0).max(axis=0))
+
+    def _zigzag(self, n_back: Floats) -> Floats:
+        """What lies between a stage's first backward pass and the end of its last forward pass at
+        least (p, N), with one chunk."""
+        p = self._staging.n_stages
+        ahead, own = self._before[:, 0], self._before[:, 0] + self._after[:, 0]
+        further = own + self._back  # and the messages to a stage and back from it
+        further[1:] += self._there[:-1]
+        found, whole = np.zeros_like(own), np.empty_like(own[0])
+        for stage in range(p):
+            way, steps = own[stage].copy(), n_back[stage] - 1
+            for k in range(1, p - stage):
+                way += further[stage + k]
+                times, rest = divmod(steps, k + 1)
+                np.multiply(way, times, out=whole)
+                whole += rest * own[stage]
+                np.maximum(found[stage], whole, out=found[stage])
+            found[stage] += ahead[stage] * (stage < p - 1)
+        return found
+
+
+class _Accesses(NamedTuple):
+    """The seconds of a stage's accesses to remote memory: all passes' loads, and their stores, and
+    those of the optimizer."""
+
+    loaded: float
+    stored: float
+    updated: float
+
+
+class _Ends:
+    """What follows the passes of N cells' stages: gradients, and the optimizer."""
 
     def __init__(
         self,
@@ -164,181 +325,136 @@ class _Stages:
         turns: Turns,
         reach: Reach,
         stagings: Stagings,
-        before: Floats,
-        after: Floats,
     ) -> None:
-        self._staging, self._plan, self._turns = staging, plan, turns
-        self._reach, self._stagings = reach, stagings
-        self._before, self._after = before, after
+        self._staging, self._plan, self._reach, self._stagings = staging, plan, reach, stagings
+        self._n, self._replicas, self._expert_replicas = (each.item() for each in turns)
 
-    def least(self) -> Floats:
-        staging, after = self._staging, self._after
-        n = self._turns.micro_batches[:, None]
-        there, back = self._reach.messages(staging.message, staging.n_stages)
-        passed = np.cumsum(self._before[:, :, 0] + there, axis=1)
-        head = passed - self._before[:, :, 0] - there  # before each stage's first pass (N, p)
-        body = n * (self._before.sum(axis=2) + after.sum(axis=2))
-        ends = head + body
-        if self._plan.schedule is Schedule.ONE_F_ONE_B and staging.n_stages > 1:
-            ends[:, 0] = np.maximum(ends[:, 0], self._to_and_fro(there, back))
-        for stage in range(staging.n_stages - 2, -1, -1):
-            on = ends[:, stage + 1] + back[:, stage + 1] + after[:, stage, 0]
-            ends[:, stage] = np.maximum(ends[:, stage], on)
-        ends = np.maximum(ends, self._exchanged(ends, head))
-        loaded, stored, updated = self._accesses()
-        ends = np.maximum(ends, head + loaded) + np.maximum(self._finish(), updated)
-        return np.asarray(np.maximum(ends, head + loaded + stored + updated).max(axis=1))
-
-    def _to_and_fro(self, there: Floats, back: Floats) -> Floats:
-        """When the first stage's last backward pass ends at the earliest (N,), by ways through all
-        stages and back."""
-        staging, plan, turns = self._staging, self._plan, self._turns
-        before, after, p, v = self._before, self._after, staging.n_stages, staging.n_chunks
-        n = turns.micro_batches[:, None]
-        # Through all chunks of all stages: a message after each but the last.
-        through = before.sum(axis=(1, 2)) + v * there.sum(axis=1) - there[:, -1]
-        return_way = after.sum(axis=(1, 2)) + v * back.sum(axis=1) - back[:, 0]
-        on = before[:, :, -1] + there  # of the last chunk, from each stage on
-        to_last = (
-            np.cumsum(on[:, ::-1], axis=1)[:, ::-1] - on
-        )  # beyond each stage, less one message
-        to_last = to_last + there - there[:, -1:]
-        home = after[:, :, -1] + back
-        from_last = np.cumsum(home[:, ::-1], axis=1)[:, ::-1] - back
-        started = through[:, None] + from_last  # the end of each stage's first backward pass (N, p)
-        first = begun(staging, plan, turns)
-        n_back = n * v - first.sum(axis=-1)  # backward passes before the last forward pass (N, p)
-        forward = ((n[..., None] - first) * before).sum(axis=-1)
-        backward = (of_chunks(n_back.astype(np.int64), p, v)[..., ::-1] * after).sum(axis=-1)
-        between = forward + backward - after[:, :, -1]
-        if v == 1:
-            between = np.maximum(between, self._zigzag(n_back, there, back))
-        ends = started + between + to_last + return_way[:, None]
-        return np.asarray(np.where(n_back > 0, ends, 0.0).max(axis=1))
-
-    def _zigzag(self, n_back: Floats, there: Floats, back: Floats) -> Floats:
-        """What lies between a stage's first backward pass and the end of its last forward pass at
-        least (N, p), with one chunk."""
-        p = self._staging.n_stages
-        ahead, behind = self._before[:, :, 0], self._after[:, :, 0]
-        found = np.zeros_like(n_back)
-        for stage in range(p):
-            way = ahead[:, stage] + behind[:, stage]
-            steps = n_back[:, stage] - 1
-            for k in range(1, p - stage):
-                far = stage + k
-                way = way + ahead[:, far] + behind[:, far] + there[:, far - 1] + back[:, far]
-                times, rest = np.divmod(steps, k + 1)
-                own = ahead[:, stage] + behind[:, stage]
-                whole = times * way + rest * own + ahead[:, stage]
-                found[:, stage] = np.maximum(found[:, stage], whole)
+    def after(self, paths: _Stages) -> Floats:
+        """When all is done at the earliest (N,).  Of stages that exchange as much the last one
+        counts."""
+        ends, found = paths.ends(), np.zeros(self._reach.n)
+        for stages in self._alike():
+            remote, head = self._accesses(stages[0]), paths.head[stages].max(axis=0)
+            done = np.maximum(ends[stages].max(axis=0), head + remote.loaded)
+            ready = self._ready(paths, ends, stages).max(axis=0)
+            done, ready = (self._reach.each(STAGES, each) for each in (done, ready))
+            exchanged = ready + self._exchanged(stages[0])
+            finish = np.maximum(self._finish(stages[0]), remote.updated)
+            np.maximum(found, np.maximum(done, exchanged) + finish, out=found)
+            if remote.stored:  # which nothing waits for
+                accessed = self._reach.each(STAGES, head + sum(remote))
+                np.maximum(found, accessed, out=found)
         return found
 
-    def _exchanged(self, ends: Floats, head: Floats) -> Floats:
-        """When the gradients of each stage (N, p) are there at the earliest."""
-        plan, turns = self._plan, self._turns
-        if plan.zero >= 2:
-            return head + self._reach.in_turn * turns.micro_batches[:, None] * self._each_time()
-        if not plan.overlap_gradients:
-            return ends + self._whole(range(self._staging.n_chunks))
-        return ends - self._after[:, :, 0] + self._whole(range(1))
+    def _alike(self) -> Iterable[list[int]]:
+        """The stages, those with the same blocks and values together."""
+        staging, found = self._staging, dict[object, list[int]]()
+        for stage in range(staging.n_stages):
+            own = (staging.parameters[stage], staging.reached[stage])
+            found.setdefault((staging.count[stage].tobytes(), *own), []).append(stage)
+        return found.values()
 
-    def _whole(self, chunks: Sequence[int]) -> Floats:
-        """The exchange of some chunks' gradients (N, p), of weights and of experts, whichever
-        takes longer."""
+    def _ready(self, paths: _Stages, ends: Floats, stages: list[int]) -> Floats:
+        """When stages may begin to exchange their gradients."""
+        if self._plan.zero >= 2:
+            return paths.head[stages]
+        return ends[stages] - paths.last[stages] * self._plan.overlap_gradients
+
+    def _exchanged(self, stage: int) -> Floats:
+        """The least seconds in which a stage's gradients are exchanged (N,)."""
+        plan, chunks = self._plan, range(self._staging.n_chunks)
+        if not self._reach.in_turn:
+            return np.zeros(self._reach.n)
+        if plan.zero >= 2:
+            return self._n * self._each_time(stage)
+        return self._whole(stage, chunks[:1] if plan.overlap_gradients else chunks)
+
+    def _whole(self, stage: int, chunks: Sequence[int]) -> Floats:
+        """The exchange of some chunks' gradients (N,), of weights and of experts, whichever takes
+        longer."""
         plan, staging = self._plan, self._staging
         kind = CollectiveKind.ALL_REDUCE
         if plan.zero and not plan.whole_sums:
             kind = CollectiveKind.REDUCE_SCATTER
-        found = np.zeros((self._reach.n, staging.n_stages))
-        if not self._reach.in_turn:
-            return found
+        count = sum(staging.count[stage, chunk] for chunk in chunks)
+        found = np.zeros(self._reach.n)
         for axis, values in (
             (REPLICAS, [each.parameters for each in staging.kinds]),
             (EXPERT_REPLICAS, [each.experts for each in staging.kinds]),
         ):
-            for stage in range(staging.n_stages):
-                count = sum(staging.count[stage, chunk] for chunk in chunks)
-                size = float(count @ values) * plan.gradient_value
-                buckets = count.sum() + size / min(_BUCKET, plan.bucket or _BUCKET)
-                seconds = self._reach.lasts(kind, size, axis, buckets)
-                found[:, stage] = np.maximum(found[:, stage], seconds)
+            size = float(count @ values) * plan.gradient_value
+            seconds = self._reach.lasts(kind, size, axis, self._buckets(count, size))
+            found = np.maximum(found, seconds)
         return found
 
-    def _each_time(self) -> Floats:
-        """What a communicator of replicas does for each micro-batch (N, p)."""
-        plan, staging, n = self._plan, self._staging, self._reach.n
-        found = np.zeros((n, staging.n_stages))
+    def _buckets(self, count: Floats, size: float) -> float:
+        """In how many buckets gradients of so many blocks may go."""
+        return float(count.sum() + size / min(_BUCKET, self._plan.bucket or _BUCKET))
+
+    def _each_time(self, stage: int) -> Floats:
+        """What a communicator of replicas does for each micro-batch (N,)."""
+        plan, staging, reach = self._plan, self._staging, self._reach
+        count, by_block = staging.count[stage], plan.zero == 3 and plan.overlap_gradients
+        found = np.zeros(reach.n)
         for axis, copies, values in (
-            (REPLICAS, self._turns.replicas, [each.parameters for each in staging.kinds]),
-            (
-                EXPERT_REPLICAS,
-                self._turns.expert_replicas,
-                [each.experts for each in staging.kinds],
-            ),
+            (REPLICAS, self._replicas, [each.parameters for each in staging.kinds]),
+            (EXPERT_REPLICAS, self._expert_replicas, [each.experts for each in staging.kinds]),
         ):
-            own = np.zeros((n, len(staging.kinds)))
-            by_block = plan.zero == 3 and plan.overlap_gradients
-            for number, value in enumerate(values):
+            own = np.zeros(reach.n)
+            for number, value in zip(count.sum(axis=0).tolist(), values, strict=True):
                 if plan.zero == 3:
                     share = value * plan.value / copies
-                    own[:, number] = 2 * self._reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
+                    own += number * 2 * reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
                 if by_block:
                     size = value * plan.gradient_value
-                    own[:, number] += self._reach.lasts(CollectiveKind.REDUCE_SCATTER, size, axis)
-            each = np.einsum("nk,pvk->np", own, staging.count)
-            for stage in range(staging.n_stages if not by_block else 0):
-                size = float((staging.count[stage] @ values).sum()) * plan.gradient_value
-                buckets = staging.count[stage].sum() + size / min(_BUCKET, plan.bucket or _BUCKET)
-                kind = CollectiveKind.REDUCE_SCATTER
-                each[:, stage] += self._reach.lasts(kind, size, axis, buckets)
-            found = np.maximum(found, each)
+                    own += number * reach.lasts(CollectiveKind.REDUCE_SCATTER, size, axis)
+            if not by_block:
+                size = float((count @ values).sum()) * plan.gradient_value
+                buckets = self._buckets(count, size)
+                own += reach.lasts(CollectiveKind.REDUCE_SCATTER, size, axis, buckets)
+            found = np.maximum(found, own)
         return found
 
-    def _accesses(self) -> tuple[Floats, Floats, Floats]:
-        """The seconds of all passes' loads and of their stores, and of the optimizer's accesses,
-        (N, p) each, or zero."""
-        plan, staging, turns = self._plan, self._staging, self._turns
-        loaded = stored = updated = np.zeros((1, 1))
-        lasts, n = self._stagings.accessing, turns.micro_batches[:, None]
-        count, kinds = staging.count.sum(axis=1), staging.kinds  # (p, K)
+    def _accesses(self, stage: int) -> _Accesses:
+        """Those of a stage."""
+        plan, staging, lasts = self._plan, self._staging, self._stagings.accessing
+        count, kinds = staging.count[stage].sum(axis=0), staging.kinds  # (K,)
+        loaded = stored = updated = 0.0
         if Offload.ACTIVATIONS in plan.offload:
-            stored = n * (count @ lasts(np.array([kind.activations for kind in kinds])))
+            stored = self._n * float(count @ lasts(np.array([kind.activations for kind in kinds])))
             loaded = stored
         if Offload.WEIGHTS in plan.offload:
             for copies, values in (
-                (turns.replicas, [kind.parameters for kind in kinds]),
-                (turns.expert_replicas, [kind.all_experts for kind in kinds]),
+                (self._replicas, [kind.parameters for kind in kinds]),
+                (self._expert_replicas, [kind.all_experts for kind in kinds]),
             ):
-                share = plan.value / (copies[:, None] if plan.zero == 3 else 1.0)
-                loaded = loaded + 2 * n * (lasts(share * np.array(values)) @ count.T)
+                share = plan.value / (copies if plan.zero == 3 else 1)
+                loaded += 2 * self._n * float(count @ lasts(share * np.array(values)))
         if Offload.OPTIMIZER in plan.offload:
-            own = self._updated()
-            updated = 2 * PIECES * lasts(own * state_bytes(plan) / PIECES)
-            updated = updated + lasts(own * plan.value) * (Offload.WEIGHTS in plan.offload)
-        return loaded, stored, updated
+            own, away = self._updated(stage), Offload.WEIGHTS in plan.offload
+            sizes = np.array([own * state_bytes(plan) / PIECES, own * plan.value * away])
+            piece, weights = lasts(sizes).tolist()
+            updated = 2 * PIECES * piece + weights
+        return _Accesses(loaded, stored, updated)
 
-    def _updated(self) -> Floats:
-        """Values that a rank of each stage updates (N, p)."""
-        plan, staging, turns = self._plan, self._staging, self._turns
-        n, m = turns.replicas[:, None], turns.expert_replicas[:, None]
-        divided = plan.zero > 0
-        own = staging.parameters / (n if divided else 1) + staging.reached / (m if divided else 1)
-        return np.broadcast_to(own, (self._reach.n, staging.n_stages))
+    def _updated(self, stage: int) -> float:
+        """Values that a rank of a stage updates."""
+        staging, is_cut = self._staging, self._plan.zero > 0
+        n, m = (self._replicas, self._expert_replicas) if is_cut else (1, 1)
+        return float(staging.parameters[stage] / n + staging.reached[stage] / m)
 
-    def _finish(self) -> Floats:
-        """The optimizer's step, and what is gathered after it (N, p)."""
-        plan, staging, turns = self._plan, self._staging, self._turns
+    def _finish(self, stage: int) -> Floats:
+        """The optimizer's step, and what is gathered after it (N,)."""
+        plan, staging = self._plan, self._staging
         pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
-        own = self._updated() * optimizer_bytes(plan) / pieces
-        found = pieces * self._stagings.streaming(own)
+        piece = self._updated(stage) * optimizer_bytes(plan) / pieces
+        found = np.full(self._reach.n, pieces * self._stagings.streaming(np.array([piece])).item())
         if plan.zero not in (1, 2) or plan.overlap_parameters:
             return found
         for axis, copies, values in (
-            (REPLICAS, turns.replicas, staging.parameters),
-            (EXPERT_REPLICAS, turns.expert_replicas, staging.reached),
+            (REPLICAS, self._replicas, staging.parameters),
+            (EXPERT_REPLICAS, self._expert_replicas, staging.reached),
         ):
-            for stage, value in enumerate(values.tolist()):
-                share = value * plan.gathered / copies
-                found[:, stage] += self._reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
+            share = values[stage].item() * plan.gathered / copies
+            found += self._reach.lasts(CollectiveKind.ALL_GATHER, share, axis)
         return found

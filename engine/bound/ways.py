@@ -17,7 +17,7 @@ from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms import chosen_algorithms
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.forms import Forms
-from dimsweep.engine.lower.program import Floats
+from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.lower.tables import of_forms
 from dimsweep.engine.plan.mesh import DeviceMesh
 from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
@@ -65,6 +65,21 @@ class Table:
             place = (slice(start, start + size[0]), slice(None), slice(size[2]), slice(size[3]))
             self.fixed[place], self.slope[place] = ways.fixed, ways.slope
             self.hops[(*place[:3], slice(ways.hops.shape[3]))] = ways.hops
+        n_dims = self.hops.shape[3]
+        self._sums = [*(ways.sums.tobytes() for ways in networks), b""]
+        own = self.fixed[..., 1 + n_dims :], self.slope[..., 1 + n_dims :]
+        self._adds = np.any([each.any(axis=(1, 2, 3)) for each in own], axis=0)
+
+    def alike(self) -> Longs:
+        """The first group that needs the same as each one does, whatever bandwidths and latencies
+        are."""
+        found, known = np.arange(len(self.fixed)), dict[bytes, int]()
+        of = np.searchsorted(self.first, found, side="right") - 1
+        for row, network in enumerate(of.tolist()):
+            own = [each[row].tobytes() for each in (self.fixed, self.slope, self.hops)]
+            own += [self._sums[network]] if self._adds[row] else []
+            found[row] = known.setdefault(b"".join(own), row)
+        return found
 
     def later(self, more: Floats) -> "Table":
         """The same where each latency of the dimensions is so many seconds ``more`` (D,)."""

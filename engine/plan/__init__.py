@@ -2,7 +2,7 @@
 
 from dimsweep.engine.plan.amount import amount
 from dimsweep.engine.plan.inference import Serving, serving
-from dimsweep.engine.plan.mesh import DeviceMesh
+from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
 from dimsweep.engine.plan.plan import GradientExchange, Offload, Optimizer, ParallelPlan
 from dimsweep.engine.plan.schedule import Schedule
 from dimsweep.engine.plan.stack import Stack

@@ -80,7 +80,7 @@ class _Price(Race):
 
     def _of(self, row: Row) -> Floats:
         cells = self._known.designs.cells
-        return cells.of_networks(self._slopes, cells.spot(row))
+        return cells.places.of_networks(self._slopes, cells.spot(row))
 
     def key(self, i: int) -> tuple[float, int]:
         row, (loss, slope) = self._known.designs.cells.rows[i], self._own

@@ -2,7 +2,7 @@
 the model; and what wins then."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
-from dimsweep.sweeper.networks.cells import AS_IS, PIPELINE, Longs, Moved
 from dimsweep.sweeper.networks.networks import Floats
+from dimsweep.sweeper.networks.places import AS_IS, PIPELINE, Longs, Moved
 from dimsweep.sweeper.run.race import REACH, ROUNDING, Known, Loads, Race, program_of
 from dimsweep.sweeper.study.ranking import NEAR
 
@@ -24,11 +24,16 @@ _HALVINGS = 3  # of the part of the reach in which another bandwidth makes anoth
 
 
 class Scaled(Race):
-    """The losses of cells below an ``end``, where tiers are ``moved``."""
+    """The losses of cells below an ``end``, at some ``moment``."""
 
-    def __init__(self, known: Known, moved: Moved, end: float) -> None:
+    def __init__(self, known: Known, moment: "Moment", end: float) -> None:
         super().__init__(known)
-        self._moved, self._loads, self._end = moved, Loads(known.designs, moved), end
+        self._moved, self._faster, self._end = moment.moved, moment.faster, end
+        self._loads = Loads(known.designs, moment.moved)
+
+    @property
+    def loads(self) -> Loads:
+        return self._loads
 
     def key(self, i: int) -> tuple[float, int]:
         loss = self._seconds(i) * self._factor(i)
@@ -39,7 +44,10 @@ class Scaled(Race):
         if i in self._loads:
             return self._loads.of(i)
         bounds, least = self._known.loads.bounds(i), self._known.designs.cells.least[i]
-        return np.maximum(bounds * self._moved.slowdown, least)
+        floor = np.maximum(bounds * self._moved.slowdown, least)
+        for other in self._faster:
+            floor = np.maximum(floor, other.bounds(i))
+        return floor
 
     def _factor(self, i: int) -> Floats:
         return self._known.designs.factor(self._known.designs.cells.rows[i])
@@ -65,11 +73,12 @@ class Scaled(Race):
 
 class Moment(NamedTuple):
     """What is ``known`` of cells (None where there are none that may win), the loss of the one that
-    was the best, and where tiers are ``moved`` to."""
+    was the best, where tiers are ``moved`` to, and the loads where they are ``faster``."""
 
     known: Known | None
     own: float
     moved: Moved = AS_IS
+    faster: Sequence[Loads] = ()
 
 
 class Move(ABC):
@@ -78,11 +87,12 @@ class Move(ABC):
     def __init__(self, known: Known, name: str) -> None:
         self._known, self.name = known, name
         self._found = dict[float, tuple[float, End]]()
+        self._loads = dict[float, Loads]()
 
     @abstractmethod
-    def at(self, factor: float, room: float = 1.0) -> Moment:
-        """What it is times a ``factor``; all cells whose loss may be below the best one's, or so
-        many times that."""
+    def at(self, factor: float) -> Moment:
+        """What it is times a ``factor``; all cells whose loss may be below so many times the best
+        one's as a price may change it."""
 
     def whole(self, factor: float) -> float:
         """The next factor that there is on the way to this one."""
@@ -115,13 +125,14 @@ class Move(ABC):
         return None if winner.is_far or not lost > margin else winner
 
     def _race(self, factor: float) -> tuple[float, End]:
-        known, own, moved = self.at(factor)
-        if known is None:
+        moment = self.at(factor)
+        if moment.known is None:
             return 0.0, End(factor=factor)
-        end = own * (1 - ROUNDING)
-        found = Scaled(known, moved, end).first(end)
-        lost = own / found.key - 1 if np.isfinite(found.key) else 0.0
-        return lost, known.end(factor, found.number, is_open=found.is_open)
+        end = moment.own * (1 - ROUNDING)
+        race = Scaled(moment.known, moment, end)
+        found, self._loads[factor] = race.first(end), race.loads
+        lost = moment.own / found.key - 1 if np.isfinite(found.key) else 0.0
+        return lost, moment.known.end(factor, found.number, is_open=found.is_open)
 
 
 class OfTier(Move):
@@ -132,12 +143,14 @@ class OfTier(Move):
         super().__init__(known, name)
         self._dim, self._is_latency = dim, is_latency
 
-    def at(self, factor: float, room: float = 1.0) -> Moment:
+    def at(self, factor: float) -> Moment:
         known = self._known
         n = len(known.designs.cells.shapes[known.where.place.shape].sizes)
         scale = tuple(factor if d == self._dim else 1.0 for d in range(n))
         moved = Moved(latency=scale) if self._is_latency else Moved(bandwidth=scale)
-        return Moment(known, known.seconds(known.best, moved) * known.factor, moved)
+        sign = -1 if self._is_latency else 1
+        faster = [each for f, each in self._loads.items() if sign * (f - factor) > 0]
+        return Moment(known, known.seconds(known.best, moved) * known.factor, moved, faster)
 
 
 class OfLayers(Move):
@@ -146,21 +159,28 @@ class OfLayers(Move):
 
     def __init__(self, known: Known, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
-        self._layers, row = layers, known.where.row
+        self._layers, row, self._moments = layers, known.where.row, dict[float, Moment]()
         self._step = row.degrees[AXES.index(PIPELINE)] * row.plan.interleave
 
     def whole(self, factor: float) -> float:
         steps = int(self._layers * (factor - 1) / self._step)
         return 1 + self._step * steps / self._layers
 
-    def at(self, factor: float, room: float = 1.0) -> Moment:
-        known, changes = self._known, {LAYERS: round(factor * self._layers)}
+    def at(self, factor: float) -> Moment:
+        if factor not in self._moments:
+            self._moments[factor] = self._at(round(factor * self._layers))
+        return self._moments[factor]
+
+    def _at(self, layers: int) -> Moment:
+        known, changes = self._known, {LAYERS: layers}
+        if layers == self._layers:
+            return Moment(known, known.seconds(known.best) * known.factor)
         _, composed = known.designs.compose(known.best)
         composed = replace(composed, config=composed.config.changed(changes))
         program = program_of(composed)
         own = np.inf if program is None else simulate(composed.config, program).time * known.factor
         try:
-            return Moment(Known(known.designs.changed(changes, own * room), 0), own)
+            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
         except InfeasibleError:
             return Moment(None, own)
 

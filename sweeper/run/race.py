@@ -17,8 +17,8 @@ from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import End
-from dimsweep.sweeper.networks.cells import AS_IS, GREATEST, Longs, Moved
 from dimsweep.sweeper.networks.networks import Floats
+from dimsweep.sweeper.networks.places import AS_IS, GREATEST, Longs, Moved
 from dimsweep.sweeper.study.designs import Designs
 
 REACH = GREATEST  # times what it is, or that part of it, that are looked at
@@ -82,15 +82,18 @@ class Known:
 
     def seconds(self, number: int, moved: Moved = AS_IS) -> float:
         """The simulated time of a cell; infinite if it cannot be simulated."""
-        if number not in self._programs:
-            self._programs[number] = program_of(self.designs.compose(number)[1])
-        program = self._programs[number]
+        where = self.designs.cells.where(number)
+        shape = self.designs.cells.shapes[where.place.shape]
+        # One program serves all bandwidths, unless links are no tier's.
+        first = number - where.network if shape.made is None else number
+        if first not in self._programs:
+            self._programs[first] = program_of(self.designs.compose(number)[1])
+        program = self._programs[first]
         if program is None:
             return np.inf
-        if program.communication.network.graph is not None:  # whose links are no tier's
+        if shape.made is not None:
             return simulate(self.designs.compose(number)[1].config, program).time
-        shape = self.designs.cells.shapes[self.designs.cells.where(number).place.shape]
-        bandwidth = program.bandwidth * (moved.bandwidth or 1.0)
+        bandwidth = shape.scaled(moved.bandwidth)[where.network]
         program = program.rebind(latency=shape.later(moved.latency))
         return float(run_batch(program, bandwidth[None]).time[0]) / units.PICOSECONDS
 
@@ -109,7 +112,7 @@ class Known:
     def own(self, factors: Floats) -> float:
         """That of the best cell's network, of ``factors`` of all networks."""
         cells, where = self.designs.cells, self.where
-        return float(cells.of_networks(factors, cells.spot(where.row))[where.number])
+        return float(cells.places.of_networks(factors, cells.spot(where.row))[where.number])
 
     def end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
         by = None if number is None else self.designs.compose(number)[0]

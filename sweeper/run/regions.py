@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dimsweep.sweeper.ledger.record import Change, Regions
-from dimsweep.sweeper.networks.cells import Longs, Moved
 from dimsweep.sweeper.networks.networks import Floats
-from dimsweep.sweeper.run.moves import Move, Scaled
+from dimsweep.sweeper.networks.places import Longs
+from dimsweep.sweeper.run.moves import Moment, Move, Scaled
 from dimsweep.sweeper.run.race import REACH, ROUNDING, Known
 
 _NEVER = 2
@@ -24,9 +24,9 @@ class _Priced(Scaled):
     ``factors``; it is run at each one after the other."""
 
     def __init__(
-        self, known: Known, moved: Moved, factors: Sequence[Floats], ends: Sequence[float]
+        self, known: Known, moment: Moment, factors: Sequence[Floats], ends: Sequence[float]
     ) -> None:
-        super().__init__(known, moved, max(ends))
+        super().__init__(known, moment, max(ends))
         self._factors, self._ends, self._number = factors, ends, 0
 
     def winner(self, number: int) -> int | None:
@@ -41,7 +41,7 @@ class _Priced(Scaled):
 
     def _of(self, i: int, number: int) -> Floats:
         cells = self._known.designs.cells
-        return cells.of_networks(self._factors[number], cells.spot(cells.rows[i]))
+        return cells.places.of_networks(self._factors[number], cells.spot(cells.rows[i]))
 
     def _below(self, i: int, floor: Floats) -> Longs:
         some = [floor * self._of(i, n) < end for n, end in enumerate(self._ends)]
@@ -66,14 +66,14 @@ def regions_of(
     designs = {tuple(known.designs.compose(known.best)[0].items()): 0}
     rows = list[tuple[int, ...]]()
     for y in (ys := [*dict.fromkeys(ys)]):
-        moment = move.at(y, REACH)  # prices change by which factor one cell is behind another
+        moment = move.at(y)
         factors = [known.designs.at_price(slopes, x) for x in xs]
         seconds = moment.own / known.factor
         ends = [seconds * known.own(each) * (1 - ROUNDING) for each in factors]
         if moment.known is None:
             rows.append((0,) * len(xs))
             continue
-        race, row = _Priced(moment.known, moment.moved, factors, ends), list[int]()
+        race, row = _Priced(moment.known, moment, factors, ends), list[int]()
         for number in range(len(xs)):
             winner = race.winner(number)
             if winner is None or winner < 0:

@@ -31,8 +31,9 @@ from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import PrunedCell
-from dimsweep.sweeper.networks.cells import Alike, Cells, Where
+from dimsweep.sweeper.networks.cells import Cells, Where
 from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told
+from dimsweep.sweeper.networks.places import Alike, Places
 from dimsweep.sweeper.networks.plans import Row, check_model, rows_of
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.study.cell import describe, plan_cell
@@ -73,11 +74,8 @@ class Designs:
         ]
         if not rows:
             raise InfeasibleError(f"no plan is possible: {self._why()}", where="space.plan")
-        self.cells: Cells = (
-            Cells(rows, shapes, plans.orders, stagings, self.refused)
-            if like is None
-            else like.cells.of(rows, stagings)
-        )
+        places = Places(shapes, plans.orders, self.refused) if like is None else like.cells.places
+        self.cells: Cells = Cells(rows, places, stagings)
         self._check_size()
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _not_known(COST.name)
@@ -96,11 +94,10 @@ class Designs:
         """
         config = self.composed.config.changed(dict(changes))
         found = Designs(replace(self.composed, config=config), self)
-        rows = [found.cells.rows[i] for i in np.flatnonzero(found.floors < below).tolist()]
-        if not rows:
+        rows = np.flatnonzero(found.floors < below)
+        if not len(rows):
             raise InfeasibleError("no plan may be as good", where="space.plan")
-        found.cells = self.cells.of(rows, found.cells.stagings)
-        del found.floors
+        found.cells, found.floors = found.cells.some(rows), found.floors[rows]
         return found
 
     @property
@@ -138,16 +135,18 @@ class Designs:
 
     def factor(self, row: Row) -> Floats:
         """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
-        if (alike := self.cells.alike(row)) not in self._known:
+        if (alike := self.cells.places.alike(row)) not in self._known:
             spot = self.cells.spot(row)
-            self._known[alike] = self.cells.of_networks(self._factors, spot)
+            self._known[alike] = self.cells.places.of_networks(self._factors, spot)
         return self._known[alike]
 
     @cached_property
     def costs(self) -> Floats:
         """What the network of each cell costs, in USD."""
         rows, spot = self.cells.rows, self.cells.spot
-        return np.concatenate([self.cells.of_networks(self._cost, spot(row)) for row in rows])
+        return np.concatenate(
+            [self.cells.places.of_networks(self._cost, spot(row)) for row in rows]
+        )
 
     @cached_property
     def _cost(self) -> Floats:

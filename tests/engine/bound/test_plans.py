@@ -124,8 +124,9 @@ def reach_of(mesh: DeviceMesh, cluster: Cluster) -> Reach:
     table = Table([ways, *between])
     hops = int(table.first[1]) + np.arange(stages.n_members)[None] if between else None
     groups = {name: np.array([i], dtype=np.int64) for i, name in enumerate(used)}
-    at = table.at(ways, bandwidth)[None]
-    return Reach(1, table, groups, hops, at, in_turn=cluster.collectives.streams == 1)
+    at, alone = table.at(ways, bandwidth)[None], np.zeros(1, dtype=np.int64)
+    in_turn = cluster.collectives.streams == 1
+    return Reach(1, table, groups, hops, at, alone, alone, in_turn=in_turn)
 
 
 @given(cases())

@@ -15,7 +15,7 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
-from dimsweep.sweeper.networks.cells import AS_IS, Moved
+from dimsweep.sweeper.networks.places import AS_IS, Moved
 from dimsweep.sweeper.report.proof import rival as next_to_it
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
@@ -135,7 +135,7 @@ def test_a_price_may_move_until_another_cell_is_the_best(
     config, times = designs.composed.config, seconds(AS_IS)
     twice = designs.slopes(config.changed(resolve(config, PRICES[name])))
     spots = [designs.cells.spot(row) for row in designs.cells.rows]
-    slopes = np.concatenate([designs.cells.of_networks(twice, spot) for spot in spots])
+    slopes = np.concatenate([designs.cells.places.of_networks(twice, spot) for spot in spots])
 
     def lost(factor: float) -> tuple[float, int]:
         """By which share the best cell loses at a price, and to which one."""
@@ -279,7 +279,7 @@ def test_each_region_is_won_by_the_best_of_all_simulated(
     assert regions.x in PRICES
     twice = designs.slopes(config.changed(resolve(config, PRICES[regions.x])))
     spots = [designs.cells.spot(row) for row in designs.cells.rows]
-    slopes = np.concatenate([designs.cells.of_networks(twice, spot) for spot in spots])
+    slopes = np.concatenate([designs.cells.places.of_networks(twice, spot) for spot in spots])
     numbers = [number_of(designs, each) for each in regions.designs]
     assert numbers[0] == best
     assert regions.winners[regions.ys.index(1)][regions.xs.index(1)] == 0
