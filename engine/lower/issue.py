@@ -14,54 +14,35 @@ that is yet to be issued.
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import compiled
+from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.waits import Following, Waits
 
-_Longs = NDArray[np.int64]
 
+def order_of_issue(waits: Waits) -> p.Ints:
+    """The nodes of all classes in the order in which their ranks issue them, (n,).
 
-def order_of_issue(after: _Longs, n: int) -> _Longs:
-    """The ``n`` nodes of all classes in the order in which their ranks issue them.
-
-    ``after``, shape (E, 2), has who waits and for whom; there are no circles.
+    There are no circles among those who wait.
     """
-    if (after[:, 1] < after[:, 0]).all():
-        return np.arange(n)
-    waits = np.bincount(after[:, 0], minlength=n)
-    return _lowest_first(*_by_node(after[:, ::-1], n), waits)
+    following = Following.of(waits)
+    return _lowest_first(following.start, following.nodes, following.waits)
 
 
-def in_turn(after: _Longs, stream: _Longs, issued: _Longs) -> _Longs:
-    """The pairs of ``after``, and those of the nodes that wait for their turn.
+def turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
+    """The node after which each one waits for its turn, (n,); NO_NODE for none.
 
     ``stream`` numbers each node's stream, where nodes take turns there, and is -1 elsewhere;
     ``issued`` is what :func:`order_of_issue` returns.  Whoever comes after the node before it
     anyway, whatever the stream does, waits for no turn.
     """
-    queued = issued[stream[issued] >= 0]
-    queued = queued[np.argsort(stream[queued], kind="stable")]
-    follows = stream[queued[1:]] == stream[queued[:-1]]
-    if not follows.any():
-        return after
-    previous = np.full(len(stream), -1)
-    previous[queued[1:][follows]] = queued[:-1][follows]
-    start, before = _by_node(after, len(stream))
-    waits = _not_yet_after(start, before, previous, queued, issued)
-    return np.concatenate([after, np.stack([waits, previous[waits]], axis=1)])
-
-
-def _by_node(after: _Longs, n: int) -> tuple[_Longs, _Longs]:
-    """Where the nodes that each one waits for start (n + 1,), and those nodes."""
-    order = np.argsort(after[:, 0], kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(after[:, 0], minlength=n))])
-    return start, after[order, 1]
+    return _not_yet_after(*waits, stream, issued)
 
 
 @compiled
-def _lowest_first(start: _Longs, following: _Longs, waits: _Longs) -> _Longs:
+def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
     """Always the lowest node that waits for none that is not issued yet; ``waits`` is used up."""
-    n_issued, issued = 0, np.empty(len(waits), dtype=np.int64)
+    n_issued, issued = 0, np.empty(len(waits), dtype=np.int32)
     free = [np.int64(node) for node in range(len(waits)) if waits[node] == 0]
     heapq.heapify(free)
     while len(free) > 0:
@@ -71,40 +52,36 @@ def _lowest_first(start: _Longs, following: _Longs, waits: _Longs) -> _Longs:
         for other in following[start[node] : start[node + 1]]:
             waits[other] -= 1
             if waits[other] == 0:
-                heapq.heappush(free, other)
+                heapq.heappush(free, np.int64(other))
     return issued
 
 
 @compiled
-def _not_yet_after(
-    start: _Longs, before: _Longs, previous: _Longs, queued: _Longs, issued: _Longs
-) -> _Longs:
-    """The nodes whose ``previous`` one on their stream does not come before them in the graph.
+def _not_yet_after(start: p.Ints, before: p.Ints, stream: p.Ints, issued: p.Ints) -> p.Ints:
+    """For each node the one before it on its stream, unless that comes before it in the graph.
 
-    ``queued`` has streams one after another.  Of a stream's nodes, in their order, the first
-    ``known[node]`` come before a node or are it; only what is issued between the first and the last
-    of them can tell.
+    Of a stream's nodes, in the order of issue, the first ``known[node]`` come before a node or are
+    it; only what is issued between the first and the last of them can tell.
     """
-    n = len(previous)
-    place, known = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    place[issued] = np.arange(n)
-    found, n_found = np.empty(len(queued), dtype=np.int64), 0
-    first = 0
-    while first < len(queued):
-        end = first + 1
-        while end < len(queued) and previous[queued[end]] >= 0:
-            end += 1
-        since, turn = place[queued[first]], first
-        for node in issued[since : place[queued[end - 1]] + 1]:
+    n, n_streams = len(stream), 1 + stream.max() if len(stream) else 0
+    place, known = np.empty(n, dtype=np.int32), np.zeros(n, dtype=np.int32)
+    first, last = np.full(n_streams, n, dtype=np.int32), np.zeros(n_streams, dtype=np.int32)
+    for at, node in enumerate(issued):
+        place[node] = at
+        if stream[node] >= 0:
+            first[stream[node]] = min(first[stream[node]], at)
+            last[stream[node]] = at
+    found = np.full(n, -1, dtype=np.int32)
+    for number in range(n_streams):
+        since, turn, previous = first[number], 0, -1
+        for node in issued[since : last[number] + 1]:
             known[node] = 0
             for other in before[start[node] : start[node + 1]]:
                 if place[other] >= since:
                     known[node] = max(known[node], known[other])
-            if node == queued[turn]:
-                if known[node] < turn - first:
-                    found[n_found] = node
-                    n_found += 1
-                turn += 1
-                known[node] = turn - first
-        first = end
-    return found[:n_found]
+            if stream[node] == number:
+                if known[node] < turn:
+                    found[node] = previous
+                turn, previous = turn + 1, node
+                known[node] = turn
+    return found

@@ -66,12 +66,7 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
 
 def _check_acyclic(workload: Workload) -> None:
     # Whoever waits only for what stands before it in the list waits in no circle.
-    if all(
-        before < i
-        for stamp in workload.templates()
-        for i, operator in enumerate(stamp.operators)
-        for before in operator.after
-    ):
+    if workload.is_sorted:
         return
     for number, graph in enumerate(workload.graphs):
         waits = {i: operator.after for i, operator in enumerate(graph) if operator.after}

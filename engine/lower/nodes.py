@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -15,9 +16,10 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
 from dimsweep.engine.lower.forms import Forms, Interned
-from dimsweep.engine.lower.issue import in_turn, order_of_issue
+from dimsweep.engine.lower.issue import order_of_issue, turns
 from dimsweep.engine.lower.servers import Served, Servers
 from dimsweep.engine.lower.stages import Folding
+from dimsweep.engine.lower.waits import Waits
 from dimsweep.engine.workload.coordinates import Offset, back, modulo
 from dimsweep.engine.workload.graph import (
     Access,
@@ -79,20 +81,29 @@ class _Known(NamedTuple):
         """Whether every such node has a flow of its own."""
         return self.kind == p.NodeKind.SEND or len(self.classes) == 1
 
+    @property
+    def felt(self) -> p.Lookahead:
+        """How far other classes feel such a node by itself, if it has no flow that they are in."""
+        if self.kind == p.NodeKind.RECEIVE or self.service != p.NO_SERVICE:
+            return p.Lookahead.NONE
+        return p.Lookahead.UNTIL_END if self.kind == p.NodeKind.SEND else p.Lookahead.FULL
+
 
 class _Template(NamedTuple):
     """A stamp's operators on a class, in columns; places count from the stamp's first."""
 
-    known: NDArray[np.int64]  # what is known of each
+    known: p.Ints  # what is known of each
     after: NDArray[np.int64]  # (E, 2): who waits, and for whom
     shared: list[tuple[int, Work]]  # those whose flows others take part in
 
 
 class _Part(NamedTuple):
-    """A section's operators on a class, likewise; nodes are numbered."""
+    """A section's operators on a class, likewise, as they are the first time; nodes are numbered.
+    Those with flows that others take part in are of all times."""
 
-    known: NDArray[np.int64]
-    after: NDArray[np.int64]
+    section: Section
+    known: p.Ints
+    waits: Waits
     sends: p.Table  # MESSAGE
     receives: p.Table  # MESSAGE
     met: p.Table  # MET
@@ -157,7 +168,7 @@ class Nodes:
             cluster,
         )
         self._sizes, self._servers = cluster.topology.sizes, servers
-        self._npus = cluster.npus.kinds
+        self._npus, self.n_classes = cluster.npus.kinds, len(folding.graph)
         self.streams: Interned[str] = Interned()  # before collectives take several in turn
         # The first after the one that computes: all of these time what they run.
         if cluster.memory is not None:
@@ -171,7 +182,6 @@ class Nodes:
         # What computing takes, by NPU and work, each by identity: many classes have the same ones.
         self._computed: dict[tuple[int, int], tuple[int, int]] = {}
         self._led: dict[tuple[int, int, int], tuple[int, int]] = {}  # and by the host's lead
-        self._columns: dict[str, NDArray[np.int64]] = {}
         # Offsets of messages, groups and classes of collectives, and collectives' names, by number.
         self._offsets: Interned[Offset] = Interned()
         self._groups: Interned[str] = Interned()
@@ -179,29 +189,35 @@ class Nodes:
         graphs = [workload.graphs[graph] for graph in folding.graph]
         self.name = NodeNames(graphs)
         parts = list(itertools.chain.from_iterable(map(self._parts, range(len(graphs)), graphs)))
-        self._what, waits, self._sends, self._receives, met = map(
-            np.concatenate, zip(*parts, strict=True)
+        self._sends, self._receives, met = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("sends", "receives", "met")
         )
+        self._what, self.waits = self._written_out(parts)
         self.key = self._keys()
-        issued = order_of_issue(waits, len(self._what))
+        nodes = np.arange(len(self._what), dtype=np.int32)
+        issued = nodes if workload.is_sorted else order_of_issue(self.waits)
         self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
-        # (E, 2): who waits, and for whom.
-        self.after = in_turn(waits, self._queued(), issued)
+        self.turn = turns(self.waits, self._queued(), issued)
         self._meetings = self._meet(met, issued)
         self._check_complete()
         self.flow = self._flows()
 
-    def _keys(self) -> NDArray[np.int64]:
+    def _keys(self) -> p.Ints:
         """The order of all nodes: by the place in their graph, then by the graph.
 
         So ranks order alike what happens to them at once, though each may have a graph of its own.
         """
         n, lengths = len(self._workload.graphs), np.diff(self.name.start).tolist()
+        fits = n * max(lengths, default=0) <= np.iinfo(np.int32).max  # as wide as tables have it
         of_class = zip(self._folding.graph, lengths, strict=True)
-        key = np.concatenate([np.arange(length) * n + graph for graph, length in of_class])
-        if key.max(initial=0) > np.iinfo(np.int32).max:  # as wide as tables have it
-            key = np.unique(key, return_inverse=True)[1].reshape(-1)
-        return key
+        key = np.concatenate(
+            [
+                np.arange(graph, length * n + graph, n, dtype=np.int32 if fits else np.int64)
+                for graph, length in of_class
+            ]
+        )
+        return key if fits else np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     def _parts(self, cls: int, graph: Graph) -> Iterator[_Part]:
         """The operators of a class, section by section."""
@@ -235,13 +251,32 @@ class Nodes:
                     (sends if isinstance(work, Send) else receives).append(message)
         if outside:
             after.append(np.array(outside, dtype=np.int64))
+        first = base + section.start
         return _Part(
-            _joined(known) if section.times == 1 else np.tile(_joined(known), section.times),
-            _repeated(_joined(after), section),
+            section,
+            np.concatenate(known),
+            Waits.of_pairs(np.concatenate(after) - (first, 0), section.every),
             _repeated_rows(sends, MESSAGE, section),
             _repeated_rows(receives, MESSAGE, section),
             _repeated_rows(met, MET, section),
         )
+
+    def _written_out(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
+        """What is known of each node, and for whom it waits, all times of all parts."""
+        n_before = sum(part.section.times * len(part.waits.before) for part in parts)
+        what = np.empty(len(self.name), dtype=np.intp)
+        counts, before = np.empty(len(what), np.int32), np.empty(n_before, np.int32)
+        node = wait = 0
+        for section, known, waits, *_ in parts:
+            shape, end = (section.times, section.every), node + section.times * section.every
+            what[node:end].reshape(shape)[:] = known
+            counts[node:end].reshape(shape)[:] = waits.counts
+            node, shape = end, (section.times, len(waits.before))
+            end = wait + section.times * len(waits.before)
+            by = np.arange(section.times, dtype=np.int32)[:, None] * section.every
+            np.add(by, waits.before, out=before[wait:end].reshape(shape))
+            wait = end
+        return what, Waits(p.starts(counts), before)
 
     def _template(self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]) -> _Template:
         known, after, shared = [], [], []
@@ -260,7 +295,7 @@ class Nodes:
             if is_shared:
                 shared.append((place, work))
         pairs = np.array(after, dtype=np.int64).reshape(-1, 2)
-        return _Template(np.array(known, dtype=np.int64), pairs, shared)
+        return _Template(np.array(known, dtype=np.int32), pairs, shared)
 
     def _npu(self, cls: int) -> Npu:
         kinds = self._folding.npu
@@ -285,7 +320,7 @@ class Nodes:
             return len(self._folding.members[cls][work.group]) > 1
         return isinstance(work, (Send, Receive))
 
-    def _meet(self, met: p.Table, issued: NDArray[np.int64]) -> _Meetings:
+    def _meet(self, met: p.Table, issued: p.Ints) -> _Meetings:
         """Members count their collectives over a group as they issue them."""
         if not len(met):
             return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
@@ -298,20 +333,24 @@ class Nodes:
         _, first, meeting = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         return _Meetings(met, number, meeting.reshape(-1), first)
 
-    def _flows(self) -> NDArray[np.int64]:
+    def _flows(self) -> p.Ints:
         """The flow of every node, -1 for none.  Sets what is known of the flows."""
         opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
         met, _, meeting, first = self._meetings
         opens[met["node"][first]] = True
-        flow = np.where(opens, np.cumsum(opens) - 1, -1)
+        opened = np.flatnonzero(opens)
+        flow = np.full(len(opens), p.NO_FLOW, dtype=np.int32)
+        flow[opened] = np.arange(len(opened))
         flow[met["node"]] = flow[met["node"][first]][meeting]
-        inside = np.flatnonzero(flow >= 0)
-        self.members = inside[np.argsort(flow[inside], kind="stable")]  # nodes, flow by flow
-        self.n_members = np.bincount(flow[inside], minlength=int(opens.sum()))
-        self.flow_form = self.column("form")[opens]
+        self.members, self.n_members = opened, np.ones(len(opened), dtype=np.int64)
+        if len(met):
+            inside = np.flatnonzero(flow != p.NO_FLOW)
+            self.members = inside[np.argsort(flow[inside], kind="stable")]  # nodes, flow by flow
+            self.n_members = np.bincount(flow[inside], minlength=len(opened))
+        self.flow_form = self.column("form", opened)
         groups = np.array([known.group for known in self._known], dtype=object)
-        self.flow_group: list[str] = groups[self._what[opens]].tolist()
-        self.receiver = np.full(len(self.n_members), -1)
+        self.flow_group: list[str] = groups[self._what[opened]].tolist()
+        self.receiver = np.full(len(opened), p.NO_NODE)
         return flow
 
     def _check_complete(self) -> None:
@@ -354,36 +393,47 @@ class Nodes:
             where="workload",
         )
 
-    def _taken(
-        self, n: int, issued: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Each node's stream, and the streams' names: collectives take ``n`` streams in turn."""
-        stream, names = self.column("stream").copy(), list(self.streams)
-        if n == 1:
-            return stream, tuple(names)
-        of = issued[self.column("kind")[issued] == p.NodeKind.COLLECTIVE]
-        turn = _turns(self.column("cls")[of] * len(names) + stream[of]) % n
-        turns = np.unique(np.stack([turn, stream[of]], axis=1), axis=0)
-        for again, base in turns[turns[:, 0] > 0].tolist():
-            stream[of[(turn == again) & (self.column("stream")[of] == base)]] = 1 + len(names)
-            names.append(f"{names[base - 1]} {again + 1}")
-        return stream, tuple(names)
+    def _taken(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
+        """Each node's stream, among those of all classes, and the names of a class's streams:
+        collectives take ``n`` streams in turn."""
+        names, stream, moved = list(self.streams), self._field("stream"), []
+        if n > 1:
+            of = issued[self.column("kind", issued) == p.NodeKind.COLLECTIVE]
+            own = self.column("stream", of)
+            turn = _turns(self.column("cls", of) * len(names) + own) % n
+            taken = np.unique(np.stack([turn, own], axis=1), axis=0)
+            for again, base in taken[taken[:, 0] > 0].tolist():
+                moved.append((of[(turn == again) & (own == base)], 1 + len(names) - base))
+                names.append(f"{names[base - 1]} {again + 1}")
+        among_all = stream + self._field("cls") * (1 + len(names))
+        every = np.where(stream == p.NO_STREAM, p.NO_STREAM, among_all)[self._what]
+        for nodes, by in moved:
+            every[nodes] += by
+        return every, tuple(names)
 
-    def _queued(self) -> NDArray[np.int64]:
+    def _queued(self) -> p.Ints:
         """The stream of each node on which collectives run, among those of all classes; else -1."""
-        n = 1 + len(self.stream_names)
-        stream = self.column("cls") * n + self.stream
-        queues = np.zeros(len(self._folding.graph) * n, dtype=bool)
-        queues[stream[self.column("kind") == p.NodeKind.COLLECTIVE]] = True
-        return np.where(queues[stream] & (self.stream != p.NO_STREAM), stream, -1)
+        on = {(each.cls, each.stream) for each in self._known if each.kind == p.NodeKind.COLLECTIVE}
+        queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
+        return np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
 
-    def column(self, name: str) -> NDArray[np.int64]:
-        """A field of what is known of each node: cls, kind, stream, tally, duration,
-        memory or service."""
-        if name not in self._columns:
-            values = np.array([getattr(known, name) for known in self._known], dtype=np.int64)
-            self._columns[name] = values[self._what]
-        return self._columns[name]
+    def column(self, name: str, nodes: NDArray[np.integer] | None = None) -> p.Ints:
+        """A field of what is known of some nodes, or of all: such as its cls."""
+        return self._field(name)[self._what if nodes is None else self._what[nodes]]
+
+    def _field(self, name: str) -> p.Ints:
+        return np.array([getattr(known, name) for known in self._known], dtype=np.int32)
+
+    def rows(self, table: p.Table, some: slice) -> None:
+        """Write into some rows of a table of NODE what is known of these nodes."""
+        np.take(self._known_rows, self._what[some], out=table[some], mode="clip")
+
+    @cached_property
+    def _known_rows(self) -> p.Table:
+        rows = np.zeros(len(self._known), p.NODE)
+        for name in ("kind", "cls", "tally", "duration", "memory", "service"):
+            rows[name] = [getattr(known, name) for known in self._known]
+        return rows
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
@@ -490,18 +540,6 @@ def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
     return turn
-
-
-def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _repeated(pairs: NDArray[np.int64], section: Section) -> NDArray[np.int64]:
-    """The pairs of nodes of a section, shape (E, 2), for all its times."""
-    if section.times == 1:
-        return pairs
-    by = np.arange(section.times) * section.every
-    return (by[:, None, None] + pairs).reshape(-1, 2)
 
 
 def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:

@@ -1,7 +1,7 @@
 """A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -358,6 +358,14 @@ class Program:
             return self
         made = chooser.made(self.structure, chosen)
         return dataclasses.replace(self, structure=made, chosen=chosen)
+
+
+def starts(lengths: Iterable[int]) -> Ints:
+    """Where each of several stretches of these lengths begins, and where the last one ends."""
+    each = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int32)
+    start = np.zeros(len(each) + 1, dtype=np.int32)
+    np.cumsum(each, out=start[1:])
+    return start
 
 
 def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:

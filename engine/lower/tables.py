@@ -1,8 +1,7 @@
 """Tables: nodes, flows and forms as the record arrays of a :class:`Structure`."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,10 @@ from dimsweep.engine.lower.forms import Form, Forms, TypedSteps
 from dimsweep.engine.lower.nodes import Nodes
 from dimsweep.engine.lower.servers import Served
 from dimsweep.engine.lower.stages import Folding
+from dimsweep.engine.lower.waits import Following
 from dimsweep.engine.units import PICOSECONDS
 
 _AT_ONCE = 8192  # rows
-
-
-def starts(lengths: Iterable[int]) -> NDArray[np.int64]:
-    """Where each of several stretches of these lengths begins, and where the last one ends."""
-    each = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
-    return np.concatenate(([0], np.cumsum(each)))
 
 
 def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table:
@@ -52,17 +46,17 @@ def structure(
         "n_tallies": len(nodes.tallies),
     }
     shape = _shape(cluster, forms, numbers, in_order=in_order)
-    following = Following.of_pairs(nodes.after, len(nodes.name))
+    following = Following.of(nodes.waits, nodes.turn)
     form_list = list(forms.forms)
     return of_forms(cluster, forms)._replace(
         shape=shape,
-        nodes=_nodes(shape, nodes, following, form_list),
-        following=following.nodes.astype(np.uint32),
+        nodes=_nodes(nodes, following, form_list),
+        following=following.nodes,
         flows=_flows(nodes, form_list),
         members=table(
             p.MEMBER,
             len(nodes.members),
-            cls=nodes.column("cls")[nodes.members],
+            cls=nodes.column("cls", nodes.members),
             node=nodes.members,
         ),
         services=_services(list(nodes.services)),
@@ -91,52 +85,26 @@ def of_forms(cluster: Cluster, forms: Forms) -> p.Structure:
     )
 
 
-class Following(NamedTuple):
-    """Which nodes wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i."""
-
-    nodes: NDArray[np.int64]
-    start: NDArray[np.int64]
-    waits: NDArray[np.int64]  # how many nodes each one waits for
-
-    @classmethod
-    def of(cls, after: Sequence[Sequence[int]]) -> Self:
-        """Given the nodes that each one waits for."""
-        waits = np.fromiter(map(len, after), dtype=np.int64, count=len(after))
-        before = np.fromiter(itertools.chain.from_iterable(after), dtype=np.int64)
-        pairs = np.stack([np.repeat(np.arange(len(after)), waits), before], axis=1)
-        return cls.of_pairs(pairs, len(after))
-
-    @classmethod
-    def of_pairs(cls, after: NDArray[np.int64], n: int) -> Self:
-        """Given who waits and for whom, shape (E, 2), of ``n`` nodes."""
-        node, before = after.T
-        start = np.concatenate(([0], np.cumsum(np.bincount(before, minlength=n))))
-        return cls(node[np.lexsort((node, before))], start, np.bincount(node, minlength=n))
-
-
-def _nodes(shape: p.Shape, nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
-    stream, classes = nodes.stream, nodes.column("cls")
-    return table(
-        p.NODE,
-        len(nodes.name),
-        kind=nodes.column("kind"),
-        cls=classes,
-        stream=np.where(stream == p.NO_STREAM, p.NO_STREAM, classes * shape.n_streams + stream),
-        key=nodes.key,
-        flow=nodes.flow,
-        waits=following.waits,
-        next_start=following.start[:-1],
-        next_end=following.start[1:],
-        tally=nodes.column("tally"),
-        lookahead=lookahead(_felt(nodes, forms), following),
-        duration=nodes.column("duration"),
-        memory=nodes.column("memory"),
-        service=nodes.column("service"),
-    )
+def _nodes(nodes: Nodes, following: Following, forms: list[Form]) -> p.Table:
+    table = np.empty(len(nodes.name), p.NODE)
+    ahead = lookahead(_felt(nodes, forms), following)
+    start, waits = following.start, following.waits
+    for first in range(0, len(table), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        nodes.rows(table, some)
+        rows = table[some]
+        rows["stream"], rows["key"], rows["flow"] = (
+            nodes.stream[some],
+            nodes.key[some],
+            nodes.flow[some],
+        )
+        rows["waits"], rows["lookahead"] = waits[some], ahead[some]
+        rows["next_start"], rows["next_end"] = start[:-1][some], start[1:][some]
+    return table
 
 
 def _services(services: list[Served]) -> p.Table:
-    use_start = starts(len(served.uses) for served in services)
+    use_start = p.starts(len(served.uses) for served in services)
     return table(
         p.SERVICE,
         len(services),
@@ -149,7 +117,7 @@ def _services(services: list[Served]) -> p.Table:
 
 
 def _forms(forms: list[Form]) -> p.Table:
-    use_start = starts(len(form.uses) for form in forms)
+    use_start = p.starts(len(form.uses) for form in forms)
     n = len(forms)
     return table(
         p.FORM,
@@ -173,7 +141,7 @@ def phase_tables(phases: list[TypedSteps]) -> tuple[p.Table, p.Table]:
 
 
 def _phase_steps(phases: list[TypedSteps]) -> p.Table:
-    step_start = starts(len(phase.steps) for _, phase in phases)
+    step_start = p.starts(len(phase.steps) for _, phase in phases)
     return table(
         p.PHASE_STEPS,
         len(phases),
@@ -199,7 +167,7 @@ def _steps(steps: list[Step]) -> p.Table:
     )
 
 
-def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
+def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
     """How far other classes feel each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
@@ -207,12 +175,8 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     others who send to where it enters that (see engine.kernels.phase.ports).  An access that
     shares its servers with other classes is felt by them from beginning to end.
     """
-    kind = nodes.column("kind")
-    felt = np.full(len(kind), int(p.Lookahead.FULL))
-    felt[kind == p.NodeKind.SEND] = p.Lookahead.UNTIL_END
+    felt = nodes.column("felt").astype(np.int8)
     felt[_crowded(nodes, forms)] = p.Lookahead.NONE
-    felt[kind == p.NodeKind.RECEIVE] = p.Lookahead.NONE
-    felt[nodes.column("service") != p.NO_SERVICE] = p.Lookahead.NONE
     alone = np.array([form.kind == p.POINT_TO_POINT for form in forms], dtype=bool)
     empty = np.array([not form.uses for form in forms], dtype=bool)
     met = ((nodes.n_members > 1) | empty[nodes.flow_form]) & ~alone[nodes.flow_form]
@@ -222,35 +186,38 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
 
 def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
     """The sends that several classes' compete with for the entrance to a receiver."""
-    cls, start = nodes.column("cls"), starts(nodes.n_members)
-    n_classes = int(cls.max(initial=0)) + 1
+    start, n_classes = p.starts(nodes.n_members), nodes.n_classes
     entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send
     sent = np.flatnonzero(nodes.receiver >= 0)
     entrances = dict.fromkeys((use.dim, use.entrance) for form in forms for use in form.uses)
     numbers = {entrance: number for number, entrance in enumerate(entrances)}
     for number, form in enumerate(forms):
         flows = sent[nodes.flow_form[sent] == number]
-        sends, there = nodes.members[start[flows]], cls[nodes.receiver[flows]] * len(numbers)
+        sends = nodes.members[start[flows]]
+        there = nodes.column("cls", nodes.receiver[flows]) * len(numbers)
         entered += [
             np.stack([there + numbers[use.dim, use.entrance], sends])
             for use in form.uses
             if use.entrance != p.NO_ENTRANCE
         ]
     entrance, sends = np.concatenate(entered, axis=1)
-    pairs = np.unique(entrance * n_classes + cls[sends])  # with the classes that send there
+    # With the classes that send there.
+    pairs = np.unique(entrance * n_classes + nodes.column("cls", sends))
     return sends[np.bincount(pairs // n_classes)[entrance] > 1]
 
 
-def lookahead(felt: NDArray[np.int64], following: Following) -> NDArray[np.int64]:
+def lookahead(felt: NDArray[np.int8], following: Following) -> NDArray[np.int8]:
     """The lookahead of each node (see engine.kernels.phase.kernel), which is ``felt`` by itself.
 
     The end of a node is also felt by whatever it lets start, and that of a class's last node by the
     whole run.
     """
-    bound = np.concatenate(([0], np.cumsum((felt == p.Lookahead.NONE)[following.nodes])))
     start, end = following.start[:-1], following.start[1:]
-    soon = (start == end) | (bound[end] > bound[start])
-    return np.where((felt == p.Lookahead.FULL) & soon, int(p.Lookahead.UNTIL_END), felt)
+    soon = start == end
+    # One more, that nobody waits for, so that there is something at the start of each node's.
+    bound = np.append(felt[following.nodes] == p.Lookahead.NONE, False)
+    soon |= np.logical_or.reduceat(bound, start)
+    return np.where((felt == p.Lookahead.FULL) & soon, np.int8(p.Lookahead.UNTIL_END), felt)
 
 
 def _shape(
@@ -275,11 +242,18 @@ def _shape(
 def _flows(nodes: Nodes, forms: list[Form]) -> p.Table:
     members = nodes.n_members
     chunks = np.array([form.chunks for form in forms], dtype=np.int64)[nodes.flow_form]
-    flows = np.zeros(len(members), p.FLOW)
-    flows["form"], flows["receiver"] = nodes.flow_form, nodes.receiver
-    p.lay_out(flows, member=members, chunk=chunks, entry=members * chunks)
-    if len(flows):
+    key = nodes.key[nodes.members]
+    member, chunk, entry = map(p.starts, (members, chunks, members * chunks))
+    return table(
+        p.FLOW,
+        len(members),
+        form=nodes.flow_form,
         # A flow's place among simultaneous ones follows from the graphs, never from ranks.
-        key = nodes.key[nodes.members]
-        flows["key"] = np.minimum.reduceat(key, flows["member_start"])
-    return flows
+        key=np.minimum.reduceat(key, member[:-1]) if len(key) > len(members) else key,
+        receiver=nodes.receiver,
+        member_start=member[:-1],
+        member_end=member[1:],
+        chunk_start=chunk[:-1],
+        chunk_end=chunk[1:],
+        entry_start=entry[:-1],
+    )

@@ -11,7 +11,7 @@ from dimsweep.engine.model.rank import LayerBlock
 from dimsweep.engine.plan.action import Action
 from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, DeviceMesh
 from dimsweep.engine.plan.plan import Offload, Optimizer, ParallelPlan
-from dimsweep.engine.plan.schedule import at_once
+from dimsweep.engine.plan.schedule import at_once, n_passes
 from dimsweep.engine.plan.stack import Held
 from dimsweep.engine.plan.stages import Stage
 from dimsweep.engine.workload.footprint import Footprint
@@ -27,7 +27,7 @@ def footprint(
     """The footprint of one stage that works in ``order``."""
     n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
     copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
-    micro_batches = sum(action.ends for action in order) // len(stage.chunks)
+    micro_batches = n_passes(order) // len(stage.chunks)
     summed = ((stage.parameters, n), (stage.reached(micro_batches * n_expert), n_expert))
 
     def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:

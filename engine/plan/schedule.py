@@ -84,14 +84,22 @@ def actions(
     return (*order, *(Action(True, *entry) for entry in backward[n - warm_up :]))
 
 
+def n_passes(order: Sequence[Action]) -> int:
+    """How many forward passes there are, each with its backward pass."""
+    return [action.backward for action in order].count(False)
+
+
 def at_once(order: Sequence[Action], overlap: bool) -> Iterator[tuple[Action, ...]]:
     """What runs at the same time: each action alone, or a whole backward pass and the forward pass
     after it, which is another micro-batch's."""
+    if not overlap:
+        yield from zip(order)
+        return
     i = 0
     while i < len(order):
         here, after = order[i], order[i + 1 : i + 2]
         whole = here.backward and here.part is Part.WHOLE
-        pair = overlap and whole and any(not action.backward for action in after)
+        pair = whole and any(not action.backward for action in after)
         yield (here, *after) if pair else (here,)
         i += 2 if pair else 1
 

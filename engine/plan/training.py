@@ -16,7 +16,7 @@ from dimsweep.engine.plan.amount import amount
 from dimsweep.engine.plan.memory import PIECES, footprint, state_bytes
 from dimsweep.engine.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from dimsweep.engine.plan.plan import GradientExchange, Offload, ParallelPlan
-from dimsweep.engine.plan.schedule import actions, at_once, repeats
+from dimsweep.engine.plan.schedule import actions, at_once, n_passes, repeats
 from dimsweep.engine.plan.stages import Stage, cut
 from dimsweep.engine.plan.steps import Item, RankGraph, compile_steps, partly_beside
 from dimsweep.engine.workload.footprint import Footprint, fullest
@@ -34,17 +34,17 @@ def training(
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
     mesh = grouped(plan, mesh)
-    stages = _stages(model, plan, mesh)
-    with no_collector():
+    with no_collector():  # tens of thousands of passes and operators, and no cycles among them
+        stages = _stages(model, plan, mesh)
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
-    return Workload(
-        graphs,
-        dict(mesh.groups),
-        name=name,
-        stages="pipeline" if len(stages) > 1 else None,
-        footprint=_fullest(stages, plan, mesh),
-        amount=amount(model, plan.batch),
-    )
+        return Workload(
+            graphs,
+            dict(mesh.groups),
+            name=name,
+            stages="pipeline" if len(stages) > 1 else None,
+            footprint=_fullest(stages, plan, mesh),
+            amount=amount(model, plan.batch),
+        )
 
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
@@ -107,7 +107,7 @@ class _StageProgram:
         self._stage, self._plan, self._mesh, self._order = stage, plan, mesh, order
         self._axis, self._n_shards = mesh.shard_axis, mesh.degree(mesh.shard_axis)
         self._n_expert_replicas = mesh.degree(EXPERT_REPLICAS)
-        self._n_micro_batches = sum(action.ends for action in order) // len(stage.chunks)
+        self._n_micro_batches = n_passes(order) // len(stage.chunks)
         self._gathers = plan.zero == 3 and self._n_shards > 1
         chunks = range(len(stage.chunks))
         # A pass beside another one would else issue its collectives after all of that one's.
@@ -145,24 +145,26 @@ class _StageProgram:
     def build(self) -> Graph:
         final = {a.chunk: a for a in self._order if a.backward}  # the last one of each chunk
         begin = {a.chunk: a for a in reversed(self._order) if not a.backward}
-        edges = {*final.values(), *begin.values()}
+        edges = {*map(id, (*final.values(), *begin.values()))}
         steps = list(at_once(self._order, self._plan.overlap_experts))
+        micro_batches = [step[0].micro_batch for step in steps]
         kinds = [
             tuple(
-                (a.backward, a.part, a.chunk, a in edges, a.micro_batch - step[0].micro_batch)
-                for a in step
+                [
+                    (a.backward, a.part, a.chunk, id(a) in edges, a.micro_batch - number)
+                    for a in step
+                ]
             )
-            for step in steps
+            for number, step in zip(micro_batches, steps, strict=True)
         ]
         n = self._stage.n_stages * len(self._stage.chunks)
-        micro_batches = [step[0].micro_batch for step in steps]
         if self._gathers_ahead:
             self._graph.run("", compile_steps(self._gather_ahead()))
         for start, period, times, by in repeats(kinds, micro_batches, (1, 2, n, 2 * n)):
 
             def part(time: int, start: int = start, period: int = period) -> None:
                 for step in steps[start + time * period : start + (time + 1) * period]:
-                    self._graph.beside(*(partial(self._run, a, edge=a in edges) for a in step))
+                    self._graph.beside(*(partial(self._run, a, edge=id(a) in edges) for a in step))
 
             self._graph.repeat(part, times, by)
         if self._plan.zero < 2:

@@ -5,6 +5,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -329,6 +330,16 @@ class Workload:
         for stamp in itertools.chain.from_iterable(map(stamps_of, self.graphs)):
             found.setdefault(id(stamp.operators), stamp)
         return list(found.values())
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether every operator waits only for some that stand before it in its graph."""
+        return all(
+            before < place
+            for stamp in self.templates()
+            for place, operator in enumerate(stamp.operators)
+            for before in operator.after
+        )
 
     def works(self) -> list[Work]:
         """All works that operators share, in the order in which they first come."""

@@ -17,7 +17,8 @@ from dimsweep.engine.formats.chakra import NodeType
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.lower.tables import Following, lookahead, starts, table
+from dimsweep.engine.lower.tables import lookahead, table
+from dimsweep.engine.lower.waits import Following, Waits
 from dimsweep.engine.replicas.astra_sim.fold import Folding
 from dimsweep.engine.replicas.astra_sim.greedy import GREEDY
 from dimsweep.engine.replicas.astra_sim.memory import PER_NPU, access_time
@@ -259,13 +260,13 @@ class _Lowering:
 
     def structure(self) -> p.Structure:
         rows, plans = self.rows, self._plans
-        following = Following.of([row.after for row in rows])
+        following = Following.of(Waits.of([row.after for row in rows]))
         return p.Structure(
             shape=_shape(
                 self._inputs, self._folding, max((f.chunks for _, f in self._forms), default=1)
             ),
             nodes=self._nodes(following),
-            following=following.nodes.astype(np.uint32),
+            following=following.nodes,
             flows=self._flows(),
             members=table(
                 p.MEMBER,
@@ -291,7 +292,7 @@ class _Lowering:
                 else p.Lookahead.FULL
                 for row in rows
             ],
-            dtype=np.int64,
+            dtype=np.int8,
         )
         return table(
             p.NODE,
@@ -317,7 +318,7 @@ class _Lowering:
     def _flows(self) -> p.Table:
         forms = [form for _, form in self._forms]
         n = len(self._flow_node)
-        chunk_start = starts(forms[form].chunks for form in self._flow_form)
+        chunk_start = p.starts(forms[form].chunks for form in self._flow_form)
         return table(
             p.FLOW,
             n,

@@ -24,7 +24,8 @@ from dimsweep.engine import (
     lower,
     run_one,
 )
-from dimsweep.engine.lower.issue import in_turn, order_of_issue
+from dimsweep.engine.lower.issue import order_of_issue, turns
+from dimsweep.engine.lower.waits import Following, Waits
 from tests.support.examples import examples
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
@@ -53,7 +54,7 @@ def graph_of(n: int, after: np.ndarray) -> nx.DiGraph:
 @given(graphs(in_order=False))
 def test_a_rank_issues_the_first_that_it_can(case: tuple) -> None:
     n, after = case
-    issued = order_of_issue(after, n).tolist()
+    issued = order_of_issue(Waits.of_pairs(after, n)).tolist()
     assert issued == list(nx.lexicographical_topological_sort(graph_of(n, after)))
 
 
@@ -61,17 +62,23 @@ def test_a_rank_issues_the_first_that_it_can(case: tuple) -> None:
 @given(graphs(in_order=True), st.data())
 def test_turns_are_what_the_graph_does_not_say_yet(case: tuple, data: st.DataObject) -> None:
     n, after = case
-    stream = np.array(data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n)))
-    told = in_turn(after, stream, np.arange(n))
-    assert np.array_equal(told[: len(after)], after)
-    graph = graph_of(n, told)
+    drawn = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))
+    stream, issued = np.array(drawn, dtype=np.int32), np.arange(n, dtype=np.int32)
+    waits = Waits.of_pairs(after, n)
+    turn = turns(waits, stream, issued)
+    told = [[node, before] for node, before in enumerate(turn.tolist()) if before >= 0]
+    graph = graph_of(n, np.array([*after.tolist(), *told]).reshape(-1, 2))
     for number in range(3):
         users = np.flatnonzero(stream == number).tolist()
         for before, node in pairwise(users):
             assert before in nx.ancestors(graph, node)
-    for node, before in told[len(after) :].tolist():
+    for node, before in told:
         assert stream[node] == stream[before] >= 0
         assert before not in nx.ancestors(graph_of(n, after), node)
+    nodes, start, counts = Following.of(waits, turn)
+    followers = [nodes[start[i] : start[i + 1]].tolist() for i in range(n)]
+    assert followers == [sorted(graph.successors(i)) for i in range(n)]
+    assert counts.tolist() == [graph.in_degree(i) for i in range(n)]
 
 
 def program(*graphs: tuple[Operator, ...], streams: int = 1) -> Program:
