@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,7 @@ MET = np.dtype([("node", "i8"), ("cls", "i8"), ("group", "i8"), ("members", "i8"
 
 _NOBODY = {dtype: np.zeros(0, dtype=dtype) for dtype in (MESSAGE, MET)}
 _Row = tuple[int, ...]
+_Integer = TypeVar("_Integer", bound=np.integer)
 
 
 class _Meetings(NamedTuple):
@@ -103,7 +104,7 @@ class _Part(NamedTuple):
 
     section: Section
     known: p.Ints
-    waits: Waits
+    after: NDArray[np.int64]
     sends: p.Table  # MESSAGE
     receives: p.Table  # MESSAGE
     met: p.Table  # MET
@@ -251,11 +252,10 @@ class Nodes:
                     (sends if isinstance(work, Send) else receives).append(message)
         if outside:
             after.append(np.array(outside, dtype=np.int64))
-        first = base + section.start
         return _Part(
             section,
-            np.concatenate(known),
-            Waits.of_pairs(np.concatenate(after) - (first, 0), section.every),
+            _joined(known),
+            _joined(after),
             _repeated_rows(sends, MESSAGE, section),
             _repeated_rows(receives, MESSAGE, section),
             _repeated_rows(met, MET, section),
@@ -263,19 +263,31 @@ class Nodes:
 
     def _written_out(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
         """What is known of each node, and for whom it waits, all times of all parts."""
-        n_before = sum(part.section.times * len(part.waits.before) for part in parts)
+        known, after = (
+            _joined([getattr(part, name) for part in parts]) for name in ("known", "after")
+        )
+        times, every = np.array([(s.times, s.every) for s, *_ in parts]).T
+        # Nodes of the first times only, one part's behind another's, in the place of all.
+        skipped = np.cumsum((times - 1) * every) - (times - 1) * every
+        after[:, 0] -= np.repeat(skipped, [len(part.after) for part in parts])
+        once = Waits.of_pairs(after, len(known))
+        if times.max() == 1:
+            return known.astype(np.intp), once
         what = np.empty(len(self.name), dtype=np.intp)
-        counts, before = np.empty(len(what), np.int32), np.empty(n_before, np.int32)
-        node = wait = 0
-        for section, known, waits, *_ in parts:
-            shape, end = (section.times, section.every), node + section.times * section.every
-            what[node:end].reshape(shape)[:] = known
-            counts[node:end].reshape(shape)[:] = waits.counts
-            node, shape = end, (section.times, len(waits.before))
-            end = wait + section.times * len(waits.before)
+        counts, own = np.empty(len(what), np.int32), once.counts
+        before = np.empty(sum(part.section.times * len(part.after) for part in parts), np.int32)
+        node = wait = first = first_wait = 0
+        for section, _, pairs, *_ in parts:
+            shape, last = (section.times, section.every), first + section.every
+            end = node + section.times * section.every
+            what[node:end].reshape(shape)[:] = known[first:last]
+            counts[node:end].reshape(shape)[:] = own[first:last]
+            node, first = end, last
+            last, end = first_wait + len(pairs), wait + section.times * len(pairs)
             by = np.arange(section.times, dtype=np.int32)[:, None] * section.every
-            np.add(by, waits.before, out=before[wait:end].reshape(shape))
-            wait = end
+            out = before[wait:end].reshape(section.times, len(pairs))
+            np.add(by, once.before[first_wait:last], out=out)
+            wait, first_wait = end, last
         return what, Waits(p.starts(counts), before)
 
     def _template(self, cls: int, stamp: Stamp, works: dict[int, tuple[_Known, bool]]) -> _Template:
@@ -540,6 +552,10 @@ def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
     return turn
+
+
+def _joined(arrays: list[NDArray[_Integer]]) -> NDArray[_Integer]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:
