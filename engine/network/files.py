@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.graph import Device, Link, Network, node_name, some
+from dimsweep.engine.collector import no_collector
+from dimsweep.engine.errors import DimsweepError, nearest
+from dimsweep.engine.network.graph import Device, Kind, Link, Network, node_name, some
 from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx
 
+_Data = Mapping[str, object]  # the attributes of a node or an edge, as a file has them
+_Edge = tuple[Hashable, Hashable, _Data]  # edges that are alike share what they say
+# Whether edges lead one way, as the file has it; the nodes; the edges.
+_Read = tuple[object, Sequence[tuple[Hashable, _Data]], Sequence[_Edge]]
 _EXAMPLE = (
     '{"directed": false, "nodes": [{"id": "a", "npu": 0}, {"id": "b", "npu": 1}], "edges": '
     '[{"source": "a", "target": "b", "bandwidth": "50 GB/s", "latency": "500 ns"}]}'
@@ -78,7 +83,8 @@ def read_network(path: str | Path) -> Network:
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         raise _no_file("read", path, error) from error
     try:
-        return _network(read(content))
+        with no_collector():
+            return Network(_graph(*read(content)))
     except DimsweepError as error:
         raise error.at(str(path)) from None
 
@@ -140,49 +146,55 @@ def _written(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _read_json(content: bytes) -> "nx.DiGraph":
+def _read_json(content: bytes) -> _Read:
+    shared: dict[str, _Data] = {}
+
+    def edge(read: dict[str, Any]) -> dict[str, Any] | _Edge:
+        """What has both ends is an edge as soon as it is read: a million dicts would be slow."""
+        if "id" in read or "source" not in read or "target" not in read:
+            return read
+        source, target = _id(read, "source"), _id(read, "target")
+        read.pop("key", None)  # a multigraph's
+        return source, target, shared.setdefault(repr(read), read)
+
     try:
-        data = json.loads(content)
+        data = json.loads(content, object_hook=edge)
     except (ValueError, RecursionError) as error:
         raise _no_json(str(error)) from error
     if not isinstance(data, dict):
         raise _no_json("it is no object")
-    links = "edges" if "edges" in data else "links"
     nodes = [(_id(node, "id"), node) for node in _objects(data, "nodes")]
-    edges = [(_id(e, "source"), _id(e, "target"), e) for e in _objects(data, links)]
-    return _graph(
-        data.get("directed", False),
-        [(node, _without(each, "id")) for node, each in nodes],
-        [(a, b, _without(each, "source", "target", "key")) for a, b, each in edges],
-    )
+    edges = _objects(data, "edges" if "edges" in data else "links")
+    for each in edges:
+        if isinstance(each, dict):  # it has one end only, or an id, which no link has
+            _of_link(each, f"[{_id(each, 'source')} -> {_id(each, 'target')}]")
+    return data.get("directed", False), nodes, edges
 
 
 def _no_json(why: str) -> DimsweepError:
     return DimsweepError(f"no node-link JSON ({why})", hint=f"such as {_EXAMPLE}")
 
 
-def _objects(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _objects(data: Mapping[str, Any], key: str) -> list[Any]:
     found = data.get(key)
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(found, list) or not all(isinstance(each, dict | tuple) for each in found):
         raise _no_json(f"{key!r} is no list of objects")
     return found
 
 
-def _id(node: Mapping[str, Any], key: str) -> Hashable:
-    """A node's id, hashable: a list is a tuple, such as the node of a product, as in networkx."""
-
-    def hashable(value: Any) -> Hashable:
-        if isinstance(value, dict) or value is None:
-            raise _no_json(f"{key!r} is {value!r}")
-        return tuple(map(hashable, value)) if isinstance(value, list) else value
-
-    if key not in node:
+def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
+    """A node's id, taken out of ``node``."""
+    if isinstance(node, tuple) or key not in node:
         raise _no_json(f"{key!r} is missing in {node}")
-    return hashable(node[key])
+    value = node.pop(key)
+    return value if isinstance(value, str) else _hashable(value, key)
 
 
-def _without(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {name: value for name, value in data.items() if name not in keys}
+def _hashable(value: Any, key: str) -> Hashable:
+    """A list is a tuple, such as the node of a product, as in networkx."""
+    if isinstance(value, dict | tuple) or value is None:
+        raise _no_json(f"{key!r} is {value!r}")
+    return tuple(_hashable(each, key) for each in value) if isinstance(value, list) else value
 
 
 _TYPES: dict[str, Callable[[str], object]] = {
@@ -210,31 +222,31 @@ class _Key(NamedTuple):
             raise _no_graphml(f"{self.name} is {text!r}, and no {self.type}") from error
 
 
-def _read_graphml(content: bytes) -> "nx.DiGraph":
+def _read_graphml(content: bytes) -> _Read:
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter: its encoding
         raise _no_graphml(str(error)) from error
-    if root.tag.rpartition("}")[2] != "graphml":
+    space, brace, name = root.tag.rpartition("}")
+    if name != "graphml":
         raise _no_graphml(f"its root is {root.tag}")
-    graphs = root.findall(".//{*}graph")
+    space += brace  # searching for one name in one space is compiled, and {*} is not
+    graphs = list(root.iter(f"{space}graph"))
     if len(graphs) != 1:
         raise DimsweepError(f"{len(graphs)} graphs in a file", hint="write one, not nested")
     (graph,) = graphs
-    if graph.find("{*}hyperedge") is not None:
+    if graph.find(f"{space}hyperedge") is not None:
         raise _no_graphml("hyperedges are not read")
     directed = {"directed": True, "undirected": False}.get(graph.get("edgedefault", ""))
-    mixed = str(not directed).lower()
-    if any(edge.get("directed") == mixed for edge in graph.findall("{*}edge")):
+    mixed, edges = str(not directed).lower(), graph.findall(f"{space}edge")
+    if any(edge.get("directed") == mixed for edge in edges):
         raise _no_graphml("directed and undirected edges in one graph")
-    keys = dict(_key(each) for each in root.findall("{*}key"))
-    return _graph(
+    keys = dict(_key(each, space) for each in root.findall(f"{space}key"))
+    of_node, of_edge = (_Attributes(keys, owner, f"{space}data") for owner in ("node", "edge"))
+    return (
         directed,
-        [(_end(node, "id"), _data(node, keys, "node")) for node in graph.findall("{*}node")],
-        [
-            (_end(edge, "source"), _end(edge, "target"), _data(edge, keys, "edge"))
-            for edge in graph.findall("{*}edge")
-        ],
+        [(_end(node, "id"), of_node.read(node)) for node in graph.findall(f"{space}node")],
+        [(_end(edge, "source"), _end(edge, "target"), of_edge.read(edge)) for edge in edges],
     )
 
 
@@ -242,12 +254,12 @@ def _no_graphml(why: str) -> DimsweepError:
     return DimsweepError(f"no GraphML ({why})", hint="see graphml.graphdrawing.org")
 
 
-def _key(key: ElementTree.Element) -> tuple[str, _Key]:
+def _key(key: ElementTree.Element, space: str) -> tuple[str, _Key]:
     own = key.get("yfiles.type")  # what yEd draws
     name, kind = own or key.get("attr.name"), "string" if own else key.get("attr.type", "string")
     if name is None or kind not in _TYPES:
         raise _no_graphml(f"a key has the attr.name {name!r} and the attr.type {kind!r}")
-    return key.get("id", ""), _Key(key.get("for", "all"), name, kind, key.find("{*}default"))
+    return key.get("id", ""), _Key(key.get("for", "all"), name, kind, key.find(f"{space}default"))
 
 
 def _end(element: ElementTree.Element, key: str) -> str:
@@ -257,44 +269,63 @@ def _end(element: ElementTree.Element, key: str) -> str:
     return found
 
 
-def _data(element: ElementTree.Element, keys: Mapping[str, _Key], owner: str) -> dict[str, object]:
-    """The attributes of a node or edge, and the file's defaults for those that it does not have."""
-    found = {
-        key.name: key.value(key.default)
-        for key in keys.values()
-        if key.default is not None and key.owner == owner
-    }
-    for data in element.findall("{*}data"):
-        if len(data):  # elements, by which an editor such as yEd draws
-            continue
-        key = keys.get(data.get("key", ""))
+class _Attributes:
+    """Those of nodes or of edges: what their ``<data>`` say, and the file's defaults for those that
+    they do not have.  The same texts of the same keys are read once, and share what they say."""
+
+    def __init__(self, keys: Mapping[str, _Key], owner: str, tag: str) -> None:
+        self._keys, self._tag = keys, tag
+        self._known: dict[tuple[str | None, ...], _Data] = {}
+        self._defaults = {
+            key.name: key.value(key.default)
+            for key in keys.values()
+            if key.default is not None and key.owner == owner
+        }
+
+    def read(self, element: ElementTree.Element) -> _Data:
+        data, said = [], list[str | None]()
+        for each in element:
+            if each.tag == self._tag and not len(each):  # elements are how an editor (yEd) draws
+                data.append(each)
+                said += each.get("key"), each.text
+        told = self._known.get(tuple(said))
+        if told is None:
+            told = self._known[tuple(said)] = self._defaults | dict(map(self._value, data))
+        return told
+
+    def _value(self, data: ElementTree.Element) -> tuple[str, object]:
+        key = self._keys.get(data.get("key", ""))
         if key is None:
             raise _no_graphml(f"there is no key {data.get('key')}")
-        found[key.name] = key.value(data)
-    return found
+        return key.name, key.value(data)
 
 
 def _graph(
-    directed: object,
-    nodes: Sequence[tuple[Any, Mapping[str, object]]],
-    edges: Sequence[tuple[Any, Any, Mapping[str, object]]],
+    directed: object, nodes: Sequence[tuple[Hashable, _Data]], edges: Sequence[_Edge]
 ) -> "nx.DiGraph":
-    """The graph, with each link of an undirected one in both directions."""
+    """The graph of a network, with each link of an undirected one in both directions."""
     import networkx as nx
 
-    _check_structure([node for node, _ in nodes], [(a, b) for a, b, _ in edges], directed)
+    _check_structure([node for node, _ in nodes], edges, directed)
+    names = _names(nodes)
     graph = nx.DiGraph()
     for node, data in nodes:
-        graph.add_node(node)
-        graph.nodes[node].update(data)
+        known = {name: value for name, value in data.items() if name in _DEVICE_PARSERS}
+        graph.add_node(names[node], **_parsed(known, _DEVICE_PARSERS, f"[{node}]"))
+    made: dict[int, dict[str, Any]] = {}  # by what is shared
+    links = []
     for source, target, data in edges:
-        for ends in [(source, target)] if directed else [(source, target), (target, source)]:
-            graph.add_edge(*ends)
-            graph.edges[ends].update(data)
+        if id(data) not in made:
+            made[id(data)] = _of_link(data, f"[{source} -> {target}]")
+        ends, known = (names[source], names[target]), made[id(data)]
+        links.append((*ends, known))
+        if not directed:
+            links.append((*ends[::-1], known))
+    graph.add_edges_from(links)
     return graph
 
 
-def _check_structure(ids: list[Any], ends: list[tuple[Any, Any]], directed: object) -> None:
+def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -> None:
     """Refuses what networkx would merge, invent or guess in silence."""
     if not isinstance(directed, bool):
         raise DimsweepError(
@@ -305,15 +336,16 @@ def _check_structure(ids: list[Any], ends: list[tuple[Any, Any]], directed: obje
     if doubled:
         raise DimsweepError(f"more than one node has the id {some(doubled)}")
     known = set(ids)
-    for source, target in ends:
-        if not {source, target} <= known:
+    for source, target, _ in edges:
+        if source not in known or target not in known:
             stray = target if source in known else source
             raise DimsweepError(f"there is no node {stray!r}", where=f"[{source} -> {target}]")
-    pairs = ends if directed else [tuple(sorted(pair, key=repr)) for pair in ends]
-    parallel = _doubled(pairs)
-    if parallel:
+    ends = [(source, target) for source, target, _ in edges]
+    if len(set(ends if directed else map(frozenset, ends))) < len(ends):
+        pairs = ends if directed else [tuple(sorted(pair, key=repr)) for pair in ends]
+        parallel = (f"{source} -> {target}" for source, target in _doubled(pairs))
         raise DimsweepError(
-            f"parallel edges: {some(f'{source} -> {target}' for source, target in parallel)}",
+            f"parallel edges: {some(parallel)}",
             hint="write one edge with the sum of their bandwidths, and how many `lanes` it has",
         )
 
@@ -322,30 +354,27 @@ def _doubled(items: Iterable[Any]) -> list[Any]:
     return [item for item, times in Counter(items).items() if times > 1]
 
 
-def _network(read: "nx.DiGraph") -> Network:
-    import networkx as nx
-
-    names = {node: _name(node, data) for node, data in read.nodes(data=True)}
+def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
+    """The rank of each NPU and the name of every other node, by their ids."""
+    names = {node: _name(node, data) for node, data in nodes}
     doubled = _doubled(names.values())
     if doubled:
         kind = "NPU" if isinstance(doubled[0], int) else "switch"
         raise DimsweepError(f"more than one node is {kind} {doubled[0]}")
-    graph = nx.DiGraph()
-    for node, data in read.nodes(data=True):
-        known = {name: value for name, value in data.items() if name in _DEVICE_PARSERS}
-        graph.add_node(names[node], **_parsed(known, _DEVICE_PARSERS, f"[{node}]"))
-    for source, target, data in read.edges(data=True):
-        place = f"[{source} -> {target}]"
-        try:
-            _check_known(data)
-        except DimsweepError as error:
-            raise error.at(place) from None
-        graph.add_edge(names[source], names[target], **_parsed(data, _PARSERS, place))
-    return Network(graph)
+    if not any(isinstance(name, int) for name in names.values()):
+        known = sorted({str(name) for _, data in nodes for name in data})
+        near = nearest("npu", known)
+        asked = f"did you mean {near!r}? " if near else ""
+        hint = f'{asked}each NPU has its rank from 0 as an attribute, such as "npu": 3'
+        raise DimsweepError("no node has the attribute npu, so the network has no NPU", hint=hint)
+    return names
 
 
-def _name(node: object, data: Mapping[str, object]) -> Node:
+def _name(node: object, data: _Data) -> Node:
     if "npu" not in data:
+        if data.get("kind") == Kind.NPU:
+            what, hint = "an NPU without its rank", 'its rank from 0 as an attribute: "npu": 3'
+            raise DimsweepError(what, where=f"[{node}]", hint=hint)
         return str(node)
     rank = data["npu"]
     if isinstance(rank, bool) or not isinstance(rank, int):
@@ -357,19 +386,21 @@ def _name(node: object, data: Mapping[str, object]) -> Node:
     return rank
 
 
-def _check_known(data: Mapping[str, object]) -> None:
+def _of_link(data: _Data, place: str) -> dict[str, Any]:
+    """The attributes of a link, which is at ``place``."""
     unknown = data.keys() - _PARSERS.keys()
-    if unknown:
-        raise DimsweepError(
-            f"unknown attribute {some(sorted(unknown))}", hint=f"known: {', '.join(_PARSERS)}"
-        )
     missing = [name for name in ("bandwidth", "latency") if name not in data]
+    if unknown:
+        what = f"unknown attribute {some(sorted(unknown))}"
+        raise DimsweepError(what, where=place, hint=f"known: {', '.join(_PARSERS)}")
     if missing:
-        raise DimsweepError(f"{some(missing)} is missing", hint='such as "50 GB/s", "500 ns"')
+        what, hint = f"{some(missing)} is missing", 'such as "50 GB/s", "500 ns"'
+        raise DimsweepError(what, where=place, hint=hint)
+    return _parsed(data, _PARSERS, place)
 
 
 def _parsed(
-    data: Mapping[str, object], parsers: Mapping[str, Callable[[object], object]], place: str
+    data: _Data, parsers: Mapping[str, Callable[[object], object]], place: str
 ) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for name, value in data.items():

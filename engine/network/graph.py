@@ -102,14 +102,14 @@ class Network:
         self.sizes = sizes
         self.n_npus = _count_npus(graph)
         self.devices = dict(_devices(graph))
-        self.links = tuple(_link(*edge) for edge in graph.edges(data=True))
+        self.links = tuple(_links(graph))
         self.number = {(link.source, link.target): i for i, link in enumerate(self.links)}
         if sizes and math.prod(sizes) != self.n_npus:
             raise DimsweepError(
                 f"dimensions of {sizes} have {math.prod(sizes)} NPUs, the network {self.n_npus}"
             )
         self._check_ports()
-        _check_ways(graph, self.n_npus)
+        self._check_ways()
         self._numbers: dict[tuple[int, ...], int] = {}
         self._ways: list[tuple[int, ...]] = []
 
@@ -148,6 +148,30 @@ class Network:
                     hint="fewer links or lanes, or a switch with more ports",
                 )
 
+    def _check_ways(self) -> None:
+        """All NPUs reach one another exactly when all reach NPU 0 and NPU 0 reaches all."""
+        out: dict[Node, list[Node]] = {node: [] for node in self.devices}
+        into: dict[Node, list[Node]] = {node: [] for node in self.devices}
+        for link in self.links:
+            out[link.source].append(link.target)
+            into[link.target].append(link.source)
+        npus = set(range(self.n_npus))
+        unreached, stranded = npus - _reached(0, out), npus - _reached(0, into)
+        if not unreached and not stranded:
+            return
+        source, target = (0, min(unreached)) if unreached else (min(stranded), 0)
+        reason = ""
+        if not out[source]:
+            reason = f": NPU {source} has no outgoing link"
+        elif not into[target]:
+            reason = f": NPU {target} has no incoming link"
+        hint = "every NPU must be able to reach every other"
+        if target in _reached(source, {node: out[node] + into[node] for node in out}):
+            hint += "; a link leads one way only"
+        else:
+            hint += "; no links join the part of one to the other's"
+        raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)
+
     def named(self, names: Collection[str]) -> list[int]:
         """The numbers of links by their names, without repetition; that of a node stands for all
         links by which it sends.  Raises :class:`DimsweepError` with the nearest for a name that
@@ -165,6 +189,15 @@ class Network:
                     hint=f"did you mean {near}?" if near else f"known: {some(known)}",
                 )
         return list(dict.fromkeys(i for name in names for i in known[name]))
+
+
+def _reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node]:
+    """The nodes to which some way leads, the first one among them."""
+    reached, last = {start}, {start}
+    while last:
+        last = set().union(*(neighbours[node] for node in last)) - reached
+        reached |= last
+    return reached
 
 
 def some(items: Iterable[object]) -> str:
@@ -248,6 +281,20 @@ def _wrong_of_device(name: str, value: object) -> str:
     return "" if right else "it must be a finite number of zero or more"
 
 
+def _links(graph: "nx.DiGraph") -> Iterator[Link]:
+    """Most differ in their ends only: what shares all its values with one before needs no look."""
+    made: dict[tuple[object, ...], dict[str, object]] = {}
+    for source, target, attributes in graph.edges(data=True):
+        known = made.get(key := (*attributes, *map(id, attributes.values())))
+        if known is None or source == target:
+            link = _link(source, target, attributes)
+            made[key] = vars(link)
+        else:  # as dataclasses.replace, in a third of the time
+            link = object.__new__(Link)
+            vars(link).update(known, source=source, target=target)
+        yield link
+
+
 def _link(source: Node, target: Node, attributes: Mapping[str, object]) -> Link:
     try:
         link = Link(source, target, **attributes)  # type: ignore[arg-type]  # checked below
@@ -297,26 +344,3 @@ def _is_amount(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _check_ways(graph: "nx.DiGraph", n_npus: int) -> None:
-    """All NPUs reach one another exactly when all reach NPU 0 and NPU 0 reaches all."""
-    import networkx as nx
-
-    npus = set(range(1, n_npus))
-    unreached = npus - nx.descendants(graph, 0)
-    stranded = npus - nx.ancestors(graph, 0)
-    if not unreached and not stranded:
-        return
-    source, target = (0, min(unreached)) if unreached else (min(stranded), 0)
-    reason = ""
-    if not graph.out_degree(source):
-        reason = f": NPU {source} has no outgoing link"
-    elif not graph.in_degree(target):
-        reason = f": NPU {target} has no incoming link"
-    hint = "every NPU must be able to reach every other"
-    if nx.has_path(graph.to_undirected(as_view=True), source, target):
-        hint += "; a link leads one way only"
-    else:
-        hint += "; no links join the part of one to the other's"
-    raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)

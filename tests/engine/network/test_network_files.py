@@ -145,8 +145,8 @@ AB = "[a -> 7]"
         (changed(0, latency=500), f"{AB}.latency", "500 has no unit"),
         (changed(0, latency=None), f"{AB}.latency", "null is not a time"),
         (changed(0, latency="60 days"), f"{AB}.latency", "longer than 53 days"),
-        (changed(1, buffer="-1 MB"), "[b -> 7].buffer", "more than zero"),
-        (changed(1, buffer=True), "[b -> 7].buffer", "not a size"),
+        (changed(1, buffer="-1 MB"), "[7 -> b].buffer", "more than zero"),
+        (changed(1, buffer=True), "[7 -> b].buffer", "not a size"),
         (changed(0, bandwidth=...), AB, "bandwidth is missing"),
         (changed(0, latency=..., bandwidth=...), AB, "bandwidth, latency is missing"),
         (changed(0, bufer="1 MB"), AB, "unknown attribute bufer"),
@@ -175,6 +175,11 @@ AB = "[a -> 7]"
         (changed(nodes=[{"id": 1}, {"id": "1"}], edges=[]), "", "is switch 1"),
         (changed(nodes=[{"id": 1, "npu": 1}], edges=[]), "", "NPU 0 is missing"),
         (changed(nodes=[{"id": 1}], edges=[]), "", "no NPU"),
+        (changed(nodes=[{"id": 1, "NPU": 0}], edges=[]), "", "(?s)no NPU.*did you mean 'NPU'"),
+        (changed(nodes=[{"id": "a", "kind": "npu"}], edges=[]), "[a]", "an NPU without its rank"),
+        (changed(nodes=[{"source": 1, "target": 2}]), "", "'id' is missing"),
+        (changed(1, lanes=True), "[1 -> 7]", "lanes True; they must be"),
+        (changed(1, id=3), "[7 -> b]", "unknown attribute id"),
         *(
             (changed(nodes=[{"id": "a", "npu": npu}], edges=[]), "[a]", "must be a whole number")
             for npu in (True, 0.0, "0", None, [0])
@@ -213,7 +218,7 @@ def test_links_of_a_directed_graph_are_not_parallel(tmp_path: Path) -> None:
         ("net.xml", "<graphml/>", "0 graphs"),
         ("net.xml", "<?xml version='1.0' encoding='klingon'?><graphml/>", "no GraphML"),
         ("net.xml", "<x><graph edgedefault='directed'/></x>", "no GraphML"),
-        ("net.xml", GRAPHML.replace("data", "date"), "bandwidth is missing"),
+        ("net.xml", GRAPHML.replace("data", "date"), "no node has the attribute npu"),
         ("net.xml", GRAPHML.replace("<node id", "<node name"), "'id' is missing"),
         ("net.xml", GRAPHML.replace("<edge ", '<edge directed="false" '), "in one graph"),
         ("net.xml", GRAPHML.replace("<edge ", "<hyperedge/><edge ", 1), "hyperedges"),
