@@ -84,9 +84,10 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
         cluster = build_cluster(composed.config)
         graph = cluster.network.graph
         bill = composed.config.bought(cluster.topology, cluster.network).bill()
-    n = f"{cluster.topology.n_npus:,} NPUs"
-    what = cluster.topology.name if graph is None else f"network.{composed.config.network.instead}"
-    return bill, f"{what}, {n}, by cost={composed.choices.get('cost')}", composed
+    what, n = cluster.topology.name, cluster.topology.n_npus
+    if graph is not None:
+        what, n = f"network.{composed.config.network.instead}", graph.n_npus
+    return bill, f"{what}, {n:,} NPUs, by cost={composed.choices.get('cost')}", composed
 
 
 def _sources(composed: "Composed") -> dict[str, str]:

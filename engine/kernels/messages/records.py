@@ -16,6 +16,7 @@ from dimsweep.engine.records import fields_of, record
 ROUTE = record(
     start="i4",
     end="i4",
+    limits="i4",  # where the links end, at a point, that may limit a flow; they are the first
     room="i8",  # the least at a far end on its way; -1 without limit
     way="i8",  # latencies, at a point
 )

@@ -20,7 +20,7 @@ def hand_over(w: Wires, parcel: int, route: int) -> None:
     """A parcel's flow begins; its rate is found when time goes on."""
     p, flow = w.parcels[parcel], w.flows.flows[parcel]
     flow.left = max(np.rint(PARTS * p.n_bytes), 1.0)
-    flow.route, flow.route_end = p.first, p.last + 1
+    flow.route, flow.route_end = p.first, w.routes[route].limits
     flow.number = set_out(w, parcel, route)
     join(w.flows, parcel, now_of(w.clock))
 

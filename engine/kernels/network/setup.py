@@ -13,6 +13,7 @@ from dimsweep.engine.kernels.core.pool import pooled
 from dimsweep.engine.kernels.core.rows import ragged
 from dimsweep.engine.kernels.core.servers import Servers, n_servers
 from dimsweep.engine.kernels.core.worklist import new_worklist
+from dimsweep.engine.kernels.flow.limits import limits_of
 from dimsweep.engine.kernels.flow.tables import Flows, new_tables
 from dimsweep.engine.kernels.messages.precedence import may_suspend
 from dimsweep.engine.kernels.messages.records import Io, Plans
@@ -21,7 +22,6 @@ from dimsweep.engine.kernels.messages.tables import Tables, firsts
 from dimsweep.engine.kernels.messages.trees import latencies_of
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import BY_FLOWS, BY_LINKS, BY_PACKETS
-from dimsweep.engine.kernels.packet import Fabric
 from dimsweep.engine.kernels.packet.inputs import check_fabric
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
@@ -96,6 +96,8 @@ def _new_wires(
     settings = _settings(program, _need(tables, times, s, model, how), how)
     n_parcels = _PARCELS + settings.need
     n_suspendable = n_parcels if settings.suspends else 0
+    routes = _routes_at(tables, links, carried=carried)
+    flows = _new_flows(network, tables, n_parcels if carried == BY_FLOWS else 0, routes)
     agenda = _PARCELS + settings.burst
     ring = new_ring(agenda + settings.burst)
     plans = new_table(2 * n_suspendable, st.PLAN, at=NONE) if n_suspendable else _NO_ROWS
@@ -113,12 +115,12 @@ def _new_wires(
         clock=clock,
         settings=settings,
         links=links,
-        flows=_new_flows(network, tables, n_parcels if carried == BY_FLOWS else 0),
+        flows=flows,
         messages=np.zeros(n_parcels if carried else 0, st.MESSAGE),
         parcels=pooled(n_parcels, st.PARCEL),
         ports=_new_ports(tables, s.shape.n_classes),
-        routes=_routes_at(tables, links, carried=carried),
-        hops=tables.hops,
+        routes=routes,
+        hops=flows.routes,
         spans=np.zeros(n_parcels if how.record else 1, st.SPAN),
         crossings=np.zeros(n_suspendable, st.SUSPENDABLE) if n_suspendable else _NO_ROWS,
         feeds=pooled(n_suspendable, st.FEED),
@@ -291,13 +293,19 @@ def _phases(s: Structure, times: PhaseTimes) -> Table:
     return new_table(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
 
 
-def _new_flows(network: Network, tables: Tables, n_parcels: int) -> Flows:
-    """A flow for each parcel, if they are carried by flows.
+def _new_flows(network: Network, tables: Tables, n_parcels: int, routes: Table) -> Flows:
+    """A flow for each parcel, if they are carried by flows; ``routes`` are told which of their
+    links may limit one, and these come first.
 
     Raises :class:`DimsweepError` for a link that leads one way only.
     """
-    fabric = plain_fabric(network) if n_parcels else Fabric([], {})
+    if not n_parcels:
+        return new_tables([], tables.hops, tables.shares)
+    fabric = plain_fabric(network)
     check_fabric(fabric)
-    routes = tables.routes
-    longest = int((routes["end"] - routes["start"]).max(initial=0))
-    return new_tables(fabric.ports, tables.hops, tables.shares, n_parcels, longest)
+    starts, ends = (routes[name].astype(np.int64) for name in ("start", "end"))
+    capacity = np.array([port.rate for port in fabric.ports], np.float64)
+    limits = limits_of(starts, ends, tables.hops, tables.shares, capacity)
+    routes["limits"] = limits.ends
+    longest = int((limits.ends - starts).max(initial=0))
+    return new_tables(fabric.ports, limits.hops, limits.shares, n_parcels, longest)
