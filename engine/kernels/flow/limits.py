@@ -94,8 +94,12 @@ def _follow(found: _Hops, at: Longs, capacity: Floats) -> NDArray[np.bool_]:
 def _doubled(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
     """The links beside which there is one that carries the same, and is narrower or comes first."""
     doubled = np.zeros(len(capacity), np.bool_)
-    order = np.lexsort((found.row, found.link))
-    bounds = np.flatnonzero(_begins(found.link[order])).tolist()
+    lots = np.random.default_rng(0).random(len(found.row))[found.row]  # those of routes, added up
+    sums = np.bincount(found.link, lots * found.share, len(capacity))
+    _, which, n_alike = np.unique(sums, return_inverse=True, return_counts=True)
+    perhaps = np.flatnonzero(n_alike[which][found.link] > 1)
+    order = perhaps[np.lexsort((found.row[perhaps], found.link[perhaps]))]
+    bounds = np.flatnonzero(_begins(found.link[order])).tolist() if len(order) else []
     rows, shares, known = found.row[order], found.share[order], dict[tuple[bytes, bytes], int]()
     for start, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
         carries = rows[start:end].tobytes(), shares[start:end].tobytes()
