@@ -98,8 +98,10 @@ def _doubled(found: _Hops, capacity: Floats) -> NDArray[np.bool_]:
     sums = np.bincount(found.link, lots * found.share, len(capacity))
     _, which, n_alike = np.unique(sums, return_inverse=True, return_counts=True)
     perhaps = np.flatnonzero(n_alike[which][found.link] > 1)
+    if not len(perhaps):
+        return doubled
     order = perhaps[np.lexsort((found.row[perhaps], found.link[perhaps]))]
-    bounds = np.flatnonzero(_begins(found.link[order])).tolist() if len(order) else []
+    bounds = np.flatnonzero(_begins(found.link[order])).tolist()
     rows, shares, known = found.row[order], found.share[order], dict[tuple[bytes, bytes], int]()
     for start, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
         carries = rows[start:end].tobytes(), shares[start:end].tobytes()
