@@ -8,11 +8,11 @@ import numpy as np
 import optuna
 
 from benchmarks.which_search import searched, simulated
-from dimsweep.engine import InfeasibleError
+from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.designs import Plans
+from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.networks.plans import KEYS
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
@@ -38,6 +38,7 @@ class _Tree:
         self._designs, cells = designs, designs.cells
         space = designs.composed.config.space
         assert space.network is not None
+        _check(space.network)
         self._tiers, self._plans = space.network.tiers, space.plan or Plans()
         self._rows = {(row.degrees, *row.values.values()): i for i, row in enumerate(cells.rows)}
         self._shapes = {shape.text: i for i, shape in enumerate(cells.shapes)}
@@ -87,6 +88,22 @@ class _Tree:
             alone = name in ("interleave", "schedule") and degrees["pipeline"] == 1
             values.append(several[0] if alone else trial.suggest_categorical(name, several))
         return self._rows.get((tuple(degrees[axis] for axis in AXES), *values))
+
+
+def _check(networks: Networks) -> None:
+    """Raise :class:`DimsweepError` for a space with more than these parameters."""
+    for name, given in (
+        ("npus", networks.npus.at_least != networks.npus.at_most),
+        ("memory", networks.memory),
+        ("generators", networks.generators),
+        ("tiers.algorithms", any(tier.algorithms for tier in networks.tiers)),
+    ):
+        if given:
+            raise DimsweepError(
+                "samplers are compared on tiers, sizes, blocks and bandwidths alone",
+                where=f"space.network.{name}",
+                hint="a study without it",
+            )
 
 
 def main() -> None:

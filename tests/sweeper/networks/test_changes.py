@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import InfeasibleError, run_batch
+from dimsweep.engine.bound import least_time
 from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
@@ -341,3 +342,20 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     assert "better by more than 1%" in told.rest
     run(plan)
     assert proof_of(plan) == proof
+
+
+@pytest.mark.parametrize("zero", [[0], [0, 1, 2, 3]])
+def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
+    composed: Composed, zero: list[int]
+) -> None:
+    space = {"space.plan.zero": zero, "space.plan.pipeline": [1, 2, 4]}
+    designs = Designs(replace(composed, config=composed.config.changed(space)))
+    cells, random = designs.cells, np.random.default_rng(1)
+    for moved in (AS_IS, Moved(bandwidth=(2.0, 0.7)), Moved(latency=(0.5, 2.0))):
+        for i, row in enumerate(cells.rows):
+            alone = replace(cells.places.reach(row, moved), alike={}, _known={}, _ones={})
+            staging = cells.stagings.of(row.plan, row.degrees)
+            whole = least_time(staging, row.plan, row.turns, alone, cells.stagings)
+            assert cells.loads_of(i, moved) == pytest.approx(whole, rel=1e-13)
+            some = np.flatnonzero(random.random(len(whole)) < 0.3)
+            assert cells.loads_of(i, moved, some) == pytest.approx(whole[some], rel=1e-13)
