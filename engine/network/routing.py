@@ -124,15 +124,17 @@ class Router:
             here = there
         return tuple(ways)
 
-    def spread(self, source: int, target: int, *, one_card: bool = False) -> dict[int, float]:
-        """The links of all shortest ways, or of those that begin with the first one's link, and
-        the share of the ways that pass each of them.
+    def spread(self, source: int, target: int) -> dict[int, float]:
+        """The links of all shortest ways, and the share of the ways that pass each of them.
+
+        Each link is one way, however many lanes it has, as where a switch hashes or sprays over
+        its links; :class:`engine.network.spread.Spread` counts each lane.
 
         What lies between the switches of two NPUs is found once for all pairs that have these.
         """
         distances = self._distances_to(target)
         hops = distances.next_to(self._out[source]) + 1
-        layers = [self._next(distances, hops - 1, source)[: 1 if one_card else None]]
+        layers = [self._next(distances, hops - 1, source)]
         heads = [*map(self._end, layers[0])]
         tails, back = list[Node]([target]), 0  # and how far these are from the target
         if hops > 1 and isinstance(distances, _Behind):

@@ -1,7 +1,9 @@
 """What links carry when every message is spread evenly over all shortest ways, as packets are that
 are sprayed: in closed form, without a simulation.
 
-Of equally short ways each lane of a link is one, so a link of two lanes takes twice as much.  All
+Of equally short ways each lane of a link is one, so a link of two lanes takes twice as much, where
+:meth:`engine.network.routing.Router.spread` counts each link once, and an NPU passes messages on
+and prefers no NVLink, where there ways through its server go first.  All
 messages of a round go at once; the round lasts as long as its busiest link, and latencies count
 nothing.
 """

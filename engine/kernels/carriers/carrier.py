@@ -33,23 +33,14 @@ class Kind(NamedTuple):
     precedence: int = 0
 
 
-def ways_between(router: Router, source: int, target: int, way: int, *, one_card: bool) -> Ways:
-    """One way between two NPUs and back, or all that are as short: those by ``one_card`` of the
-    sender's, if a message's packets leave by one; ``way`` as in :meth:`Router.route`."""
-    out, back = (
-        _routes(router, *ends, way, one_card=one_card)
-        for ends in ((source, target), (target, source))
-    )
-    return Ways(out, tuple(islice(cycle(back), len(out))))
-
-
-def _routes(
-    router: Router, source: int, target: int, way: int, *, one_card: bool
-) -> tuple[tuple[int, ...], ...]:
+def ways_between(router: Router, source: int, target: int, way: int) -> Ways:
+    """One way between two NPUs and back, or all that are as short, and back by one card of the
+    target's; ``way`` as in :meth:`Router.route`."""
     if way < 0 or not router.sprays:
-        return (router.route(source, target, way),)
-    routes = router.routes(source, target)
-    return tuple(route for route in routes if not one_card or route[0] == routes[0][0])
+        return Ways((router.route(source, target, way),), (router.route(target, source, way),))
+    out, ways_back = router.routes(source, target), router.routes(target, source)
+    back = (links for links in ways_back if links[0] == ways_back[0][0])
+    return Ways(out, tuple(islice(cycle(back), len(out))))
 
 
 class Traffic(NamedTuple):

@@ -191,13 +191,12 @@ class _Lines(NamedTuple):
 
 
 @no_collector()  # many small objects, and no circles among them
-def build_tables(program: Program, network: Network, *, one_card: bool = False) -> Tables:
-    """The tables of a program in which every rank is a class; what is sprayed leaves by
-    ``one_card`` of its sender's, or by all that are as near."""
+def build_tables(program: Program, network: Network) -> Tables:
+    """The tables of a program in which every rank is a class."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
     lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
     places = wafer.places if wafer else range(network.n_npus)
-    routes = _Routes(program, network, places, one_card=one_card)
+    routes = _Routes(program, network, places)
     launches = Launches(routes.hops)  # of links, those of routes come last
     io, most = io_tables(io_plan(program, network, wafer), launches)
     passages = Passages(network, program.communication.network, wafer)
@@ -369,12 +368,10 @@ def _phases(program: Program, names: Sequence[str], lines: _Lines) -> Iterator[t
 class _Routes:
     """The ways that messages take, each found once."""
 
-    def __init__(
-        self, program: Program, network: Network, places: Sequence[int], *, one_card: bool
-    ) -> None:
+    def __init__(self, program: Program, network: Network, places: Sequence[int]) -> None:
         model = program.communication.network
         self._router = router_of(network, model)
-        self._places, self._one_card = places, one_card
+        self._places = places
         self._known: dict[tuple[int, int, int], int] = {}
         self.rooms = np.array(rooms_of(network, model), np.int64)
         self._shares: dict[int, Floats] = {}  # by where they begin
@@ -397,7 +394,7 @@ class _Routes:
         """The links of one way or of all, whose shares are noted."""
         if way < 0 or not self._router.sprays:
             return self._router.route(source, target, way)
-        spread = self._router.spread(source, target, one_card=self._one_card)
+        spread = self._router.spread(source, target)
         self._shares[start] = np.array([*spread.values()])
         return spread
 

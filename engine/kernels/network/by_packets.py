@@ -109,7 +109,7 @@ class Packets:
             unknown = np.unique([routes[missing], levels[missing]], axis=1)
             self._numbers[tuple(unknown)] = self._carrier.numbers(
                 [
-                    Kind(ways_between(self._router, *self._ends[route], one_card=True), level)
+                    Kind(ways_between(self._router, *self._ends[route]), level)
                     for route, level in unknown.T.tolist()
                 ]
             )

@@ -122,8 +122,7 @@ class MessageRunner:
 
     @cached_property
     def _tables(self) -> Tables:
-        one_card = self.fidelity is Fidelity.PACKET
-        return build_tables(self.program, self._network, one_card=one_card)
+        return build_tables(self.program, self._network)
 
     @cached_property
     def _folding(self) -> Folding | None:

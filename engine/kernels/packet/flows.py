@@ -38,11 +38,11 @@ class Flow(NamedTuple):
     It starts ``start`` ticks after the last of the flows ``after`` has arrived (see
     ``Settings.after_arrival``), or after the beginning.  ``way`` are the nodes that its data pass,
     ``way_back`` those that its ACKs pass, hosts included; packets take the ways (and ways back) of
-    ``sprayed``, too, all in turn, by one port of its host.  ``window`` bytes may be under way
-    (``None``: any number).  Higher ``priority`` goes first (see ``Settings.priorities``).
-    ``round_trip`` is the ticks that HPCC smooths over, to which Swift adds what may queue, and
-    after three of which TCP's timer first runs out, as of a connection that knows its round trip
-    from its handshake (RFC 6298, 2.2; 0: not known).
+    ``sprayed``, too, all in turn, by one port of its host (what leaves by several is several
+    flows).  ``window`` bytes may be under way (``None``: any number).  Higher ``priority`` goes
+    first (see ``Settings.priorities``).  ``round_trip`` is the ticks that HPCC smooths over, to
+    which Swift adds what may queue, and after three of which TCP's timer first runs out, as of a
+    connection that knows its round trip from its handshake (RFC 6298, 2.2; 0: not known).
     """
 
     size: int

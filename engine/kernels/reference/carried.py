@@ -39,8 +39,7 @@ class CarriedTransport(Transport):
         super().__init__(clock, network, model, plan)
         self.latency_passes_on_the_way = fidelity is Fidelity.PACKET
         self._carrier = CARRIERS[fidelity](network, model, watched)
-        one_card = self.latency_passes_on_the_way
-        self._ways_between = cache(partial(ways_between, self.router, one_card=one_card))
+        self._ways_between = cache(partial(ways_between, self.router))
         self._links = [_SharedLink(link) for link in network.links]
         self._under_way: dict[int, tuple[Sending, list[_SharedLink], int]] = {}  # latency to pass
         self._names: list[str] = []  # of the operators whose messages they are

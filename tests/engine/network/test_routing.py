@@ -216,16 +216,14 @@ def test_ways_over_several_adapters_are_the_shortest(generator: Generator) -> No
     ],
 )
 def test_what_is_sprayed_is_spread_evenly_over_all_ways(generator: Generator) -> None:
-    """As counted over the list of all of them, and where one card takes it, over its own."""
+    """As counted over the list of all of them."""
     network = generator.build()
     router, last = Router(network, Routing.SPRAY), network.n_npus - 1
     for source, target in ((0, 1), (0, last), (5, last // 2), (last // 3, 2)):
         ways = router.routes(source, target)
-        own = [way for way in ways if way[0] == ways[0][0]]
-        for of, one_card in ((ways, False), (own, True)):
-            passed = Counter(chain(*of))
-            found = router.spread(source, target, one_card=one_card)
-            assert found == {link: n / len(of) for link, n in passed.items()}
+        passed = Counter(chain(*ways))
+        found = router.spread(source, target)
+        assert found == {link: n / len(ways) for link, n in passed.items()}
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.network import PriceList, Spread, bill_of, needs_of
-from dimsweep.engine.network.generators import BCube, Generator, RailOnly, ZCube
+from dimsweep.engine.network import PriceList, Routing, Spread, bill_of, needs_of
+from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
+from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.networks.front import Front, Step, front_of, mean_time
 from dimsweep.sweeper.networks.layered import Joined, Layered, Limits, Shop, layered
 from dimsweep.sweeper.networks.traffic import KINDS, STAGES, Cases, Ports, Trained
@@ -78,6 +79,21 @@ def test_messages_are_spread_over_all_shortest_ways(generator: Generator) -> Non
                 load[link] = load.get(link, 0.0) + n
     wanted = [load.get((link.source, link.target), 0.0) / link.bandwidth for link in network.links]
     assert Spread(network).seconds(targets) == pytest.approx(np.array(wanted), rel=1e-12, abs=1e-30)
+
+
+@pytest.mark.parametrize(
+    "generator", [ZCube(n=4, k=2), Hpn(npus=16, radix=8), FatTree(npus=16, radix=4)]
+)
+def test_a_router_spreads_alike_where_no_link_has_several_lanes(generator: Generator) -> None:
+    """And where no NPU has a link that is no cable, which a router prefers."""
+    network = generator.build()
+    assert all(link.lanes == 1 and link.medium for link in network.links)
+    router, targets = Router(network, Routing.SPRAY), (np.arange(16) * 5 + 3) % 16
+    loads = np.zeros(len(network.links))
+    for source, target in enumerate(targets.tolist()):
+        for link, part in router.spread(source, target).items() if source != target else ():
+            loads[link] += part / network.links[link].bandwidth
+    assert Spread(network).seconds(targets) == pytest.approx(loads, rel=1e-12, abs=1e-30)
 
 
 def test_halving_and_doubling_is_that_of_flows_where_there_is_one_way() -> None:

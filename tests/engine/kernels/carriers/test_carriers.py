@@ -3,7 +3,9 @@
 import math
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, product
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,8 +32,8 @@ from dimsweep.engine import (
 from dimsweep.engine.bound.cuts import cut_bound
 from dimsweep.engine.kernels.carriers.fabric import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
-from dimsweep.engine.network import Auto, Clos, Mesh, Network, Routing, build_network
-from dimsweep.engine.network.generators import FatTree, Generator, HyperX, Jellyfish
+from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network
+from dimsweep.engine.network.generators import FatTree, HyperX, Jellyfish, ZCube
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.workload.coordinates import coordinates_of
 from tests.support.examples import examples
@@ -201,18 +203,33 @@ def test_sprayed_flows_have_all_that_the_cuts_of_a_full_clos_allow() -> None:
     assert collided > 1.2 * sprayed
 
 
+def two_cards(n_switches: int) -> Network:
+    """Six NPUs with two cards each, on one switch or on two."""
+    graph = nx.DiGraph()
+    for npu, k in product(range(6), range(2)):
+        ends = (npu, f"card {k} of {npu}", f"switch {k % n_switches}")
+        graph.add_node(ends[1], kind="nic")
+        for (one, other), latency in zip(pairwise(ends), (0, US), strict=True):
+            graph.add_edge(one, other, bandwidth=25 * GB, latency=latency)
+            graph.add_edge(other, one, bandwidth=25 * GB, latency=latency)
+    return Network(graph)
+
+
 @pytest.mark.parametrize(
-    "generator",
+    "network",
     [
-        FatTree(npus=16, radix=4, oversubscription=(1.0,)),
-        FatTree(npus=24, radix=8, oversubscription=(3.0,), server=2),
-        Jellyfish(switches=8, radix=5, hosts=2, seed=3),
-        HyperX(sizes=(2, 4), hosts=2),
+        FatTree(npus=16, radix=4, oversubscription=(1.0,)).build(),
+        FatTree(npus=24, radix=8, oversubscription=(3.0,), server=2).build(),
+        Jellyfish(switches=8, radix=5, hosts=2, seed=3).build(),
+        HyperX(sizes=(2, 4), hosts=2).build(),
+        ZCube(n=4, k=2).build(),
+        two_cards(1),
+        two_cards(2),
     ],
 )
-def test_packets_that_are_sprayed_last_as_long_as_flows(generator: Generator) -> None:
-    """But for their headers, 1,048 bytes for 1,000, and for what packets of one link wait for."""
-    network = generator.build()
+def test_packets_that_are_sprayed_last_as_long_as_flows(network: Network) -> None:
+    """Over all cards of their NPUs, but for their headers, 1,048 bytes for 1,000, and for what
+    packets of one link wait for; with two cards, for the later half of each message, too."""
     on = cluster(
         f"Switch({network.n_npus})",
         "direct",
@@ -221,11 +238,28 @@ def test_packets_that_are_sprayed_last_as_long_as_flows(generator: Generator) ->
         packets=PacketModel(transport="static", window=False),
     )
     by_flow, by_packet = (run(ALL_TO_ALL, 1e7, on, each) for each in ("flow", "packet"))
-    assert 1.03 * by_flow.time_ps < by_packet.time_ps < 1.15 * by_flow.time_ps
+    most = 1.2 if any(device.kind is Kind.NIC for device in network.devices.values()) else 1.15
+    assert 1.03 * by_flow.time_ps < by_packet.time_ps < most * by_flow.time_ps
     for one, other in zip(by_flow.links, by_packet.links, strict=True):
         assert one.n_bytes == pytest.approx(other.n_bytes)
     bound = cut_bound(network, range(network.n_npus), ALL_TO_ALL)
     assert bound.picoseconds(1e7) <= by_flow.time_ps
+
+
+@pytest.mark.parametrize("n_switches", [1, 2])
+def test_a_message_leaves_by_all_cards_of_its_npu_where_it_is_sprayed(n_switches: int) -> None:
+    """By flows as by packets: half on each, in half the time; by ECMP it takes one of them."""
+    network, size = two_cards(n_switches), 1e6
+    alone = size / (25 * GB) * 1e12
+    for fidelity, headers in (("flow", 1.0), ("packet", PACKET / 1000)):
+        for routing, cards in ((Routing.SPRAY, 2), (Routing.ECMP, 1)):
+            packets = PacketModel(transport="static", window=False)
+            on = cluster("Switch(6)", graph=network, routing=routing, packets=packets)
+            result = simulate(messages((6,), (size, 0, 3), (size, 1, 4)), on, fidelity=fidelity)
+            loads = [link.n_bytes for link in result.links if link.link.source == 0]
+            assert sorted(loads)[-cards:] == pytest.approx([size / cards] * cards)
+            passing = 2 * US + headers * alone / cards
+            assert result.time_ps == pytest.approx(passing, rel=0.02)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
