@@ -316,7 +316,7 @@ COMMANDS = [
     ("simulate gpus=64", "gpus", "nodes= with cluster="),
     ("report results/junk", "results/junk/study.json", "another version"),
     ("report torn", "results/torn/study.json", "sweep the study again"),
-    ("report junk torn", "name", "give one"),
+    ("report junk torn", "torn", "give it alone"),
     (
         "sweep name=x 'grid={cluster: [dgx_h100, dgx_a100]}' nodes=4",
         "nodes",
