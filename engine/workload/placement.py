@@ -9,17 +9,18 @@ from dimsweep.engine.workload.graph import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave
+_Axis = int | str | Sequence[int]
 
 
 def place(
-    axes: Mapping[str, int | str | Sequence[int]],
+    axes: Mapping[str, _Axis],
     sizes: Sequence[int],
     known: Collection[str] | None = None,
 ) -> dict[str, Group]:
     """Process groups for parallel axes, the first axis innermost.
 
     Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
-    or ``"rest"``, what the others leave, wherever it is named.  Axes may share a dimension: the
+    or ``"rest"``, what the others leave, placed where it is named.  Axes may share a dimension: the
     later one's members lie further apart.  ``known`` are the names that an axis may have, where
     that is known: every axis takes ranks, so a misspelt one would change what is simulated.
     Raises :class:`DimsweepError` for another name, and :class:`InfeasibleError` when an axis does
@@ -32,8 +33,7 @@ def place(
             )
     taken = [1] * len(sizes)
     groups = {}
-    # What the others leave is known when they are placed.
-    for name, axis in sorted(axes.items(), key=lambda entry: entry[1] == REST):
+    for name, axis in _with_rest(axes, sizes):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
         with at(name):
             split = _split(axis, room)
@@ -66,7 +66,29 @@ def join(groups: Sequence[Group]) -> Group:
     return Group(tuple(sizes), tuple(strides))
 
 
-def _split(axis: int | str | Sequence[int], room: list[int]) -> list[int]:
+def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
+    """The axes, with what the others leave in the place of "rest": a degree, or sizes where all
+    others have them.  It comes last if some have, and where the others do not divide the ranks,
+    after whichever does not fit."""
+    last = sorted(axes.items(), key=lambda entry: entry[1] == REST)
+    others = [axis for _, axis in last if axis != REST]
+    own = [[*axis] if isinstance(axis, (list, tuple)) else [axis] for axis in others]
+    whole = (
+        [*sizes] if any(isinstance(axis, (list, tuple)) for axis in others) else [math.prod(sizes)]
+    )
+    if last == [*axes.items()] or any(len(each) != len(whole) for each in own):
+        return last
+    if not all(_is_whole(p) and p > 0 for each in own for p in each):
+        return last
+    pairs = [*zip(whole, map(math.prod, zip(*own, strict=True)), strict=True)]
+    if any(n % taken for n, taken in pairs):
+        return last
+    left = [n // taken for n, taken in pairs]
+    rest = left if len(left) > 1 else left[0]
+    return [(name, rest if axis == REST else axis) for name, axis in axes.items()]
+
+
+def _split(axis: _Axis, room: list[int]) -> list[int]:
     if axis == REST:
         return room
     if _is_whole(axis):

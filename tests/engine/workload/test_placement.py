@@ -135,7 +135,20 @@ def test_a_misspelt_axis_is_refused_with_the_nearest_name() -> None:
     assert own == place({"model": 4, "data": "rest"}, (4, 8))
 
 
-def test_rest_may_be_named_before_the_others() -> None:
-    """An override adds its axis behind those of the file."""
-    last = place({"tensor": 2, "pipeline": 4, "data": "rest"}, (2, 4, 8))
-    assert place({"tensor": 2, "data": "rest", "pipeline": 4}, (2, 4, 8)) == last
+@pytest.mark.parametrize(
+    ("axes", "left"),
+    [
+        ({"tensor": 2, "data": "rest", "pipeline": 4}, 8),
+        ({"data": "rest", "pipeline": 4}, 16),
+        ({"tensor": [2, 1, 1], "data": "rest", "pipeline": [1, 2, 2]}, [1, 2, 4]),
+    ],
+)
+def test_rest_lies_where_it_is_named(axes: dict[str, object], left: object) -> None:
+    named = {name: left if axis == "rest" else axis for name, axis in axes.items()}
+    assert place(axes, (2, 4, 8)) == place(named, (2, 4, 8))  # type: ignore[arg-type]
+
+
+def test_rest_lies_outside_of_axes_some_of_which_have_sizes() -> None:
+    mixed = {"tensor": 2, "data": "rest", "pipeline": [1, 4, 1]}
+    last = {"tensor": 2, "pipeline": [1, 4, 1], "data": "rest"}
+    assert place(mixed, (2, 4, 8)) == place(last, (2, 4, 8))
