@@ -9,6 +9,7 @@ from dimsweep.engine.workload.graph import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave
+OUTERMOST = "pipeline"  # outside of the rest, if it is named after it
 _Axis = int | str | Sequence[int]
 
 
@@ -20,9 +21,13 @@ def place(
     """Process groups for parallel axes, the first axis innermost.
 
     Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
-    or ``"rest"``, what the others leave, placed where it is named.  Axes may share a dimension: the
-    later one's members lie further apart.  ``known`` are the names that an axis may have, where
-    that is known: every axis takes ranks, so a misspelt one would change what is simulated.
+    or ``"rest"``, what the others leave.  That lies outside of them wherever it is named, since an
+    override adds its axis behind those of a file; but a pipeline that is named after it lies
+    outermost (Megatron-LM's order, tp-cp-ep-dp-pp), unless some of the axes only have sizes.  Axes
+    may share a dimension: the later one's members lie further apart.
+
+    ``known`` are the names that an axis may have, where that is known: every axis takes ranks, so a
+    misspelt one would change what is simulated.
     Raises :class:`DimsweepError` for another name, and :class:`InfeasibleError` when an axis does
     not divide what is left, or when the axes together do not fill the cluster.
     """
@@ -67,25 +72,26 @@ def join(groups: Sequence[Group]) -> Group:
 
 
 def _with_rest(axes: Mapping[str, _Axis], sizes: Sequence[int]) -> list[tuple[str, _Axis]]:
-    """The axes, with what the others leave in the place of "rest": a degree, or sizes where all
-    others have them.  It comes last if some have, and where the others do not divide the ranks,
-    after whichever does not fit."""
+    """The axes as they are placed, with what the others leave in the place of "rest" if a pipeline
+    lies outside of it: a degree, or sizes where all others have them.  If they do not divide the
+    ranks, it comes after whichever does not fit."""
     last = sorted(axes.items(), key=lambda entry: entry[1] == REST)
-    others = [axis for _, axis in last if axis != REST]
-    own = [[*axis] if isinstance(axis, (list, tuple)) else [axis] for axis in others]
-    whole = (
-        [*sizes] if any(isinstance(axis, (list, tuple)) for axis in others) else [math.prod(sizes)]
-    )
-    if last == [*axes.items()] or any(len(each) != len(whole) for each in own):
+    name, names = last[-1][0] if last else "", [*axes]
+    if OUTERMOST not in names or axes[name] != REST or names.index(name) > names.index(OUTERMOST):
         return last
+    others = [axis for _, axis in last[:-1]]
+    own = [[*axis] if isinstance(axis, (list, tuple)) else [axis] for axis in others]
+    whole = [*sizes] if len(own[0]) == len(sizes) else [math.prod(sizes)]
     if not all(_is_whole(p) and p > 0 for each in own for p in each):
+        return last
+    if any(len(each) != len(whole) for each in own):
         return last
     pairs = [*zip(whole, map(math.prod, zip(*own, strict=True)), strict=True)]
     if any(n % taken for n, taken in pairs):
         return last
     left = [n // taken for n, taken in pairs]
-    rest = left if len(left) > 1 else left[0]
-    return [(name, rest if axis == REST else axis) for name, axis in axes.items()]
+    inside = [entry for entry in last[:-1] if entry[0] != OUTERMOST]
+    return [*inside, (name, left if len(left) > 1 else left[0]), (OUTERMOST, axes[OUTERMOST])]
 
 
 def _split(axis: _Axis, room: list[int]) -> list[int]:

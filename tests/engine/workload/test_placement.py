@@ -140,15 +140,30 @@ def test_a_misspelt_axis_is_refused_with_the_nearest_name() -> None:
     [
         ({"tensor": 2, "data": "rest", "pipeline": 4}, 8),
         ({"data": "rest", "pipeline": 4}, 16),
+        ({"data": "rest", "pipeline": 64}, 1),
         ({"tensor": [2, 1, 1], "data": "rest", "pipeline": [1, 2, 2]}, [1, 2, 4]),
     ],
 )
-def test_rest_lies_where_it_is_named(axes: dict[str, object], left: object) -> None:
+def test_a_pipeline_that_is_named_after_the_rest_lies_outermost(
+    axes: dict[str, object], left: object
+) -> None:
     named = {name: left if axis == "rest" else axis for name, axis in axes.items()}
     assert place(axes, (2, 4, 8)) == place(named, (2, 4, 8))  # type: ignore[arg-type]
 
 
-def test_rest_lies_outside_of_axes_some_of_which_have_sizes() -> None:
-    mixed = {"tensor": 2, "data": "rest", "pipeline": [1, 4, 1]}
-    last = {"tensor": 2, "pipeline": [1, 4, 1], "data": "rest"}
-    assert place(mixed, (2, 4, 8)) == place(last, (2, 4, 8))
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"data": "rest", "tensor": 2},
+        {"tensor": 2, "data": "rest", "expert": 4},
+        {"tensor": 2, "data": "rest", "pipeline": [1, 4, 1]},
+    ],
+)
+def test_rest_lies_outside_of_what_an_override_adds(axes: dict[str, object]) -> None:
+    last = {**{name: axis for name, axis in axes.items() if axis != "rest"}, "data": "rest"}
+    assert place(axes, (2, 4, 8)) == place(last, (2, 4, 8))  # type: ignore[arg-type]
+
+
+def test_what_is_added_lies_inside_a_pipeline_that_is_named_after_the_rest() -> None:
+    found = place({"data": "rest", "pipeline": 4, "tensor": 2}, (2, 4, 8))
+    assert found == place({"tensor": 2, "data": 8, "pipeline": 4}, (2, 4, 8))
