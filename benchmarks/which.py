@@ -107,7 +107,7 @@ def main() -> None:
     """Print the tables; raise :class:`AssertionError` where a bound is broken."""
     by_force()
     which_samplers.main()
-    which_scale.main()
+    which_scale.scale()
 
 
 def by_force() -> None:

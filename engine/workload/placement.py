@@ -23,8 +23,8 @@ def place(
     Each axis is a degree (placed on the innermost room that is left), its size in every dimension,
     or ``"rest"``, what the others leave.  That lies outside of them wherever it is named, since an
     override adds its axis behind those of a file; but a pipeline that is named after it lies
-    outermost (Megatron-LM's order, tp-cp-ep-dp-pp), unless some of the axes only have sizes.  Axes
-    may share a dimension: the later one's members lie further apart.
+    outermost (Megatron-LM's order, tp-cp-ep-dp-pp), unless only some of the axes are given by their
+    sizes.  Axes may share a dimension: the later one's members lie further apart.
 
     ``known`` are the names that an axis may have, where that is known: every axis takes ranks, so a
     misspelt one would change what is simulated.

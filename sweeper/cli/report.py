@@ -64,10 +64,10 @@ def _folder(overrides: Sequence[str]) -> "Place":
     from dimsweep.sweeper.study.plan import study_name
 
     if folders := [word for word in overrides if not is_override(word)]:
-        if len(overrides) > 1:
+        if others := [word for word in overrides if word != folders[0]]:
             what = f"{folders[0]!r} is the folder of a study's results, and more is given"
             hint = "give it alone; `dimsweep compare` shows the best of several"
-            raise DimsweepError(what, where=overrides[overrides[0] == folders[0]], hint=hint)
+            raise DimsweepError(what, where=others[0], hint=hint)
         return results_in(folders[0])
     try:
         composed = compose(overrides, may_sweep=True)

@@ -26,7 +26,7 @@ from dimsweep.sweeper.config.parts.part import (
     member,
     teaching,
 )
-from dimsweep.sweeper.config.workload.model import Away
+from dimsweep.sweeper.config.workload.model import Offloading
 
 _Degree = Annotated[Whole, Field(ge=1)]
 
@@ -176,7 +176,7 @@ class Plans(Part):
     zero: tuple[Whole, ...] = ()
     recompute: tuple[Annotated[Recompute, member(Recompute)], ...] = ()
     schedule: tuple[Annotated[Schedule, member(Schedule)], ...] = ()
-    offload: tuple[Away, ...] = ()
+    offload: tuple[Offloading, ...] = ()
 
     @model_validator(mode="after")
     @teaching

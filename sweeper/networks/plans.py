@@ -71,7 +71,7 @@ def rows_of(
                 refused[f"plans do not divide ({error.where})"] += 1
                 continue
             settings = workload.plan.model_copy(update=dict(values))
-            plans = settings.kept_away(row.plan, holds=stagings.holds)
+            plans = settings.offloading(row.plan, holds=stagings.holds)
             if (fitting := _fitting(row, plans, staging, memory)) is None:
                 refused["plans do not fit the memory"] += 1
                 continue

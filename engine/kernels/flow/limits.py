@@ -38,10 +38,9 @@ def limits_of(starts: Longs, ends: Longs, hops: Ints, shares: Floats, capacity: 
     """The links of routes ``hops[start:end]``, which lie one after another, by what they carry.
 
     ``shares`` (hops,) are those of a flow's rate, empty where all are one; ``capacity`` (links,) in
-    any unit.  A link that nobody's rate is first full on is left out if what it carries for each
-    route is a share, at most so much, of what a link carries that is narrower for that route, and
-    these shares of such links' capacities together are no more than its own; and of links that
-    carry the same all but the narrowest.
+    any unit.  Two kinds of links are left out.  One is never full: each of its routes has a
+    narrower link, and all that these narrower links can bring to it is no more than its capacity.
+    The other carries the same as another link, which is narrower or comes first.
     """
     row, place = ragged(ends - starts)
     share = shares if len(shares) else np.ones(len(hops))

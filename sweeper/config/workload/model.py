@@ -76,7 +76,7 @@ def _offload(value: Any) -> Any:
     return value if value == AUTO else _some_of(Offload, value)
 
 
-Away = Annotated[Any, Parsed(_offload)]
+Offloading = Annotated[Any, Parsed(_offload)]
 
 
 class Plan(Part):
@@ -117,10 +117,10 @@ class Plan(Part):
     bucket: Bytes | None = None
     overlap_parameters: Flag = False
     gathers: Precision | None = None
-    offload: Away = AUTO
+    offload: Offloading = AUTO
     memory_collectives: Flag = False
 
-    def kept_away(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
+    def offloading(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
         """The plan with what may be kept in remote memory, if any ``holds`` it, the least of it
         first."""
         if self.offload != AUTO:
@@ -218,7 +218,7 @@ class Model(Workload):
         """What is kept in remote memory: as told, or no more than makes the rest fit."""
         capacities = [npu.memory for npu in cluster.npus.kinds if npu.memory is not None]
         holds = cluster.memory is not None and cluster.memory.HOLDS and bool(capacities)
-        for spilled in self.plan.kept_away(plan, holds=holds):
+        for spilled in self.plan.offloading(plan, holds=holds):
             if not holds or training_footprint(self.model, spilled, mesh).total <= min(capacities):
                 break
         return spilled

@@ -188,7 +188,7 @@ def test_what_cannot_be_is_counted_by_reason(which: Callable[..., StudyPlan]) ->
     assert some.refused["networks have more NPUs than the racks hold"] == n
 
 
-def test_what_is_kept_away_fits_the_remote_memory(which: Callable[..., StudyPlan]) -> None:
+def test_what_is_offloaded_fits_the_remote_memory(which: Callable[..., StudyPlan]) -> None:
     words = *SPILLED, "objective=time", "npu.memory=0.25 GB", *PLANS
     whole = which("space.plan.offload=[[], [optimizer]]", *words).stream
     little = which("space.plan.offload=[[], [optimizer]]", "memory.capacity=0.1 GB", *words).stream
