@@ -9,6 +9,9 @@ from typing import Any
 
 # Before numpy is there: each process has a core, on which further threads would only wait in turn.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Ray's workers give way to all else (their niceness is 15), so that beside two processes that test
+# they would have a thirtieth of a core, and tests of them would wait for minutes.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 import pytest
 from hypothesis import settings
