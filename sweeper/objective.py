@@ -19,7 +19,8 @@ class Objective:
     tells how it changes with each bandwidth, so the descent can search for it.  The best is
     ``most``, such as fastest, and one that is twice as good is "2.00x" and ``better``.  A picture
     shows it in ``unit``, which is ``factor`` times the column's, under ``title``.  What a design
-    does by it, a sentence ``says``.
+    does by it, a sentence ``says``.  ``of_iterations``: it compares iterations, so those of one
+    size.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Objective:
     maximised: bool = False
     needs_prices: bool = False
     has_slopes: bool = False
+    of_iterations: bool = False
 
     def claim(self, value: float) -> str:
         """What a design with a ``value`` does, such as "takes 722.7 ms", or "reaches 53.3% MFU"."""
@@ -117,6 +119,7 @@ TIME = Objective(
     "iteration time",
     units.TIME,
     has_slopes=True,
+    of_iterations=True,
     says="takes {}",
 )
 COST = Objective(
@@ -142,6 +145,7 @@ PERF_PER_COST = Objective(
     maximised=True,
     needs_prices=True,
     has_slopes=True,
+    of_iterations=True,
     says="gives {}",
 )
 THROUGHPUT = Objective(
@@ -209,6 +213,7 @@ ENERGY = Objective(
     "less energy than",
     "energy of an iteration",
     units.ENERGY,
+    of_iterations=True,
     says="needs {} an iteration",
 )
 PERF_PER_WATT = Objective(
@@ -221,6 +226,7 @@ PERF_PER_WATT = Objective(
     "iterations/s per MW",
     factor=1e6,
     maximised=True,
+    of_iterations=True,
     says="gives {}",
 )
 OBJECTIVES: Registry[Objective] = Registry(

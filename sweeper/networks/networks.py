@@ -3,9 +3,10 @@
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, prod
+from functools import partial
+from math import inf, isnan, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -109,9 +110,24 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
         raise InfeasibleError(
             f"no network of {space.npus.text} NPUs" + (f": {why}" if why else ""),
             where="space.network",
-            hint="sizes of the tiers whose product is the number of NPUs",
+            hint=_least(several) or "sizes of the tiers whose product is the number of NPUs",
         )
     return found
+
+
+def _least(shapes: Sequence[Shape]) -> str:
+    """What the least limits are that leave a network of these, none of which is within its own."""
+    shows: dict[str, Callable[[float], str]] = {
+        "cost": units.format_money,
+        "power": partial(units.format_quantity, unit=units.POWER),
+    }
+    least = {
+        name: float(np.concatenate([getattr(shape, name) for shape in shapes]).min())
+        for name in shows
+        if shapes
+    }
+    known = {name: value for name, value in least.items() if not isnan(value)}
+    return ", and ".join(f"the least {name} is {shows[name](each)}" for name, each in known.items())
 
 
 class _Dim(NamedTuple):

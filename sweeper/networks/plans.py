@@ -141,6 +141,14 @@ def check_model(workload: object) -> Model:
         raise DimsweepError(
             "plans are searched for a model that is trained", where="space.plan", hint="kind: model"
         )
+    if workload.plan.batch is None:
+        raise DimsweepError(
+            "so many micro-batches of each replica are another batch in each plan, and the plan "
+            "would win that trains the fewest samples",
+            where="workload.plan.batch",
+            hint="how many sequences or samples all plans train at a time, such as 1024; and "
+            "micro_batches: null",
+        )
     if workload.scale != 1:
         raise DimsweepError("bounds know no scale", where="workload.scale", hint="scale: 1")
     return workload

@@ -1,7 +1,7 @@
 """What a study will do: the cells of its grid, and the portfolios that they make up."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from dimsweep.engine.bound import EventBound, Weighing
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.roles import roles_of, weights_of
 from dimsweep.sweeper.config.schema import Config, Design, Question
+from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.place import Place, place
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION, Cell
@@ -29,6 +30,7 @@ from dimsweep.sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
 from dimsweep.sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import once
+from dimsweep.sweeper.study.work import check_work
 
 MOST_CELLS = 1_000_000
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
@@ -110,7 +112,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
-        _check(config, cells)
+        _check(config, roles, planned, baselines)
     portfolios = [] if weighing is None else _portfolios(weighing, planned)
     stream = None if _is_small(grid) else grid
     study = StudyRecord(
@@ -150,10 +152,18 @@ def plan_study(composed: Composed) -> StudyPlan:
     )
 
 
-def _check(config: Config, cells: Sequence[CellPlan]) -> None:
-    """Raise :class:`DimsweepError` for changes and values of which no cell can have any."""
+def _check(
+    config: Config,
+    roles: Mapping[str, Role],
+    planned: Sequence[PlannedCell],
+    baselines: Sequence[PlannedCell],
+) -> None:
+    """Raise :class:`DimsweepError` for changes and values of which no cell can have any, and for
+    designs that do not compete."""
+    cells = [each.plan for each in planned]
     _check_what_ifs(config, cells)
     check_values(cells[0].config)
+    check_work(config, roles, [*planned, *baselines])
 
 
 def _objectives(config: Config) -> dict[str, Any]:

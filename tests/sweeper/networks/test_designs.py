@@ -1,5 +1,6 @@
 """Networks and plans, searched by bounds: the same answer as by simulating every one of them."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,22 @@ def which(tmp_path: Path) -> Callable[..., StudyPlan]:
         return plan_study(compose([f"study={file}", *words, f"results={tmp_path / results}"]))
 
     return plan
+
+
+def test_plans_are_compared_for_one_batch(which: Callable[..., StudyPlan]) -> None:
+    with pytest.raises(DimsweepError, match="fewest samples") as told:
+        which("workload.plan={batch: null, micro_batches: 4}")
+    assert told.value.where.startswith("workload.plan.batch")
+
+
+def test_limits_that_no_network_is_within_are_told_with_the_least(
+    which: Callable[..., StudyPlan],
+) -> None:
+    with pytest.raises(DimsweepError, match="cost more than there is") as told:
+        which("space.network.cost=1 USD")
+    least = re.search(r"the least cost is (\S+) k USD", told.value.hint)
+    assert least is not None
+    assert which(f"space.network.cost={float(least[1]) * 1.001} kUSD").cells
 
 
 def proof_of(plan: StudyPlan) -> Proof:
