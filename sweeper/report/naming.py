@@ -48,7 +48,8 @@ def _told(key: str, name: str, value: str) -> str:
     if last in _SPEAK_FOR_THEMSELVES:
         return value
     if last == "parallel" and (degrees := _DEGREE.findall(value)):
-        return " ".join(f"{_DEGREES.get(axis, f'{axis} ')}{degree}" for axis, degree in degrees)
+        shown = ((axis, "(rest)" if degree == "rest" else degree) for axis, degree in degrees)
+        return " ".join(f"{_DEGREES.get(axis, f'{axis} ')}{degree}" for axis, degree in shown)
     if last == "generator" and (made := _GENERATED.fullmatch(value)):
         return f"{made[1]}({made[2].replace(': ', ' ')})"
     if last == "generator" and value.endswith(")"):

@@ -214,7 +214,7 @@ def test_values_that_speak_for_themselves_are_told_without_their_axis():
         "workload.parallel": "tensor: 4, data: rest, sequence: 2",
         "workload.plan.zero": "1",
     }
-    told = "Switch(8)_Ring(4), 450/12.5 GB/s, TP4 DPrest sequence 2, zero 1"
+    told = "Switch(8)_Ring(4), 450/12.5 GB/s, TP4 DP(rest) sequence 2, zero 1"
     assert naming.coordinates_of(cell) == told
     python = {"workload.parallel": "{'pipeline': 2, 'tensor': 16}"}
     assert naming.coordinates_of(python) == "PP2 TP16"
