@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import config, njit
+from numba import config, njit, typeof
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
 
 from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
@@ -94,6 +94,13 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
             return sig, codegen.magic_tuple()
         return super()._index_key(sig, codegen)
 
+    def holds(self, arguments: tuple[Any, ...], codegen: Any) -> bool:
+        """Whether there is code for this CPU, and for such arguments if there are any."""
+        entries = self._cache_file._load_index()
+        if arguments:
+            return self._index_key(tuple(map(typeof, arguments)), codegen) in entries
+        return any(machine == codegen.magic_tuple() for _, machine, *_ in entries)
+
 
 class _Kept(_Cache):  # type: ignore[misc]
     """A function's code on disk, looked for when it is first called: before, what the function is
@@ -116,6 +123,12 @@ class _Kept(_Cache):  # type: ignore[misc]
             return self._found.load_overload(sig, target_context)
         except ModuleNotFoundError:
             return None  # of functions that were defined elsewhere, such as by exec
+
+    def holds(self, arguments: tuple[Any, ...], codegen: Any) -> bool:
+        try:
+            return _FolderCache(self._function).holds(arguments, codegen)
+        except ModuleNotFoundError:
+            return False  # as above
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._found.save_overload(sig, data)
@@ -160,9 +173,10 @@ def _folder_of(digest: str) -> Path:
     return _base() / f"kernels-{fingerprint_of_modules(_EXTENSIONS)}-{digest}"
 
 
-def is_cached(function: Callable[..., Any]) -> bool:
-    """Whether ``function`` needs no compiling: its code lies on disk, or Numba is switched off."""
+def is_cached(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether ``function`` needs no compiling, for arguments of the types of these or, without
+    any, for some: its code for this machine's CPU lies on disk, or Numba is switched off."""
     if config.DISABLE_JIT:
         return True
     dispatcher: Any = function
-    return any(Path(dispatcher.stats.cache_path).glob("*.nbi"))
+    return bool(dispatcher._cache.holds(arguments, dispatcher.targetctx.codegen()))

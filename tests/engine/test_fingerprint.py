@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from numba import config
 
+from dimsweep.engine import Fidelity, is_compiled
 from dimsweep.engine.compiler import Compiler, _base, is_cached
 from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
+from tests.support.compiling import KERNELS, all_compiled
 
 _BEFORE = '''
 STEP = 1
@@ -181,6 +183,34 @@ def test_a_function_that_was_never_called_is_not_cached() -> None:
         return x + 987_654_321
 
     assert not is_cached(never)
+
+
+def test_code_for_another_machine_or_of_other_types_is_not_what_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines that share a home keep their code side by side."""
+
+    @Compiler().compiled
+    def half(x: float) -> float:
+        return x / 2 + 123
+
+    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path)
+    half(4.0)
+    assert is_cached(half) and is_cached(half, 3.0) and not is_cached(half, 3)
+    half(4)
+    assert is_cached(half, 3.0) and is_cached(half, 3)
+    monkeypatch.setattr(config, "CPU_NAME", "generic")
+    assert not is_cached(half) and not is_cached(half, 3.0)
+
+
+def test_kernels_that_another_machine_compiled_are_compiled_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for load in KERNELS.values():
+        load()
+    assert all_compiled()
+    monkeypatch.setattr(config, "CPU_NAME", "generic")
+    assert not is_compiled() and not is_compiled(Fidelity.PACKET) and not all_compiled()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o700])

@@ -19,7 +19,12 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.kernels.flow import simulate_flows
+from dimsweep.engine.kernels.flow.kernel import run as run_flows
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.network import MessageRunner
+from dimsweep.engine.kernels.network.kernel import run as run_messages
 from dimsweep.engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
 from dimsweep.engine.network.wafer import MeshWafer
 
@@ -38,13 +43,17 @@ def network() -> None:
 
 def suspension() -> None:
     """The network kernel for messages that may be suspended, which is another one by type."""
+    simulate(*_suspending(), fidelity="message")
+
+
+def _suspending() -> tuple[Workload, Cluster]:
     builder = GraphBuilder()
     for group in ("tensor", "data"):
         builder.add(group, Collective(CollectiveKind.ALL_REDUCE, 1e3, group, stream=group))
     topology = Topology.build("Switch(2)_Switch(2)", bandwidth=[1e9] * 2, latency=[0] * 2)
     workload = Workload((builder.build(),), place({"tensor": 2, "data": 2}, (2, 2)))
     network = NetworkModel(wafer=MeshWafer(2, 2, preempts=True))
-    simulate(workload, Cluster(topology, network=network), fidelity="message")
+    return workload, Cluster(topology, network=network)
 
 
 def _computation() -> tuple[Workload, Cluster]:
@@ -63,15 +72,27 @@ KERNELS = {"phase": phase, "network": network, "suspension": suspension, "packet
 
 
 def compile_all() -> None:
-    """Compile every kernel that is not on disk yet: side by side, unless most of them are there,
-    which are then loaded in less time than processes start in."""
-    if all(map(is_compiled, (Fidelity.PHASE, Fidelity.PACKET))):
+    """Compile all kernels side by side, unless all of them are on disk: they are then loaded in
+    less time than processes start in."""
+    if all_compiled():
         for load in KERNELS.values():
             load()
         return
     command = [sys.executable, "-m", "tests.support.compiling"]
     for process in [subprocess.Popen([*command, name]) for name in KERNELS]:
         process.wait()  # a kernel that cannot be compiled fails in its own tests
+
+
+def all_compiled() -> bool:
+    """Whether nothing is left to compile for this machine's CPU."""
+    by_name = all(map(is_compiled, (Fidelity.PHASE, Fidelity.PACKET))) and is_cached(run_flows)
+    return by_name and all(map(_is_known, (_computation(), _suspending())))
+
+
+def _is_known(run: tuple[Workload, Cluster]) -> bool:
+    """Whether the network kernel is on disk for such a run."""
+    *_, state = MessageRunner(lower_by_rank(*run)).inputs()
+    return is_cached(run_messages, state)
 
 
 if __name__ == "__main__":
