@@ -60,7 +60,7 @@ def measured_steps(
 
 def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
     """Each member's rounds, of which all have as many."""
-    if isinstance(rounds, MemberRounds) and not rounds.asked:
+    if isinstance(rounds, MemberRounds):
         strands = [strand for member in rounds.strands for strand in member]
         if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
             return strands

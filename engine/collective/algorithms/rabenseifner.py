@@ -33,8 +33,7 @@ class Rabenseifner(AllReduceOnly):
         """Of the first 2 (p - q) members every even one works through the next one, as in MPICH.
 
         There a member receives what its partner hands over before it exchanges anything, and large
-        messages wait until they are asked for.  So members without a partner, which are early, do
-        not share a link with what is late.
+        messages wait until they are asked for, as in halving and doubling.
         """
         q = 1 << (p.bit_length() - 1)
         pairs = p - q
@@ -48,7 +47,7 @@ class Rabenseifner(AllReduceOnly):
             else:
                 through = RoundMessage(member + 1, 1.0)
                 members.append((Round((), 0.0, (through,)), Round((member + 1,), 0.0, ())))
-        return MemberRounds(tuple((rounds,) for rounds in members), asked=pairs > 0)
+        return MemberRounds(tuple((rounds,) for rounds in members), asked=True)
 
     def n_fused_messages(self, p: int) -> int:
         levels = p.bit_length() - 1

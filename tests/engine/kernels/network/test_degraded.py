@@ -61,6 +61,30 @@ def test_messages_go_round_what_is_down() -> None:
     assert whole < milliseconds("Ring(4)", CollectiveKind.ALL_REDUCE, both)
 
 
+@examples(20)
+@given(
+    p=st.sampled_from([2, 4, 8, 16]),
+    slow=st.integers(0, 15),
+    kind=st.sampled_from(["reduce_scatter", "all_gather", "all_reduce"]),
+    fidelity=st.sampled_from(["message", "flow"]),
+    share=st.sampled_from([0.5, 0.25]),
+)
+def test_halving_takes_as_much_longer_as_its_slowest_member(
+    p: int, slow: int, kind: str, fidelity: str, share: float
+) -> None:
+    """On a power of two: each round waits for the slow member, and no later one shares its link."""
+    of_device = Change(link=Which(f"NPU {slow % p} <-> switch d0 line 0"), bandwidth=share)
+    times = [
+        simulate(
+            one_collective(CollectiveKind(kind), p * MB, (p,)),
+            cluster(f"Switch({p})", *changes),
+            fidelity=fidelity,
+        ).time_ps
+        for changes in ([], [of_device])
+    ]
+    assert times[1] * share == pytest.approx(times[0], abs=p)
+
+
 def test_dimensions_stand_in_for_each_other() -> None:
     """Two switches of four joined by four of two, of which one is down: what it carried goes over
     another NPU of the node, so that this one's link has twice as much to carry."""
