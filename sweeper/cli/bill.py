@@ -10,6 +10,7 @@ from dimsweep.sweeper.cli.hydra import Asked, hydra_options
 from dimsweep.sweeper.cli.overrides import Overrides
 
 if TYPE_CHECKING:
+    from dimsweep.engine import DimsweepError
     from dimsweep.engine.network import Bill
     from dimsweep.sweeper.config.compose import Composed
 
@@ -68,6 +69,10 @@ def command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked)
     return 0
 
 
+# Of a graph that is counted in whole parts no dimension is looked at.
+_NO_DIMENSIONS = ("topology.bandwidth=1 GB/s", "topology.latency=0 s", "topology.tiers=[]")
+
+
 def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
     """The bill of what ``overrides`` make, and what it is the bill of."""
     from dimsweep.engine import DimsweepError
@@ -75,19 +80,40 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
     from dimsweep.sweeper.config.compose import compose
 
     composed = compose(overrides, may_sweep=True)
-    cost = composed.config.cost
+    cost, instead = composed.config.cost, composed.config.network.instead
+    if cost.parts and instead in ("file", "generator"):
+        composed = compose([*_NO_DIMENSIONS, *overrides], may_sweep=True)
     with composed.blaming():
         if not cost.parts and not cost.tiers:
             what = f"cost={composed.choices.get('cost')} has no prices"
             hint = "cost=NAME with some, which `dimsweep list cost` shows"
             raise DimsweepError(what, where="cost", hint=hint)
+        if not cost.parts and instead == "generator":
+            raise _by_tier(composed)
         cluster = build_cluster(composed.config)
         graph = cluster.network.graph
         bill = composed.config.bought(cluster.topology, cluster.network).bill()
+        if graph is not None and not bill.items:
+            raise _by_tier(composed)
     what, n = cluster.topology.name, cluster.topology.n_npus
     if graph is not None:
-        what, n = f"network.{composed.config.network.instead}", graph.n_npus
+        what, n = f"network.{instead}", graph.n_npus
     return bill, f"{what}, {n:,} NPUs, by cost={composed.choices.get('cost')}", composed
+
+
+def _by_tier(composed: "Composed") -> "DimsweepError":
+    """The error to raise where prices are of tiers, and the links of a graph are of none."""
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.config.parts.places import groups
+    from dimsweep.sweeper.config.sources import values_of
+
+    lists = [name for name in groups()["cost"] if values_of("cost", name).get("parts")]
+    return DimsweepError(
+        f"cost={composed.choices.get('cost')} prices the GB/s of tiers, and no link of"
+        f" network.{composed.config.network.instead} is of a tier",
+        where="cost",
+        hint=f"a list of whole parts: {', '.join(f'cost={name}' for name in sorted(lists))}",
+    )
 
 
 def _sources(composed: "Composed") -> dict[str, str]:

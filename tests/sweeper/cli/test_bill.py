@@ -9,7 +9,8 @@ import networkx as nx
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.network import build_levels
+from dimsweep.engine.network import build_levels, write_network
+from dimsweep.engine.network.generators import FatTree
 from dimsweep.engine.network.levels import Level
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.charts import CHARTS
@@ -152,13 +153,27 @@ def test_a_part_without_a_price_is_named_and_there_is_no_sum(
         (["dgx_h1000"], "is no study and sets no key"),
         (["--json", "--csv"], "give one"),
         (["cost.parts.x={kind: switch}"], "a price of bandwidth beside parts"),
+        (["network.generator={kind: zcube, n: 4}"], "a list of whole parts: cost=atop_2025, "),
+        (["network.file=star.json"], "no link of network.file is of a tier"),
     ],
 )
 def test_what_has_no_bill_is_refused(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_network(FatTree(npus=8, radix=8).build(), Path("star.json"))
     assert main(["bill", *words]) == 1
-    assert says in capsys.readouterr().err
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("of", ["generator={kind: fat_tree, npus: 8, radix: 8}", "file=star.json"])
+def test_a_graph_is_billed_with_its_own_npus_whatever_the_dimensions(
+    of: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default topology has 4,096 NPUs in four dimensions."""
+    write_network(FatTree(npus=8, radix=8).build(), Path("star.json"))
+    title = "network." + of.partition("=")[0] + ", 8 NPUs, by cost=networks_2025"
+    for words in ([], ["topology.shape=Switch(8)"], ["topology.shape=Switch(4)_Switch(2)"]):
+        assert title in told(capsys, f"network.{of}", "cost=networks_2025", *words)
 
 
 WHOLE = (
