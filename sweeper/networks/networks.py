@@ -180,6 +180,11 @@ def _shape(
     if keys and not _run(cluster, dims):
         refused["networks have a block on which its algorithm does not run"] += len(choices)
         return None
+    try:
+        remote_capacity(cluster.memory, cluster.topology.sizes)
+    except InfeasibleError:
+        refused["networks are not tiled by nodes that share a memory"] += len(choices)
+        return None
     texts = tuple(tuple(each.text for each in choice) for choice in choices)
     cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
     return Shape(text, cluster, bandwidth, texts, cost, power, keys)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
 
 
@@ -140,7 +140,8 @@ def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, 
     """A node's size in each dimension: ``npus_per_node`` NPUs, innermost first, or all of the
     innermost dimension.
 
-    Raises :class:`DimsweepError` for nodes that do not tile the cluster.
+    Raises :class:`DimsweepError` for nodes that are none of the cluster's, and
+    :class:`InfeasibleError` for those that do not tile it.
     """
     left = sizes[0] if npus_per_node is None else npus_per_node
     where, n = "memory.npus_per_node", math.prod(sizes)
@@ -157,7 +158,7 @@ def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, 
         if node[-1] < size:
             break
     if left > 1:
-        raise DimsweepError(
+        raise InfeasibleError(
             f"nodes of {npus_per_node} NPUs do not tile dimensions of {list(sizes)} NPUs",
             where=where,
             hint=f"such as {math.prod(node)}, the product of the innermost dimensions",

@@ -188,6 +188,21 @@ def test_what_cannot_be_is_counted_by_reason(which: Callable[..., StudyPlan]) ->
     assert some.refused["networks have more NPUs than the racks hold"] == n
 
 
+def test_networks_that_nodes_with_a_memory_do_not_tile_are_left_out(
+    which: Callable[..., StudyPlan],
+) -> None:
+    twelve = "space.network.npus=12", "workload.plan.batch=24", "space.network.tiers[0].sizes=[3,4]"
+    words = *twelve, "space.network.tiers[1].sizes=[3,4]", "objective=time", *PLANS
+    whole = which(*words, "memory=node", "memory.npus_per_node=1").stream
+    some = which(*words, "memory=node", "memory.npus_per_node=4").stream
+    assert isinstance(whole, Designs)
+    assert isinstance(some, Designs)
+    assert {shape.sizes for shape in whole.cells.shapes} == {(3, 4), (4, 3)}
+    assert {shape.sizes for shape in some.cells.shapes} == {(4, 3)}
+    left = sum(len(shape.cost) for shape in whole.cells.shapes if shape.sizes == (3, 4))
+    assert some.refused["networks are not tiled by nodes that share a memory"] == left
+
+
 def test_what_is_offloaded_fits_the_remote_memory(which: Callable[..., StudyPlan]) -> None:
     words = *SPILLED, "objective=time", "npu.memory=0.25 GB", *PLANS
     whole = which("space.plan.offload=[[], [optimizer]]", *words).stream
