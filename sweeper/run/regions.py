@@ -95,8 +95,8 @@ def regions_of(
 def _nearest(change: Change) -> tuple[int, float]:
     """How soon another design is better by more than 1%, by how far something moves, in logarithms;
     after these what makes another one better at all, and at last what never does."""
-    for rank, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
+    for order, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
         found = [abs(float(np.log(end.factor))) for end in ends if not end.is_far]
         if found:
-            return rank, min(found)
+            return order, min(found)
     return _NEVER, np.inf
