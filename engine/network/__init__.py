@@ -17,5 +17,5 @@ from dimsweep.engine.network.parts import (
 )
 from dimsweep.engine.network.paths import PathLengths, path_lengths
 from dimsweep.engine.network.routing import Routing, has_equal_ways
-from dimsweep.engine.network.spread import Spread
+from dimsweep.engine.network.spread import Spread, Wiring
 from dimsweep.engine.network.which import Which

@@ -8,12 +8,11 @@ messages of a round go at once; the round lasts as long as its busiest link, and
 nothing.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dimsweep.engine.network.graph import Network
 
@@ -21,25 +20,46 @@ if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs d
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 _PIECE = 2_000_000  # senders times links that are looked at together
 
 
-class Spread:
-    """The shortest ways through a network whose cables are as wide both ways."""
+class Wiring(NamedTuple):
+    """Links as arrays (links,): the nodes that they lead from and to, of which the first are the
+    NPUs; their lanes, and bytes/s of all of these together."""
 
-    def __init__(self, network: Network) -> None:
-        self._network, self._n = network, network.n_npus
+    tail: Longs
+    head: Longs
+    lanes: Floats
+    bandwidth: Floats
+
+    @classmethod
+    def of(cls, network: Network) -> "Wiring":
         nodes = sorted(network.graph, key=lambda node: (isinstance(node, str), node))
         number = {node: i for i, node in enumerate(nodes)}
-        self._tail = np.array([number[link.source] for link in network.links])
-        self._head = np.array([number[link.target] for link in network.links])
-        self._lanes = np.array([link.lanes for link in network.links], dtype=float)
-        self._n_nodes = len(nodes)
-        self._find()
+        return cls(
+            np.array([number[link.source] for link in network.links]),
+            np.array([number[link.target] for link in network.links]),
+            np.array([link.lanes for link in network.links], dtype=float),
+            np.array([link.bandwidth for link in network.links]),
+        )
 
-    def _find(self) -> None:
-        """Hops from each NPU to each node, and how many ways have so few."""
-        reached: Floats = np.eye(self._n, self._n_nodes)
+
+class Spread:
+    """The shortest ways between some NPUs, the ``ends``, through links that are as wide both
+    ways."""
+
+    def __init__(self, wiring: Wiring, ends: ArrayLike) -> None:
+        self._wiring, own = wiring, np.unique(ends)
+        self._n_nodes = int(wiring.tail.max()) + 1
+        self._row = np.zeros(self._n_nodes, dtype=np.int64)
+        self._row[own] = np.arange(len(own))
+        self._find(own)
+
+    def _find(self, ends: Longs) -> None:
+        """Hops from each end to each node, and how many ways have so few."""
+        reached = np.zeros((len(ends), self._n_nodes))
+        reached[np.arange(len(ends)), ends] = 1.0
         self._ways = reached.copy()
         self._hops = np.where(reached > 0, 0, -1).astype(np.int16)
         hops = 0
@@ -54,27 +74,24 @@ class Spread:
     def _adjacent(self) -> "csr_array":
         from scipy.sparse import csr_array
 
-        shape = (self._n_nodes, self._n_nodes)
-        return csr_array((self._lanes, (self._tail, self._head)), shape=shape)
+        tail, head, lanes, _ = self._wiring
+        return csr_array((lanes, (tail, head)), shape=(self._n_nodes, self._n_nodes))
 
-    @cached_property
-    def bandwidth(self) -> Floats:
-        """That of each link, in bytes/s."""
-        return np.array([link.bandwidth for link in self._network.links])
-
-    def seconds(self, targets: Sequence[int] | NDArray[np.int64]) -> Floats:
-        """How long each link is busy (links,) if NPU i sends a byte to NPU ``targets[i]``."""
-        loads, to = np.zeros(len(self._tail)), np.asarray(targets)
-        step = max(1, _PIECE // len(self._tail))
-        for first in range(0, self._n, step):
-            senders = np.arange(first, min(first + step, self._n))
-            own = to[senders]
-            before = self._hops[senders][:, self._tail]
-            after = self._hops[own][:, self._head]  # as many as there, since ways lead back
-            least = self._hops[senders, own][:, None]
+    def seconds(self, senders: ArrayLike, targets: ArrayLike) -> Floats:
+        """How long each link is busy (links,) if each sender sends a byte to its target, all of
+        them ends."""
+        tail, head, lanes, bandwidth = self._wiring
+        one, other = self._row[np.asarray(senders)], self._row[np.asarray(targets)]
+        loads, to = np.zeros(len(tail)), np.asarray(targets)
+        step = max(1, _PIECE // len(tail))
+        for first in range(0, len(one), step):
+            piece = slice(first, first + step)
+            a, b, own = one[piece], other[piece], to[piece]
+            before = self._hops[a][:, tail]
+            after = self._hops[b][:, head]  # as many as there, since ways lead back
+            least = self._hops[a, own][:, None]
             row, link = np.nonzero(before + after + 1 == least)
-            a, b = senders[row], own[row]
-            share = self._ways[a, self._tail[link]] * self._ways[b, self._head[link]]
-            share = share * self._lanes[link] / self._ways[a, b]
+            share = self._ways[a[row], tail[link]] * self._ways[b[row], head[link]]
+            share = share * lanes[link] / self._ways[a[row], own[row]]
             loads += np.bincount(link, weights=share, minlength=len(loads))
-        return np.asarray(loads / self.bandwidth)
+        return np.asarray(loads / bandwidth)

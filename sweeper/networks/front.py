@@ -5,11 +5,13 @@ those that cost no more cannot be on the front, and its graph is never built.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.network import Network, PriceList, Spread
+from dimsweep.engine.network import Network, PriceList, Spread, Wiring
+from dimsweep.sweeper.networks.alike import Folded
 from dimsweep.sweeper.networks.layered import Layered, Shop
 from dimsweep.sweeper.networks.traffic import Cases, Ports
 
@@ -26,11 +28,11 @@ class Step(NamedTuple):
 
 class Front(NamedTuple):
     """The networks that no other one is as fast as for as little money, the cheapest first; how
-    many there were, and of how many a graph was built."""
+    many there were, and how many were timed, which no bound excludes."""
 
     steps: Sequence[Step]
     networks: int
-    built: int
+    timed: int
 
     def dominates(self, cost: float, mean: float) -> Step | None:
         """The fastest network of the front that costs no more, if it is faster, or cheaper and as
@@ -42,7 +44,9 @@ class Front(NamedTuple):
 
 def mean_time(cases: Cases, network: Network) -> float:
     """The mean of the cases' seconds on a network."""
-    return float(np.mean([*cases.times(Spread(network)).values()]))
+    npus = np.arange(network.n_npus)
+    spread = Spread(Wiring.of(network), npus)
+    return cases.mean(partial(spread.seconds, npus))
 
 
 def front_of(networks: Sequence[Layered], cases: Cases, prices: PriceList) -> Front:
@@ -50,15 +54,19 @@ def front_of(networks: Sequence[Layered], cases: Cases, prices: PriceList) -> Fr
     ports, shop = Ports(cases.patterns), Shop(prices)
     costs = np.array([network.cost(shop) for network in networks])
     wide = np.array([cases.at_best(sum(each.lanes) * each.speed) for each in networks])
-    steps, best, built = list[Step](), np.inf, 0
-    for i in np.lexsort((wide, costs))[: (~np.isnan(costs)).sum()].tolist():
-        goal = best * (1 - _ROUNDING)
-        if wide[i] >= goal or cases.least(networks[i], ports) >= goal:
-            continue
-        built += 1
-        mean = mean_time(cases, networks[i].generator().build())
-        if mean < goal:
-            best = mean
-            steps = [step for step in steps if step.cost < costs[i]]
-            steps.append(Step(networks[i], float(costs[i]), mean))
-    return Front(steps, int((~np.isnan(costs)).sum()), built)
+    steps, best, looked_at = list[Step](), np.inf, 0
+    for cost in np.unique(costs[~np.isnan(costs)]).tolist():
+        own = np.flatnonzero((costs == cost) & (wide < best * (1 - _ROUNDING)))
+        bounds = [cases.least(networks[i], ports) for i in own.tolist()]
+        for bound, i in sorted(zip(bounds, own.tolist(), strict=True)):
+            goal = best * (1 - _ROUNDING)
+            if bound >= goal:
+                break
+            looked_at += 1
+            folded = Folded(networks[i], cases.patterns.values(), cases.far)
+            mean = cases.mean(folded.seconds, goal)
+            if mean < goal:
+                best = mean
+                steps = [step for step in steps if step.cost < cost]
+                steps.append(Step(networks[i], cost, mean))
+    return Front(steps, int((~np.isnan(costs)).sum()), looked_at)

@@ -6,14 +6,13 @@ Gradients are summed by recursive halving and doubling.  Of both at once, a roun
 has its share of the activations beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.network import Spread
 from dimsweep.sweeper.networks.layered import SERVER, Joined, Layered, Longs
 
 Floats = NDArray[np.float64]
@@ -51,11 +50,13 @@ class Trained:
 
 class Cases:
     """The nine cases of what is trained: ``patterns`` are whom each NPU sends to in a round, and
-    ``rounds`` the bytes by pattern of all rounds of each case."""
+    ``rounds`` the bytes by pattern of all rounds of each case.  Shifts are by multiples of
+    ``far``."""
 
     def __init__(self, trained: Trained) -> None:
         self.patterns = dict[Pattern, Longs]()
         self.rounds = dict[tuple[int, str], list[Round]]()
+        self.far = SERVER * trained.replicas(max(STAGES))
         npus = np.arange(trained.npus)
         for stages in STAGES:
             replicas = trained.replicas(stages)
@@ -69,22 +70,30 @@ class Cases:
             for kind, rounds in zip(KINDS, (summed, passed, both), strict=True):
                 self.rounds[stages, kind] = rounds
 
-    def times(self, spread: Spread) -> dict[tuple[int, str], float]:
-        """Seconds of each case, its messages spread over all shortest ways."""
-        busy = {name: spread.seconds(to) for name, to in self.patterns.items()}
-        return {
-            case: sum(_longest(own, busy) for own in rounds) for case, rounds in self.rounds.items()
-        }
+    def mean(self, seconds: Callable[[Longs], Floats], enough: float = np.inf) -> float:
+        """The mean of the cases' times, by how long links are busy with a byte of each NPU to its
+        target; what it is not below, as soon as that is ``enough``."""
+        busy, found = dict[Pattern, Floats](), 0.0
+        for name in sorted(self._sent, key=self._sent.__getitem__, reverse=True):
+            busy[name] = seconds(self.patterns[name])
+            rounds = (own for case in self.rounds.values() for own in case)
+            found = sum(_longest(own, busy) for own in rounds) / len(self.rounds)
+            if found >= enough:
+                break
+        return found
 
     def at_best(self, bandwidth: float) -> float:
         """What the mean of the times is not below where all ports of an NPU have that bandwidth."""
-        return self._sent / bandwidth
+        return sum(self._sent.values()) / len(self.rounds) / bandwidth
 
     @cached_property
-    def _sent(self) -> float:
-        """The mean of the bytes that an NPU sends."""
-        rounds = (own for case in self.rounds.values() for own in case)
-        return sum(sum(own.values()) for own in rounds) / len(self.rounds)
+    def _sent(self) -> dict[Pattern, float]:
+        """The bytes that an NPU sends by pattern, in all cases."""
+        found = dict.fromkeys(self.patterns, 0.0)
+        for own in (own for case in self.rounds.values() for own in case):
+            for name, n in own.items():
+                found[name] += n
+        return found
 
     def least(self, network: Layered, known: "Ports") -> float:
         """What the mean of the cases' times is not below on a network, whose graph is not built."""
@@ -117,7 +126,7 @@ def _beside(rounds: Sequence[Round], others: Round) -> list[Round]:
 
 
 def _longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
-    return float(sum(n * busy[name] for name, n in own.items()).max())  # type: ignore[union-attr]
+    return float(np.max(sum(n * busy[name] for name, n in own.items() if name in busy)))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.network import PriceList, Routing, Spread, bill_of, needs_of
+from dimsweep.engine.network import Network, PriceList, Routing, Spread, Wiring, bill_of, needs_of
 from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
 from dimsweep.engine.network.routing import Router
+from dimsweep.sweeper.networks.alike import Folded
 from dimsweep.sweeper.networks.front import Front, Step, front_of, mean_time
 from dimsweep.sweeper.networks.layered import Joined, Layered, Limits, Shop, layered
 from dimsweep.sweeper.networks.traffic import KINDS, STAGES, Cases, Ports, Trained
@@ -38,9 +39,22 @@ def networks() -> list[Layered]:
     return [*layered(Limits(NPUS, 64 * 25e9, ports=2))]
 
 
+MESH = Layered(Joined(NPUS, 8, 4, 8), None, None, True, 25e9)
+BOTH = Layered(Joined(NPUS, 32, 1, 16), Joined(NPUS, 8, 4, 8), Joined(32, 8, 2, 4, 3), False, 25e9)
+TWISTED = Layered(
+    Joined(NPUS, 16, 2, 16), Joined(NPUS, 16, 4, 16), Joined(16, 16, 1, 8), False, 50e9
+)
+
+
 @cache
 def prices_of_parts() -> PriceList:
     return atop.prices()
+
+
+def seconds(network: Network, targets: np.ndarray) -> np.ndarray:
+    """How long links are busy if each NPU sends a byte."""
+    npus = np.arange(network.n_npus)
+    return Spread(Wiring.of(network), npus).seconds(npus, targets)
 
 
 def by_adding_up(
@@ -78,7 +92,7 @@ def test_messages_are_spread_over_all_shortest_ways(generator: Generator) -> Non
             for link, n in by_adding_up(network.graph, source, target).items():
                 load[link] = load.get(link, 0.0) + n
     wanted = [load.get((link.source, link.target), 0.0) / link.bandwidth for link in network.links]
-    assert Spread(network).seconds(targets) == pytest.approx(np.array(wanted), rel=1e-12, abs=1e-30)
+    assert seconds(network, targets) == pytest.approx(np.array(wanted), rel=1e-12, abs=1e-30)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +107,7 @@ def test_a_router_spreads_alike_where_no_link_has_several_lanes(generator: Gener
     for source, target in enumerate(targets.tolist()):
         for link, part in router.spread(source, target).items() if source != target else ():
             loads[link] += part / network.links[link].bandwidth
-    assert Spread(network).seconds(targets) == pytest.approx(loads, rel=1e-12, abs=1e-30)
+    assert seconds(network, targets) == pytest.approx(loads, rel=1e-12, abs=1e-30)
 
 
 def test_halving_and_doubling_is_that_of_flows_where_there_is_one_way() -> None:
@@ -108,9 +122,9 @@ def test_halving_and_doubling_is_that_of_flows_where_there_is_one_way() -> None:
     )
     workload = Workload.of_one(collective, Group((1, 8), (1, 1)))
     simulated = simulate(workload, cluster, fidelity="flow").time
-    spread, npus = Spread(network), np.arange(64)
+    npus = np.arange(64)
     own = sum(
-        2 * size / 2 ** (k + 1) * spread.seconds(npus ^ by).max()
+        2 * size / 2 ** (k + 1) * seconds(network, npus ^ by).max()
         for k, by in enumerate((32, 16, 8))
     )
     assert own == pytest.approx(simulated, rel=1e-6)
@@ -124,6 +138,9 @@ def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataO
     assert network.cost(Shop(prices)) == pytest.approx(bill_of(needs_of(graph), prices).cost)
     least, wide = CASES.least(network, Ports(CASES.patterns)), sum(network.lanes) * network.speed
     mean = mean_time(CASES, graph)
+    folded = Folded(network, CASES.patterns.values(), CASES.far)
+    assert CASES.mean(folded.seconds) == pytest.approx(mean)
+    assert mean * 0.4 <= CASES.mean(folded.seconds, mean * 0.4) <= mean * (1 + 1e-9)
     assert CASES.at_best(wide) <= least * (1 + 1e-9)
     assert least <= mean * (1 + 1e-9)
     ports = [
@@ -133,13 +150,24 @@ def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataO
     assert tuple(ports) == network.ports
 
 
+@pytest.mark.parametrize("network", [networks()[0], MESH, BOTH, TWISTED])
+def test_links_that_are_alike_are_as_busy_as_one_of_them(network: Layered) -> None:
+    """Of each pattern, by itself; of 128 NPUs only some have to send."""
+    graph = network.generator().build()
+    folded = Folded(network, CASES.patterns.values(), CASES.far)
+    for targets in CASES.patterns.values():
+        every, some = seconds(graph, targets), folded.seconds(targets)
+        assert len(some) < len(every) / 3
+        assert {*some.round(20)} == {*every.round(20)}
+
+
 def test_the_front_is_that_of_all_networks() -> None:
     some, prices = networks()[:: len(networks()) // 60], prices_of_parts()
     shop = Shop(prices)
     every = [(one.cost(shop), mean_time(CASES, one.generator().build())) for one in some]
     front = front_of(some, CASES, prices)
     assert front.networks == len(some)
-    assert len(front.steps) < front.built < len(some) / 2
+    assert len(front.steps) < front.timed < len(some) / 2
     for step in front.steps:
         assert step.mean == pytest.approx(min(mean for cost, mean in every if cost <= step.cost))
         assert (step.cost, step.mean) in every
