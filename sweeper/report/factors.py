@@ -86,7 +86,8 @@ def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
         return None
     scenes, found = zip(*pairs, strict=True)
     (short,) = naming.short_keys([axis])
-    return Factors(f"{short} {second}", first, scenes, found)
+    subject, reference = (naming.coordinates_of({axis: value}) for value in (second, first))
+    return Factors(subject, reference.removeprefix(f"{short} "), scenes, found)
 
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:

@@ -14,6 +14,10 @@ _SPEAK_FOR_THEMSELVES = ("workload", "shape")
 _DEGREES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "PP", "data": "DP"}
 _DEGREE = re.compile(r"(\w+)'?: '?(\w+)")  # of a mapping, as YAML or Python writes it
 _GENERATED = re.compile(r"kind: (\w+)(?:, )?(.*)")  # what a generator makes, as YAML writes it
+# What is degraded, as YAML writes it: a link, switch or NPU by its name, and what became of it.
+_DEGRADED = re.compile(
+    r"(link|switch|npu): ([^:]+), (?:(down): true|(bandwidth|speed): (\d[\d.]* ?%))"
+)
 _FEW = 2  # axes, all of whose values are told
 
 
@@ -43,7 +47,7 @@ def coordinates_of(coordinates: Mapping[str, str]) -> str:
 
 def _told(key: str, name: str, value: str) -> str:
     """A value of an axis: ``TP4 DP64 PP4`` of a plan's degrees, ``450/100 GB/s`` of bandwidths,
-    ``zcube(n 8, k 2)`` of what a generator makes."""
+    ``zcube(n 8, k 2)`` of what a generator makes, ``spine 0 down`` of what is degraded."""
     last = key.rsplit(".", 1)[-1]
     if last in _SPEAK_FOR_THEMSELVES:
         return value
@@ -54,11 +58,22 @@ def _told(key: str, name: str, value: str) -> str:
         return f"{made[1]}({made[2].replace(': ', ' ')})"
     if last == "generator" and value.endswith(")"):
         return value
+    if last == "degrade" and value == "none":
+        return "nothing degraded"
+    if last == "degrade" and _DEGRADED.search(value):
+        return _DEGRADED.sub(_degraded, value)
     numbers = value.split(", ")
     unit = numbers[0].partition(" ")[2]
     if last == "bandwidth" and unit and all(number.endswith(f" {unit}") for number in numbers):
         return f"{'/'.join(number.partition(' ')[0] for number in numbers)} {unit}"
     return f"{name} {value}"
+
+
+def _degraded(found: re.Match[str]) -> str:
+    """``spine 0 down`` of a switch, ``NPU 7 at 90 % speed`` of a slower NPU."""
+    what, name, is_down, of, share = found.groups()
+    name = f"NPU {name}" if what == "npu" and name.isdecimal() else name
+    return f"{name} down" if is_down else f"{name} at {share} {of}"
 
 
 def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:

@@ -220,6 +220,19 @@ def test_values_that_speak_for_themselves_are_told_without_their_axis():
     assert naming.coordinates_of(python) == "PP2 TP16"
     mixed = {"topology.bandwidth": "450 GB/s, 100 Gb/s", "workload.parallel": "none"}
     assert naming.coordinates_of(mixed) == "bandwidth 450 GB/s, 100 Gb/s, parallel none"
+    for broken, told in (
+        ("none", "nothing degraded"),
+        ("switch: spine 0, down: true", "spine 0 down"),
+        (
+            "link: NPU 3 -> leaf 0, bandwidth: 50 %; npu: 7, speed: 90%",
+            "NPU 3 -> leaf 0 at 50 % bandwidth; NPU 7 at 90% speed",
+        ),
+        (
+            "switch: kind: leaf, draw: 2, down: true",
+            "degrade switch: kind: leaf, draw: 2, down: true",
+        ),
+    ):
+        assert naming.coordinates_of({"network.degrade": broken}) == told
     for made in ("kind: zcube, n: 8, k: 2", "zcube(n 8, k 2)"):
         told = naming.coordinates_of({"network.generator": made, "network.routing": "spray"})
         assert told == "zcube(n 8, k 2), routing spray"
