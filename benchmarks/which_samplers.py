@@ -1,7 +1,10 @@
-"""What samplers of Optuna's find among networks and plans, beside the best that bounds prove."""
+"""What samplers of Optuna's find among networks and plans, beside the best that bounds prove, of
+the studies named or all."""
 
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +20,10 @@ from dimsweep.sweeper.networks.plans import KEYS
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
 
-_STUDY = "studies/which_network_llama405b_16k.yaml"
+_STUDIES = ("gpt3_1k", "mixtral_2k", "llama405b_16k")
 _SIMULATIONS = (8, 16, 32)
 _SEEDS = range(5)
-_PROPOSALS = 2_000  # at most: those that cannot be cost nothing, nor do those a search knows
+_PROPOSALS = 2_000  # at most: those that cannot be are not simulated, nor those a search knows
 
 
 class _Simulated(NamedTuple):
@@ -106,12 +109,18 @@ def _check(networks: Networks) -> None:
             )
 
 
-def main() -> None:
+def main(studies: Sequence[str] = _STUDIES) -> None:
     """Print how far above the proven best each sampler is after so many simulations."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    for name in studies:
+        print(f"{name}: ", end="")
+        _compare(f"studies/which_network_{name}.yaml")
+
+
+def _compare(file: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
-        words = [f"study={_STUDY}", "budget.gap=0", "what_if=null", f"results={folder}"]
+        words = [f"study={file}", "budget.gap=0", "what_if=null", f"results={folder}"]
         plan = plan_study(compose(words))
         proof, _ = searched(plan)
         seconds = time.process_time() - start
@@ -143,13 +152,15 @@ def _run(
     known: dict[int, _Simulated],
     seconds: float,
 ) -> np.ndarray:
-    """The least loss after each of _SIMULATIONS, and after so many ``seconds`` of simulations;
-    ``known`` has what any search simulated."""
+    """The least loss after each of _SIMULATIONS, and after so many ``seconds`` of proposals and
+    simulations; ``known`` has what any search simulated."""
     study, tree, found = optuna.create_study(sampler=sampler), _Tree(designs), dict[int, float]()
     spent, in_time = 0.0, np.inf
     for _ in range(_PROPOSALS):
+        start = time.process_time()
         trial = study.ask()
         number = tree.cell(trial)
+        spent += time.process_time() - start
         if number is None:
             study.tell(trial, np.inf)
             continue
@@ -174,3 +185,7 @@ def _simulate(designs: Designs, number: int) -> _Simulated:
     except InfeasibleError:
         return _Simulated(np.inf, time.process_time() - start)
     return _Simulated(simulated(designs, number, program), time.process_time() - start)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or _STUDIES)

@@ -1,13 +1,17 @@
 """What a search among networks and plans takes: cells closed by each level, seconds of one core and
-memory; and what it takes with what would change its answer."""
+memory; with one actor or several; and with what would change its answer."""
 
+import os
 import tempfile
 import time
+from contextlib import closing, suppress
+from pathlib import Path
 
-from benchmarks.study import peak_megabytes
+from benchmarks.study import peak_megabytes, sweep
 from benchmarks.which_search import searched
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger.record import Proof
+from dimsweep.sweeper.ledger.record import Proof, read_study
+from dimsweep.sweeper.run.executor import make_executor
 from dimsweep.sweeper.study.plan import plan_study
 
 _STUDIES = ("gpt3_1k", "mixtral_2k", "llama405b_16k", "deepseek_2k")
@@ -24,8 +28,9 @@ _FEWER = (  # each leaves out some of the cells that the study has
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     scale()
+    actors()
     for name in _STUDIES:
         whole(name)
 
@@ -70,6 +75,39 @@ def scale() -> None:
             f" {took:6.1f} {peak:8.2f}",
             flush=True,
         )
+
+
+def actors() -> None:
+    """Print what a middling space takes with so many actors: by the clock, of this process, and of
+    all that it started (Ray's own processes, and actors)."""
+    print("actors  seconds  CPU s  CPU s of Ray and actors")
+    proofs = list[Proof | None]()
+    for n in (1, 2, 4):
+        with tempfile.TemporaryDirectory() as folder:
+            clock, own = time.perf_counter(), time.process_time()
+            words = [f"study={_STUDY}", "budget.gap=0", "what_if=null", *_FEWER[2:]]
+            plan = plan_study(compose([*words, f"executor.actors={n}", f"results={folder}"]))
+            with closing(make_executor(plan.config, plan.simulated, plan.schema)) as executor:
+                sweep(plan, executor)
+                clock, own = time.perf_counter() - clock, time.process_time() - own
+                print(f"{n:6} {clock:8.1f} {own:6.1f} {_seconds_below(os.getpid()):24.1f}")
+            proofs.append(read_study(plan.folder).proof)
+    assert proofs[0] == proofs[1] == proofs[2]
+
+
+def _seconds_below(pid: int) -> float:
+    """CPU seconds of the processes that one started, and that these did, as far as they run."""
+    parents, ticks = dict[int, int](), dict[int, int]()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended
+            fields = file.read_text().rpartition(")")[2].split()
+            own = int(file.parent.name)
+            parents[own], ticks[own] = int(fields[1]), int(fields[11]) + int(fields[12])
+    below, found = {pid}, 0
+    while new := {own for own, parent in parents.items() if parent in below} - below:
+        below |= new
+        found += sum(ticks[own] for own in new)
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """Small studies, and how the tests run them."""
 
+import random
 from collections.abc import Callable, Sequence
 
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.run.driver import Progress, run_sweep
 from dimsweep.sweeper.run.executor import Executor, make_executor
+from dimsweep.sweeper.run.executor.evaluate import Outcome
+from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 
 SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40", "what_if=null")
@@ -24,6 +28,7 @@ TINY = (
     "budget.trials=6",
     "what_if=null",
 )
+INLINE = {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
 
 
 def planned(words: Sequence[str], results: object) -> StudyPlan:
@@ -41,10 +46,24 @@ def run(
     """Run a plan in this process, or on an executor of its cells."""
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         executor = executor or make_executor(
-            plan.config.changed(
-                {"executor.mode": "inline", "executor.timeout": None, "executor.memory": None}
-            ),
+            plan.config.changed(INLINE),
             plan.simulated,
             plan.schema,
         )
         return run_sweep(plan, ledger, executor, watch)
+
+
+class Workers(InlineExecutor):
+    """As ``n`` workers do, of which any may be the next that finishes a piece of three trials."""
+
+    _SLICE = 3
+
+    def __init__(self, plan: StudyPlan, n: int) -> None:
+        inline = plan.config.changed(INLINE).executor
+        super().__init__(Setup(inline, plan.simulated, plan.schema, print))
+        self.n_workers, self._chance = n, random.Random(n)
+
+    def collect(self) -> Outcome | None:
+        under_way = min(len(self._jobs), self.n_workers)
+        self._jobs.insert(0, self._jobs.pop(self._chance.randrange(under_way)))
+        return super().collect()

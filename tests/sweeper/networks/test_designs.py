@@ -18,7 +18,7 @@ from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
-from tests.support.studies import run
+from tests.support.studies import Workers, run
 
 STUDY = """
 defaults:
@@ -173,6 +173,17 @@ def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
     assert run(again).done == proof_of(whole).simulated
     assert proof_of(again) == proof_of(whole)
     assert not looked_at, "what is closed is not looked at again"
+
+
+def test_four_workers_give_the_same_rows_and_proof(which: Callable[..., StudyPlan]) -> None:
+    """As one does, where several batches are simulated, each in any order."""
+    words = ["objective=[time, cost]", "space.plan.pipeline=[1]"]
+    whole, shared = which(*words, results="1"), which(*words, results="4")
+    run(whole)
+    run(shared, Workers(shared, 4))
+    assert len(load(whole.folder)) > 8
+    assert load(shared.folder).equals(load(whole.folder))
+    assert proof_of(shared) == proof_of(whole)
 
 
 def test_a_budget_leaves_a_gap_that_is_told(which: Callable[..., StudyPlan]) -> None:
