@@ -155,7 +155,8 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     if not isinstance(value, str):
         raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)
     text = value.strip().replace("\u03bc", "µ")  # the letter mu for the sign micro
-    number = _magnitude(text, unit.base)
+    number = _as_shown(text, unit)
+    number = _magnitude(text, unit.base) if number is None else number
     if number is None:
         asked = _asked(meant(text, unit.base, lambda each: _magnitude(each, unit.base) is not None))
         raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example)
@@ -164,6 +165,18 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
         wanted = "zero or more" if zero else "more than zero"
         raise DimsweepError(f"{text!r}: {a_kind} here must be {wanted} and finite", hint=example)
     return number
+
+
+_SHOWN = re.compile(rf"({_NUMBER})\s*(\S.*)")
+
+
+def _as_shown(text: str, unit: Unit) -> Decimal | None:
+    """A quantity as :func:`format_quantity` writes it: what is read can be typed."""
+    match = _SHOWN.fullmatch(text)
+    for power, name in _SCALES.get(unit, {}).items():
+        if match is not None and match[2] == name:
+            return Decimal(match[1]).scaleb(power)
+    return None
 
 
 def _asked(quantities: list[str]) -> str:

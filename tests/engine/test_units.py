@@ -14,10 +14,14 @@ from dimsweep.engine.units import (
     BYTES,
     COMPUTE,
     COMPUTE_RATE,
+    ENERGY,
     MAX_PICOSECONDS,
     MONEY,
+    POWER,
     PRICE_PER_BANDWIDTH,
+    SAMPLE_RATE,
     TIME,
+    TOKEN_RATE,
     Unit,
     format_bandwidth,
     format_bytes,
@@ -274,6 +278,14 @@ HOSTILE = (
     *("1 " + "B" * 10**6, "1 " + "B/" * 10**5 + "B", "1 " + "(" * 10**5, "1 B" + " " * 10**5 + "/"),
     *("1 B**2", "1 nan", "1 if", "1 B()", "1 lambda", "1 B;B", "1 2 B", "1 inf B", "1 \ud800"),
 )
+
+
+@given(
+    value=st.floats(1e-11, 1e18),
+    unit=st.sampled_from([TIME, BYTES, BANDWIDTH, MONEY, POWER, ENERGY, SAMPLE_RATE, TOKEN_RATE]),
+)
+def test_what_is_read_can_be_typed(value: float, unit: Unit) -> None:
+    assert parse(format_quantity(value, unit, 17), unit) == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))  # not the texts, which would be names

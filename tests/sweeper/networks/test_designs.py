@@ -68,7 +68,7 @@ def test_limits_that_no_network_is_within_are_told_with_the_least(
         which("space.network.cost=1 USD")
     least = re.search(r"the least cost is (\S+) k USD", told.value.hint)
     assert least is not None
-    assert which(f"space.network.cost={float(least[1]) * 1.001} kUSD").cells
+    assert which(f"space.network.cost={float(least[1]) * 1.001} k USD").cells
 
 
 def proof_of(plan: StudyPlan) -> Proof:
