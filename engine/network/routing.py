@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
@@ -65,6 +65,7 @@ class Router:
         self._routes: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._distances: dict[Node, _Distances] = {}
         self._between: dict[tuple[Node | None, ...], _Between] = {}
+        self._heads = [link.target for link in network.links]
         # The link to each successor, in the order of the links; and the predecessors.
         self._out: dict[Node, dict[Node, int]] = {node: {} for node in network.graph}
         self._in: dict[Node, list[Node]] = {node: [] for node in network.graph}
@@ -89,7 +90,7 @@ class Router:
                         f"no NPU {npu} in a network of {self._network.n_npus}", where="route"
                     )
             given = self._given_way(source, target, way) if way < 0 else ()
-            self._routes[key] = given or tuple(self._find(source, target, max(way, 0)))
+            self._routes[key] = given or self._find(source, target, max(way, 0))
         return self._routes[key]
 
     def _given_way(self, source: int, target: int, way: int) -> tuple[int, ...]:
@@ -135,7 +136,7 @@ class Router:
         distances = self._distances_to(target)
         hops = distances.next_to(self._out[source]) + 1
         layers = [self._next(distances, hops - 1, source)]
-        heads = [*map(self._end, layers[0])]
+        heads = [*map(self._heads.__getitem__, layers[0])]
         tails, back = list[Node]([target]), 0  # and how far these are from the target
         if hops > 1 and isinstance(distances, _Behind):
             tails, back = distances.nearest(self._out[source], hops)
@@ -157,7 +158,7 @@ class Router:
             layer: _Layer = {node: self._next(distances, remaining, node) for node in passing}
             found = {number: passing[node] for node, links in layer.items() for number in links}
             shares.update({number: ways / between.total for number, ways in found.items()})
-            passing = {self._end(number): ways for number, ways in found.items()}
+            passing = {self._heads[number]: ways for number, ways in found.items()}
         return shares
 
     def _count(
@@ -170,21 +171,18 @@ class Router:
         for remaining in reversed(far):
             options: _Layer = {node: self._next(distances, remaining, node) for node in nodes}
             layers.append(options)
-            nodes = [*dict.fromkeys(map(self._end, chain(*options.values())))]
+            nodes = [*dict.fromkeys(map(self._heads.__getitem__, chain(*options.values())))]
         onwards = Counter(tails)
         for options in reversed(layers):
             for node, links in options.items():
-                onwards[node] = sum(onwards[self._end(number)] for number in links)
+                onwards[node] = sum(onwards[self._heads[number]] for number in links)
         total, shares = sum(onwards[head] for head in heads), dict[int, float]()
         for node, links in chain(*(options.items() for options in layers)):
             for number in links:
-                end = self._end(number)
+                end = self._heads[number]
                 passing[end] += passing[node]
                 shares[number] = passing[node] * onwards[end] / total
         return _Between(total, onwards, shares, {node: passing[node] for node in nodes})
-
-    def _end(self, number: int) -> Node:
-        return self._network.links[number].target
 
     def _all(self, source: Node, target: int) -> Iterator[tuple[int, ...]]:
         """All shortest ways, the first links' order first."""
@@ -197,41 +195,51 @@ class Router:
             after = self._network.links[number].target
             yield from ((number, *way) for way in self._all(after, target))
 
-    def _find(self, source: int, target: int, way: int) -> Iterator[int]:
+    def _find(self, source: int, target: int, way: int) -> tuple[int, ...]:
         if self._routing is not Routing.DIMENSION_ORDER:
-            yield from self._shortest(source, target, way)
-            return
+            return self._shortest(source, target, way)
         # Dimensions joined as a Cartesian product: a shortest way between NPUs that differ in one
         # coordinate never leaves that dimension, since it would have to come back.
-        here = source
+        here, found = source, list[int]()
         for dim, coordinate in enumerate(coordinates_of(target, self._network.sizes)):
             there = line(here, self._network.sizes, dim)[coordinate]
-            yield from self._shortest(here, there, way)
+            found += self._shortest(here, there, way)
             here = there
+        return tuple(found)
 
-    def _shortest(self, source: int, target: int, way: int) -> Iterator[int]:
-        distances = self._distances_to(target)
-        node: Node = source
+    def _shortest(self, source: int, target: int, way: int) -> tuple[int, ...]:
+        distances, node, found = self._distances_to(target), cast(Node, source), list[int]()
         hops = 0 if source == target else distances.next_to(self._out[source]) + 1
-        for remaining in reversed(range(hops)):
+        remaining, heads = hops, self._heads
+        while remaining:
+            remaining -= 1
             options = self._next(distances, remaining, node)
-            choice = way
-            if self._routing is Routing.ECMP and len(options) > 1:
-                choice = _hash(f"{self._seed} {source} {target} {way} {node}")
-            elif self._routing is Routing.FAT_TREE:
-                one, other = (source, target) if 2 * remaining >= hops else (target, source)
-                choice = self._number(one, other)
-            number = options[choice % len(options)]
-            yield number
-            node = self._network.links[number].target
+            number = options[0]
+            if len(options) > 1:
+                choice = way
+                if self._routing is Routing.ECMP:
+                    choice = _hash(f"{self._seed} {source} {target} {way} {node}")
+                elif self._routing is Routing.FAT_TREE:
+                    one, other = (source, target) if 2 * remaining >= hops else (target, source)
+                    choice = self._number(one, other)
+                number = options[choice % len(options)]
+            found.append(number)
+            node = heads[number]
+        return tuple(found)
 
     def _next(self, distances: "_Distances", remaining: int, node: Node) -> list[int]:
         """The links out of a node to those that are ``remaining`` hops away.  Of an NPU's those
         that are no cables, if there are any: NVLink, where a leaf is as near."""
-        numbers = distances.links_into(remaining, self._out[node])
-        if not isinstance(node, int):
-            return numbers
-        return [n for n in numbers if not self._network.links[n].medium] or numbers
+        while remaining and distances.before is not None:
+            distances, remaining = distances.before, remaining - 1
+        numbers = distances.found.get((remaining, node))
+        if numbers is None:
+            numbers = distances.links_into(remaining, self._out[node])
+            if isinstance(node, int):
+                inside = [n for n in numbers if not self._network.links[n].medium]
+                numbers = inside or numbers
+            distances.found[remaining, node] = numbers
+        return numbers
 
     def _distances_to(self, target: Node) -> "_Distances":
         """Those to a node; NPUs that hang on the same switches share what lies behind them."""
@@ -271,11 +279,18 @@ def has_equal_ways(network: Network) -> bool:
 
 
 class _Distances:
-    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for."""
+    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for.
+
+    ``before`` are those to the switch over which all ways to the target lead, if it is one;
+    ``found`` are the links that lead so many hops near from a node.
+    """
+
+    before: "_Distances | None" = None
 
     def __init__(self, target: Node, predecessors: dict[Node, list[Node]]) -> None:
         self.target, self.layers = target, [{target}]
         self._seen = {target}
+        self.found: dict[tuple[int, Node], list[int]] = {}
         self._predecessors = predecessors
 
     def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
@@ -312,6 +327,8 @@ class _Behind(_Distances):
     def __init__(self, target: Node, switches: list[_Distances]) -> None:
         super().__init__(target, {})
         self._switches = switches
+        if len(switches) == 1:
+            (self.before,) = switches
 
     def nearest(self, neighbours: dict[Node, int], hops: int) -> tuple[list[Node], int]:
         """The nodes by which those of ``hops`` from a node with these neighbours come to the

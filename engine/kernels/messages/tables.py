@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
+from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages import records
@@ -138,16 +138,19 @@ class _Plans:
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
         """The rounds of a strand, which may be those of another one."""
-        own, numbered = slots[member], dict[Round, _NumberedRound]()
-        for round_ in dict.fromkeys(strand):
+        own, numbered = slots[member], dict[int, _NumberedRound]()
+        for round_ in strand:
+            if id(round_) in numbered:  # most strands repeat a few
+                continue
             sent = []
             for peer, fraction, way in round_.send:
                 pair = _Pair(member, peer, way, number, slots[peer][number, member])
                 sent.append((fraction, pairs.setdefault(pair, len(pairs))))
-            receives = tuple(own[number, sender] for sender in round_.receive)
-            numbered[round_] = receives, round_.reduce, tuple(sent)
-        key = tuple(numbered[round_] for round_ in strand)
-        if key not in self._known:
+            receives = tuple([own[number, sender] for sender in round_.receive])
+            numbered[id(round_)] = receives, round_.reduce, tuple(sent)
+        key = tuple([numbered[id(round_)] for round_ in strand])
+        known = self._known.get(key)
+        if known is None:
             start = len(self.rounds)
             for receives, reduce, sends in key:
                 at = len(self.receives), len(self.sends)
@@ -157,8 +160,8 @@ class _Plans:
                 self.rounds.append(
                     (reduce, at[0], len(self.receives), at[1], len(self.sends)),
                 )
-            self._known[key] = start, len(self.rounds)
-        return self._known[key]
+            known = self._known[key] = start, len(self.rounds)
+        return known
 
 
 def _slots(strands: Sequence[Strand]) -> dict[tuple[int, int], int]:
@@ -382,13 +385,14 @@ class _Routes:
     def number(self, source: int, target: int, way: int) -> int:
         """The number of the way between two ranks."""
         key = source, target, way
-        if key not in self._known:
-            self._known[key] = len(self.ends)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.ends)
             self.ends.append((self._places[source], self._places[target], way))
             start = len(self.hops)
             self._starts.append(start)
             self.hops += self._links(*self.ends[-1], start)
-        return self._known[key]
+        return number
 
     def _links(self, source: int, target: int, way: int, start: int) -> Iterable[int]:
         """The links of one way or of all, whose shares are noted."""
