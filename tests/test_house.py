@@ -387,7 +387,7 @@ def test_no_file_postpones_annotations() -> None:
 
 
 # What only some need is imported by whoever needs it.  (Numba itself looks whether SciPy is there.)
-LATE = ["clarabel", "google.protobuf", "networkx", "pydantic"]
+LATE = ["clarabel", "google.protobuf", "networkx", "numba.np.arrayobj", "pydantic"]
 LATE += ["onnx", "safetensors", "scipy.optimize", "scipy.sparse", "simpy"]
 
 

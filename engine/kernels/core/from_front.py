@@ -14,7 +14,6 @@ from numba.core.datamodel.models import ArrayModel
 from numba.core.types.containers import BaseTuple, UniTuple
 from numba.core.typing import signature
 from numba.extending import lower_builtin, register_model
-from numba.np import arrayobj
 
 
 class FromFront(types.Array):
@@ -32,18 +31,24 @@ def from_front(array: Any) -> FromFront:
 
 @lower_builtin(operator.getitem, FromFront, types.Integer)  # type: ignore[untyped-decorator]
 def _get(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
+    from numba.np import arrayobj  # few that import the engine compile
+
     kinds, values = _unsigned(context, builder, of, arguments)
     return arrayobj.getitem_arraynd_intp(context, builder, kinds, values)
 
 
 @lower_builtin(operator.getitem, FromFront, BaseTuple)  # type: ignore[untyped-decorator]
 def _get_of_many(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
+    from numba.np import arrayobj  # as above
+
     kinds, values = _unsigned(context, builder, of, arguments)
     return arrayobj.getitem_array_tuple(context, builder, kinds, values)
 
 
 @lower_builtin(operator.setitem, FromFront, types.Any, types.Any)  # type: ignore[untyped-decorator]
 def _set(context: Any, builder: Any, of: Any, arguments: Any) -> Any:
+    from numba.np import arrayobj  # as above
+
     kinds, values = _unsigned(context, builder, of, arguments)
     return arrayobj.setitem_array(context, builder, kinds, values)
 
