@@ -114,12 +114,11 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
         for i in range(n):
             flow = f.flows[f.found[i]]
             flow.rate, flow.most = _NO_RATE, np.inf
-        for i in range(end):
-            _weigh(f, f.used[i])
-        _fill(f, _shared(f, end), n)
+        _fill(f, _weigh_all(f, end), n)
         solved, rounds = n, rounds + 1
         for i in range(end):  # not on links that come in meanwhile: those have no new rates yet
-            n, end = _take_unfair(f, f.used[i], n, end, rounds > _PATIENCE)
+            if f.links[f.used[i]].looked < f.links[f.used[i]].n:
+                n, end = _take_unfair(f, f.used[i], n, end, rounds > _PATIENCE)
     for i in range(end):
         f.links[f.used[i]].mark = _FRESH
     _foresee(f, n, now)
@@ -167,8 +166,6 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
     """Take those that are faster than one that a link limits now, and those that it limited and
     that could be faster now; or ``every`` flow on it."""
     link = f.links[number]
-    if link.looked == link.n:
-        return n, end
     room, most, limit = link.capacity + 0.0, 0.0, np.inf
     fastest, slowest = 0.0, np.inf  # that keep their rates; of the latter, those that it limited
     hop = link.head + 0
@@ -197,45 +194,43 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
 
 
 @kernel
-def _weigh(f: Flows, number: int) -> None:
-    """What a link has left beside the flows that keep their rates, and for how many."""
-    link = f.links[number]
-    if link.weighed != link.looked:
-        link.weighed, room, link.load = link.looked, link.capacity + 0.0, 0.0
-        every = link.looked == link.n and len(f.shares) == 0
-        hop = NONE if every else link.head + 0
-        while hop != NONE:
-            flow = f.flows[f.hops[hop].flow]
-            if flow.looked == 0:
-                room -= flow.rate * _share_of(f, hop)
-            else:
-                link.load += _share_of(f, hop)
-            hop = f.hops[hop].next + 0
-        link.beside = max(room, 0.0)
-        if every:
-            link.load = float(link.looked)
-    link.room, link.sharing, link.weight = link.beside, link.looked, link.load
-
-
-@kernel
-def _shared(f: Flows, end: int) -> int:
-    """Put links that several of the flows share before the others, which limit one flow each;
-    returns where the others begin."""
+def _weigh_all(f: Flows, end: int) -> int:
+    """Weigh links, and put those that several of the flows share before the others, which limit one
+    flow each; returns where the others begin."""
     shared = 0
     for i in range(end):
         number = f.used[i] + 0
         link = f.links[number]
-        if link.sharing > 1:
+        if link.weighed != link.looked:
+            _weigh(f, number)
+        link.room, link.sharing, link.weight = link.beside, link.looked, link.load
+        if link.looked > 1:
             f.used[i], f.used[shared] = f.used[shared], number
             shared += 1
-        elif link.sharing == 1:
-            hop = link.head + 0
-            while f.flows[f.hops[hop].flow].rate != _NO_RATE:
-                hop = f.hops[hop].next + 0
-            flow, most = f.flows[f.hops[hop].flow], link.room / _share_of(f, hop)
+        elif link.looked == 1:
+            flow, most = f.flows[f.hops[link.one].flow], link.room / _share_of(f, link.one)
             if most < flow.most:
                 flow.most, flow.full = most, number
     return shared
+
+
+@inlined
+def _weigh(f: Flows, number: int) -> None:
+    """Find what a link has left beside the flows that keep their rates, and for how many."""
+    link = f.links[number]
+    room, load, one = link.capacity + 0.0, 0.0, link.head + 0
+    every = link.looked == link.n and len(f.shares) == 0
+    hop = NONE if every else one
+    while hop != NONE:
+        flow = f.flows[f.hops[hop].flow]
+        if flow.looked == 0:
+            room -= flow.rate * _share_of(f, hop)
+        else:
+            load += _share_of(f, hop)
+            one = hop
+        hop = f.hops[hop].next + 0
+    link.beside, link.one, link.weighed = max(room, 0.0), one, link.looked
+    link.load = float(link.looked) if every else load
 
 
 @kernel
