@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dimsweep
-from dimsweep.engine.network.generators import Hpn, Roft, ZCube
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -21,10 +20,8 @@ SMALL: dict[str, dict[str, object]] = {
     "researcher": {"minimum": "112 GB/s"},
     "ml_engineer": {"trials": 6},
     "one_tor_down": {
-        "roft": Roft(npus=32, radix=8, server=8),
-        "hpn": Hpn(npus=32, radix=16, server=8),
-        "zcube": ZCube(n=4, k=3, copies=2, server=8),
-        "batch": 4,
+        "gpus": 64,
+        "batch": 8,
         "interleave": 1,
     },
 }
