@@ -43,6 +43,7 @@ COMMON = {
     "network.routing": "spray",
     "network.max_messages": 10**9,
     "collective.chunks": 1,
+    "collective.algorithms": ["auto", "rabenseifner"],
     "search": "grid",
 }
 

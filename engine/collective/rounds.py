@@ -89,17 +89,14 @@ def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:
     return tuple(tuple(s.back(s.fraction * p) for s in shifts) for shifts in reversed(rounds))
 
 
-def in_step(
-    rounds: Sequence[Shifts], p: int, *, reduces: bool, asked: bool = False
-) -> MemberRounds:
-    """A phase in which all ``p`` members do the same; see :func:`strand` and
-    :class:`MemberRounds`."""
+def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
+    """A phase in which all ``p`` members do the same; see :func:`strand`."""
     known: dict[tuple[Shifts, Shifts], list[Round]] = {}
     for around in pairwise(((), *rounds, ())):
         if around not in known:  # each is made once
             known[around] = list(_round_of_each(*around, range(p), p, reduces=reduces))
     of_round = [known[around] for around in pairwise(((), *rounds, ()))]
-    return MemberRounds(tuple((own,) for own in zip(*of_round, strict=True)), asked)
+    return MemberRounds(tuple((own,) for own in zip(*of_round, strict=True)))
 
 
 def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> Strand:

@@ -105,11 +105,6 @@ class Algorithm(ABC):
 class ScatterGather(Algorithm):
     """An algorithm whose all-gather is its reduce-scatter backwards."""
 
-    @property
-    def asks(self) -> bool:
-        """Whether messages wait until they are asked for (see :class:`MemberRounds`)."""
-        return False
-
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
         """The steps of the reduce-scatter."""
         return self.measured(CollectiveKind.REDUCE_SCATTER, setting).steps
@@ -129,9 +124,9 @@ class ScatterGather(Algorithm):
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
         scatter = self.scatter_rounds(p, circle)
         if kind is CollectiveKind.REDUCE_SCATTER:
-            return in_step(scatter, p, reduces=True, asked=self.asks)
+            return in_step(scatter, p, reduces=True)
         if kind is CollectiveKind.ALL_GATHER:
-            return in_step(all_back(scatter, p), p, reduces=False, asked=self.asks)
+            return in_step(all_back(scatter, p), p, reduces=False)
         raise self.cannot(kind)
 
 

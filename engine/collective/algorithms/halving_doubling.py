@@ -18,13 +18,9 @@ class HalvingDoubling(ScatterGather):
     For a power of two that is recursive halving.  For any other p it is the reduce-scatter dual to
     Bruck's all-gather: the same number of steps as the next power of two, and still exactly
     (p - 1)/p of the bytes.
-
-    A message waits until its receiver has come to its round, as MPI's large ones do: the rounds of
-    who is early would share the link of a slow member with the round that this one is in.
     """
 
     name = "halving_doubling"
-    asks = True
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
         return halving_steps(setting.p, setting.use.hops)

@@ -33,7 +33,8 @@ class Rabenseifner(AllReduceOnly):
         """Of the first 2 (p - q) members every even one works through the next one, as in MPICH.
 
         There a member receives what its partner hands over before it exchanges anything, and large
-        messages wait until they are asked for, as in halving and doubling.
+        messages wait until they are asked for.  So members that are early do not share a link with
+        what is late.
         """
         q = 1 << (p.bit_length() - 1)
         pairs = p - q
