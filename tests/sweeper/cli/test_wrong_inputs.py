@@ -130,7 +130,7 @@ VALUES = [
     ("npu.memory", "80G", "did you mean 80 GB or 80 GiB?"),
     ("npu.efficiency", "40%", "did you mean 0.4?"),
     ("cost.npu", "$30000", "did you mean 30000 USD?"),
-    ("cost.npu", "30k USD", "did you mean 30 kUSD?"),
+    ("cost.npu", "30 kusd", "did you mean 30 kUSD?"),
     ("cost.npu", "30000 EUR", "such as 10000 USD"),
     ("cost.tiers.pod.link", "7.8 USD/Gbps", "did you mean 7.8 USD/(Gb/s)?"),
     ("cost.power.npu", "0.7 kw", "did you mean 0.7 kW?"),

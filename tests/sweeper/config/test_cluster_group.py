@@ -89,7 +89,7 @@ def test_a_machine_on_the_command_line_goes_before_a_studys_parts(tmp_path: Path
 
 
 def test_machines_and_sizes_are_axes_of_a_grid(tmp_path: Path) -> None:
-    text = "grid: {cluster: [dgx_h100, gb200_nvl72], nodes: [1, 4]}\n"
+    text = "objective: throughput\ngrid: {cluster: [dgx_h100, gb200_nvl72], nodes: [1, 4]}\n"
     plan = plan_study(_study(tmp_path, text))
     sizes = [cell.n_npus for cell in plan.study.cells]
     assert sizes == [8, 32, 72, 288]
