@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.roles import label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.config.workload.model import Model
@@ -23,33 +22,48 @@ def check_work(config: Config, roles: Mapping[str, Role], cells: Sequence[Planne
 
     Raises :class:`DimsweepError` if not: the design that does least would win.
     """
-    found = [each.name for each in config.objective if each.of_iterations]
-    if not found:
+    objective = next((each.name for each in config.objective if each.of_iterations), None)
+    if objective is None:
         return
     known = dict[tuple[str, ...], tuple[float, str]]()
-    for each in cells:
-        coordinates, amount = each.plan.cell.coordinates, each.program.workload.amount
-        if amount is None:
+    for cell in cells:
+        if (amount := cell.program.workload.amount) is None:
             continue
+        coordinates = cell.plan.cell.coordinates
         scenario = tuple(v for k, v in coordinates.items() if roles.get(k) is Role.SCENARIO)
-        name = ", ".join(
-            f"{k} {label(v)}" for k, v in coordinates.items() if roles.get(k) is Role.DECISION
-        )
+        name = _name(cell, roles)
         samples, other = known.setdefault(scenario, (amount.samples, name))
         if samples != amount.samples:
             raise DimsweepError(
-                f"{found[0]} is of an iteration, which is of {samples:,} samples with {other}, and "
-                f"of {amount.samples:,} with {name}",
+                f"{objective} is of an iteration, which is of {samples:,} samples with {other}, "
+                f"and of {amount.samples:,} with {name}",
                 where="objective",
                 hint=f"{_HINT}; or say of an axis that it is no decision: roles: {{KEY: scenario}}",
             )
+    _check_searched(config, objective)
+
+
+def _name(cell: PlannedCell, roles: Mapping[str, Role]) -> str:
+    """What to call a design among the others of its scenario."""
+    if cell.record.baseline is not None:
+        return "the baseline"
+    decided = [
+        f"{key} {value}"
+        for key, value in cell.plan.cell.coordinates.items()
+        if roles.get(key) is Role.DECISION
+    ]
+    return ", ".join(decided) or "the study's design"
+
+
+def _check_searched(config: Config, objective: str) -> None:
+    """Whether all designs that a cell searches get as much done."""
     workload = config.workload
     if not isinstance(workload, Model) or workload.plan.batch is not None:
         return
     for key in config.space.parameters:
         if key.startswith(_OF_BATCH):
             raise DimsweepError(
-                f"{found[0]} is of an iteration, and this key changes how many samples that has",
+                f"{objective} is of an iteration, and this key changes how many samples that has",
                 where=f"space.parameters.{key}",
                 hint=_HINT,
             )
