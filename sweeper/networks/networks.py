@@ -3,10 +3,9 @@
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from math import inf, isnan, prod
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -110,24 +109,23 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
         raise InfeasibleError(
             f"no network of {space.npus.text} NPUs" + (f": {why}" if why else ""),
             where="space.network",
-            hint=_least(several) or "sizes of the tiers whose product is the number of NPUs",
+            hint=_least(several, space) or "sizes of the tiers whose product is the number of NPUs",
         )
     return found
 
 
-def _least(shapes: Sequence[Shape]) -> str:
-    """What the least limits are that leave a network of these, none of which is within its own."""
-    shows: dict[str, Callable[[float], str]] = {
-        "cost": units.format_money,
-        "power": partial(units.format_quantity, unit=units.POWER),
-    }
-    least = {
-        name: float(np.concatenate([getattr(shape, name) for shape in shapes]).min())
-        for name in shows
-        if shapes
-    }
-    known = {name: value for name, value in least.items() if not isnan(value)}
-    return ", and ".join(f"the least {name} is {shows[name](each)}" for name, each in known.items())
+def _least(shapes: Sequence[Shape], space: Networks) -> str:
+    """What the limits of cost and power, none of which leaves a network, would have to be at least;
+    empty where there are none."""
+    fed = space.racks is not None and space.racks.power
+    found = []
+    if shapes and space.cost is not None:
+        cost = min(float(shape.cost.min()) for shape in shapes)
+        found.append(f"the least cost is {units.format_money(cost)}")
+    if shapes and (space.power is not None or fed):
+        power = min(float(shape.power.min()) for shape in shapes)
+        found.append(f"the least power is {units.format_quantity(power, units.POWER)}")
+    return ", and ".join(found)
 
 
 class _Dim(NamedTuple):
