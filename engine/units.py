@@ -155,8 +155,9 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     if not isinstance(value, str):
         raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)
     text = value.strip().replace("\u03bc", "µ")  # the letter mu for the sign micro
-    number = _as_shown(text, unit)
-    number = _magnitude(text, unit.base) if number is None else number
+    number = _magnitude(text, unit.base)
+    if number is None:
+        number = _as_shown(text, unit)
     if number is None:
         asked = _asked(meant(text, unit.base, lambda each: _magnitude(each, unit.base) is not None))
         raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example)
@@ -171,12 +172,13 @@ _SHOWN = re.compile(rf"({_NUMBER})\s*(\S.*)")
 
 
 def _as_shown(text: str, unit: Unit) -> Decimal | None:
-    """A quantity as :func:`format_quantity` writes it: what is read can be typed."""
+    """A quantity as :func:`format_quantity` writes it, where that is none of pint's: ``10.03 M
+    USD``.  None if it is not."""
     match = _SHOWN.fullmatch(text)
-    for power, name in _SCALES.get(unit, {}).items():
-        if match is not None and match[2] == name:
-            return Decimal(match[1]).scaleb(power)
-    return None
+    powers = {name: power for power, name in _SCALES.get(unit, {}).items()}
+    if match is None or match[2] not in powers:
+        return None
+    return Decimal(match[1]).scaleb(powers[match[2]])
 
 
 def _asked(quantities: list[str]) -> str:

@@ -64,7 +64,7 @@ def onnx() -> Use:
 def quantity() -> Use:
     _magnitude.cache_clear()
     _registry.cache_clear()
-    return lambda: parse("1 GiB", BYTES)
+    return lambda: parse("1 GB", BYTES)
 
 
 def configuration() -> Use:
