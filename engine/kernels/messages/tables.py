@@ -138,9 +138,10 @@ class _Plans:
         pairs: dict[_Pair, int],
     ) -> tuple[int, int]:
         """The rounds of a strand, which may be those of another one."""
+        # By identity, since a round's hash is that of all it sends; most strands repeat a few.
         own, numbered = slots[member], dict[int, _NumberedRound]()
         for round_ in strand:
-            if id(round_) in numbered:  # most strands repeat a few
+            if id(round_) in numbered:
                 continue
             sent = []
             for peer, fraction, way in round_.send:
