@@ -7,16 +7,25 @@ code of each function is kept in a folder named by a digest of what it is made o
 project lies.
 """
 
+import glob
+import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numba
 from numba import config, njit, typeof
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    _Cache,
+    _CacheLocator,
+)
 
 from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 
@@ -84,8 +93,46 @@ class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Folder,)
 
 
+class _Files:
+    """A function's code, in files of its own for each version of Numba, CPU and types of arguments.
+
+    One index of all, as Numba has it, loses what a process writes while another one does, and an
+    older Numba that shares the home writes it anew with its own code alone."""
+
+    def __init__(self, folder: str, base: str) -> None:
+        self._folder, self._base = folder, base
+
+    def save(self, key: Any, data: Any) -> None:
+        self._of(key).save(key, data)
+
+    def load(self, key: Any) -> Any:
+        return self._of(key).load(key)
+
+    def holds(self, key: Any) -> bool:
+        return key in self._of(key)._load_index()
+
+    def __iter__(self) -> Iterator[Any]:
+        for path in self._indexes():
+            yield from IndexDataCacheFile(self._folder, path.stem, "")._load_index()
+
+    def flush(self) -> None:
+        for path in self._indexes():
+            path.unlink(missing_ok=True)
+
+    def _indexes(self) -> Iterator[Path]:
+        return Path(self._folder).glob(f"{glob.escape(self._base)}-*.nbi")
+
+    def _of(self, key: Any) -> Any:
+        digest = hashlib.blake2b(repr((numba.__version__, key)).encode(), digest_size=8).hexdigest()
+        return IndexDataCacheFile(self._folder, f"{self._base}-{digest}", "")
+
+
 class _FolderCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Implementation
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """What a closure holds is part of the folder's digest; as Numba writes compiled functions,
@@ -96,10 +143,10 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
 
     def holds(self, arguments: tuple[Any, ...], codegen: Any) -> bool:
         """Whether there is code for this CPU, and for such arguments if there are any."""
-        entries = self._cache_file._load_index()
         if arguments:
-            return self._index_key(tuple(map(typeof, arguments)), codegen) in entries
-        return any(machine == codegen.magic_tuple() for _, machine, *_ in entries)
+            return self._cache_file.holds(self._index_key(tuple(map(typeof, arguments)), codegen))
+        machine = codegen.magic_tuple()
+        return any(its == machine for _, its, *_ in self._cache_file)
 
 
 class _Kept(_Cache):  # type: ignore[misc]

@@ -9,6 +9,7 @@ import ast
 import enum
 import hashlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -106,7 +107,9 @@ def _code(code: CodeType, docstring: str | None = None) -> Any:
         elif docstring is None or each != docstring:
             constants.append(sorted(map(repr, each)) if isinstance(each, frozenset) else each)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return code.co_argcount, code.co_flags, code.co_code, names, constants
+    # Numba takes this flag from what is called while a profiler runs; each function begins with it.
+    flags = code.co_flags | inspect.CO_OPTIMIZED
+    return code.co_argcount, flags, code.co_code, names, constants
 
 
 def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:

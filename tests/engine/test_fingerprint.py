@@ -1,5 +1,6 @@
 """Compiled code is kept for what a function is made of: nothing else is in its digest."""
 
+import cProfile
 import enum
 import os
 import runpy
@@ -10,12 +11,14 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numba import config
+from numba.core.caching import IndexDataCacheFile
 
 from dimsweep.engine import Fidelity, is_compiled
-from dimsweep.engine.compiler import Compiler, _base, is_cached
+from dimsweep.engine.compiler import Compiler, _base, _Files, is_cached
 from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 from tests.support.compiling import KERNELS, all_compiled
 
@@ -201,6 +204,51 @@ def test_code_for_another_machine_or_of_other_types_is_not_what_is_needed(
     assert is_cached(half, 3.0) and is_cached(half, 3)
     monkeypatch.setattr(config, "CPU_NAME", "generic")
     assert not is_cached(half) and not is_cached(half, 3.0)
+
+
+def test_a_profiler_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @Compiler().compiled
+    def third(x: float) -> float:
+        return x / 3
+
+    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path)
+    before = fingerprint(third)
+    with cProfile.Profile():
+        third(1.0)
+    assert fingerprint(third) == before and is_cached(third)
+
+
+def test_code_that_two_processes_write_at_once_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, others = _Files(str(tmp_path), "f"), _Files(str(tmp_path), "f")
+    begun: list[bool] = []
+    save = IndexDataCacheFile._save_index
+
+    def saved(self: Any, entries: Any) -> None:
+        if not begun:  # another process writes between reading and writing
+            begun.append(True)
+            others.save("int", "of an int")
+        save(self, entries)
+
+    monkeypatch.setattr(IndexDataCacheFile, "_save_index", saved)
+    files.save("float", "of a float")
+    assert [files.load(each) for each in ("int", "float")] == ["of an int", "of a float"]
+    assert sorted(files) == ["float", "int"]
+    files.flush()
+    assert not [*others] and others.load("int") is None
+
+
+def test_code_of_two_versions_of_numba_lies_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _Files(str(tmp_path), "f")
+    files.save("int", "of this one")
+    with monkeypatch.context() as other:
+        other.setattr(numba, "__version__", "0.0")
+        assert files.load("int") is None and not [*files]
+        files.save("int", "of that one")
+    assert files.load("int") == "of this one" and [*files] == ["int"]
 
 
 def test_kernels_that_another_machine_compiled_are_compiled_anew(
