@@ -114,8 +114,9 @@ class Cluster:
     def npus(self) -> Npus:
         """The NPUs by rank: those of another kind, and those that are slower, are unlike the rest.
 
-        Raises :class:`DimsweepError` for a number that no NPU has or two kinds have, and for kinds
-        that reduce at different rates, of which collectives know one.
+        Raises :class:`DimsweepError` for a graph of another number of NPUs than the topology, for a
+        number that no NPU has or two kinds have, and for kinds that reduce at different rates, of
+        which collectives know one.
         """
         model = self.network
         n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
@@ -123,6 +124,7 @@ class Cluster:
             slow = speeds(model.degrade, n_npus)
         if not slow and not self.other_npus:
             return Npus((self.npu,), None)
+        model.check_npus(self.topology.n_npus)
         whole = np.ones(n_npus, dtype=[("kind", np.int64), ("share", float)])
         whole["kind"] = 0
         whole["share"][list(slow)] = list(slow.values())

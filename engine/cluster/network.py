@@ -111,6 +111,21 @@ class NetworkModel:
         if twice:
             raise DimsweepError(f"NPU {some(twice)} has several ranks", where="placement")
 
+    def check_npus(self, n_npus: int) -> None:
+        """Raise :class:`DimsweepError` if the graph, or what ranks have of it, has another number of
+        NPUs than a topology of ``n_npus``."""
+        if self.graph is None:
+            return
+        n_used = len(self.placement) or self.graph.n_npus
+        if n_used != n_npus:
+            what = "placement" if self.placement else "network"
+            raise DimsweepError(
+                f"the {what} has {n_used} NPUs, the topology {n_npus}",
+                where="network.placement" if self.placement else "network",
+                hint="topology.shape says who communicates with whom: as many NPUs as the graph, "
+                "or as network.placement takes of it",
+            )
+
     @property
     def lacks_links(self) -> bool:
         """Whether links or devices are slower or down."""

@@ -21,6 +21,8 @@ def least_seconds(config: Config, program: Program) -> float:
     assert graph is not None
     cuts = time_by_cuts(program, graph)
     by_cuts = 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS
+    if program.cluster.other_npus:  # plans are bounded on NPUs of one kind
+        return by_cuts
     try:
         return max(by_cuts, _computed(config, program))
     except DimsweepError:  # a workload that is no model, or a plan of which bounds say nothing

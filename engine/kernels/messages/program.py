@@ -116,15 +116,7 @@ def _whole(program: Program) -> Network:
         model.wafer.check_ranks(topology.n_npus)
         return model.wafer.network
     if model.graph is not None:
-        n_used = len(model.placement) or model.graph.n_npus
-        if n_used != topology.n_npus:
-            what = "placement" if model.placement else "network"
-            raise DimsweepError(
-                f"the {what} has {n_used} NPUs, the topology {topology.n_npus}",
-                where="network.placement" if model.placement else "network",
-                hint="topology.shape says who communicates with whom: as many NPUs as the graph, "
-                "or as network.placement takes of it",
-            )
+        model.check_npus(topology.n_npus)
         return model.graph
     dims = tuple(
         dataclasses.replace(dim, bandwidth=float(b), latency=int(latency))

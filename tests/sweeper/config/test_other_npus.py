@@ -12,6 +12,7 @@ from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.networks.alone import least_seconds
 
 # A GPT-3 of 8 layers in two stages, each on a node of 8: H100s, and A100s.
 GPT = [
@@ -83,6 +84,24 @@ def test_what_is_wrong_is_named(told: list[str], where: str, says: str) -> None:
         build_program(config(*told))
     assert raised.value.where.split(" ")[0] == where
     assert says in raised.value.what
+
+
+@pytest.mark.parametrize("more", [MIXED, "network.degrade=[{npu: 20, speed: 50 %}]"])
+def test_a_graph_of_another_size_is_told_whatever_its_npus_are(more: str) -> None:
+    own = ["fidelity=flow", f"network.generator={TREE.replace('16', '32')}", more]
+    with pytest.raises(DimsweepError, match="the network has 32 NPUs, the topology 16"):
+        build_program(config(*own))
+
+
+@pytest.mark.parametrize("more", ["other_npus=[{npu: h100, at: 0-15}]", "cost=none"])
+def test_a_proven_bound_on_a_graph_is_not_of_other_npus(more: str) -> None:
+    """All NPUs are faster than `npu`, so what that one computes for is no bound."""
+    own = ["npu=a100", "fidelity=flow", f"network.generator={TREE}", "workload.model.layers=2"]
+    given = config(*own, "workload.plan.batch=2", more)
+    bound = least_seconds(given, build_program(given))
+    seconds = simulate(given).time_ps * 1e-12
+    assert 0 < bound <= seconds
+    assert (bound > 0.5 * seconds) == (more == "cost=none")
 
 
 @pytest.mark.parametrize("cost", ["dgx_h100", "h100_2024_08"])
