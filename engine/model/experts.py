@@ -44,18 +44,21 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
     backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
-    made_again = r.part * norm_again + value * come * inner * act_again
+    # What the activation gets is kept beside it, and both are made again together.
+    limited = value * come * first * _clamps(model, r)
+    made_again = r.part * norm_again + (value * come * inner + limited) * act_again
     return LayerBlock(
         "experts",
         forward,
         backward,
-        again=(norm,) * norm_again + (activated,) * act_again,
+        again=(norm,) * norm_again + activated * act_again,
         parameters=hidden * model.experts + norms + _shared_parameters(model, r),
         expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
         activations=(
             2 * r.part
             + n_bytes
             + value * come * (first + inner)
+            + limited
             + shared_kept
             + (r.rows * hidden if model.dropout else 0)
             - made_again
@@ -120,7 +123,7 @@ def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step
 
 def _work(
     model: TransformerShape, r: Region, come: float
-) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel]:
+) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
     """What the local experts do with the tokens that come: forward, backward, the activation."""
     value, inner = r.value, model.expert_inner // _cut(r)
     first, met = inner * (2 if model.gated else 1), reached(model, r)
@@ -130,8 +133,30 @@ def _work(
     activated = elementwise("activation", value * come * (first + inner))
     activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
     biased, biased_back = _biased(model, r, come)
-    forward = (*one.forward, activated, *two.forward, *biased)
-    return forward, (*biased_back, *two.backward, activated_back, *one.backward), activated
+    clamp, clamp_back = _clamped(model, r, value * come * first)
+    act, act_back = (*clamp, activated), (activated_back, *clamp_back)
+    forward = (*one.forward, *act, *two.forward, *biased)
+    return forward, (*biased_back, *two.backward, *act_back, *one.backward), act
+
+
+def _clamps(model: TransformerShape, r: Region) -> bool:
+    """Whether kernels of their own limit what activations get."""
+    return model.clamped and not r.shard.fused_experts and r.shard.task is Task.TRAINING
+
+
+def _clamped(
+    model: TransformerShape, r: Region, n_bytes: float
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """What limits the ``n_bytes`` that activations get, forward and backward.
+
+    Megatron-Core limits each half and joins them before its fused activation
+    (``weighted_bias_quick_geglu_impl`` of ``fusions/fused_bias_geglu.py``): all is read and written
+    twice.  Autograd limits the gradient of each half, for which it reads that and what the half
+    was, and joins them.
+    """
+    if not _clamps(model, r):
+        return (), ()
+    return (elementwise("clamp", 4 * n_bytes),), (elementwise("clamp input_grad", 5 * n_bytes),)
 
 
 def _biased(

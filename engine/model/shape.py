@@ -13,8 +13,9 @@ class TransformerShape:
     latent (:mod:`engine.model.latent`), with ``query_rank`` and ``rope``.  ``gated`` is a
     feed-forward network with three matrices (SwiGLU).  ``experts`` take its place, ``top_k`` for
     each token, each with ``expert_ffn`` features inside (``ffn`` unless given), beside
-    ``shared_experts`` that all tokens pass; the first ``dense_layers`` have none.  ``imbalance`` is
-    how many times the mean number of tokens the busiest rank gets, for which all others wait.
+    ``shared_experts`` that all tokens pass; the first ``dense_layers`` have none.  ``clamped``:
+    what their activation gets is limited first (GPT-OSS).  ``imbalance`` is how many times the mean
+    number of tokens the busiest rank gets, for which all others wait.
     ``flash``: the scores never leave the chip, and a causal mask halves the work; without it all
     scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits; ``patch``: an
     image transformer's (values in a patch), with a head of ``classes``.  ``mtp_layers``: so many
@@ -41,6 +42,7 @@ class TransformerShape:
     expert_ffn: int = 0
     shared_experts: int = 0
     dense_layers: int = 0
+    clamped: bool = False
     imbalance: float = 1.0
     kv_rank: int = 0
     query_rank: int = 0
@@ -70,6 +72,12 @@ class TransformerShape:
         if self.heads % self.kv:
             raise DimsweepError(
                 f"{self.heads} heads cannot share {self.kv} evenly", where="kv_heads"
+            )
+        if self.clamped and not (self.experts and self.gated):
+            raise DimsweepError(
+                "only what gated experts' activations get is limited by kernels of its own",
+                where="clamped",
+                hint="give experts, and gated: true, or clamped: false",
             )
         if self.experts and self.top_k > self.experts:
             raise DimsweepError(f"{self.top_k} of {self.experts} experts", where="top_k")

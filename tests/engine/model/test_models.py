@@ -1,13 +1,14 @@
 """Models from their dimensions: parameters, FLOPs and activations against what is published."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError
 from dimsweep.engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
-from dimsweep.engine.model.rank import LayerBlock, RankModel, Recompute, Shard
+from dimsweep.engine.model.rank import LayerBlock, Module, RankModel, Recompute, Shard, Task
 from dimsweep.engine.model.steps import CollectiveStep, Step, WaitStep
 from dimsweep.engine.workload.graph import Kernel, MatMul
 
@@ -311,6 +312,31 @@ def test_biases_of_experts_are_weighted_in_memory() -> None:
     values = 2 * model.sequence * model.hidden  # of two experts a token
     assert traffic(model) == [28 * values, 40 * values]
     assert not traffic(MIXTRAL) and not traffic(model, fused_experts=True)
+
+
+def test_what_activations_of_experts_get_is_limited_in_memory() -> None:
+    """GPT-OSS in Megatron-Core: both halves are read and written, and joined; so are gradients,
+    beside which each half is read.  Made again with the activation, it is not kept."""
+    model = dataclasses.replace(MIXTRAL, clamped=True)
+
+    def layer(model: Transformer, **keys: Any) -> LayerBlock:
+        return model.for_rank(Shard(batch=1, **keys)).layers[0]
+
+    def traffic(steps: Sequence[Step]) -> list[float]:
+        return [k.n_bytes for k in steps if isinstance(k, Kernel) and k.name.startswith("clamp")]
+
+    given, plain = layer(model), layer(MIXTRAL)
+    n_bytes = 2 * 2 * model.sequence * 2 * model.inner  # of two experts a token
+    assert traffic(given.forward) == [4 * n_bytes]
+    assert traffic(given.backward) == [5 * n_bytes] and not traffic(given.again)
+    assert given.activations - plain.activations == n_bytes
+    again = layer(model, recompute_modules=frozenset({Module.ACTIVATION}))
+    assert traffic(again.again) == [4 * n_bytes]
+    assert again.activations == given.activations - n_bytes * 3 / 2
+    assert layer(model, fused_experts=True) == layer(MIXTRAL, fused_experts=True)
+    assert layer(model, task=Task.PREFILL) == layer(MIXTRAL, task=Task.PREFILL)
+    with pytest.raises(DimsweepError, match="only what gated experts' activations get"):
+        dataclasses.replace(MIXTRAL, experts=0, clamped=True)
 
 
 def test_the_busiest_expert_makes_all_wait() -> None:
