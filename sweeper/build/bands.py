@@ -6,8 +6,12 @@ The logarithm of ours over theirs is a sum of independent normal effects, as in 
 effects that fade with distance as in kriging: of all runs, of the GPU's architecture, the GPU, the
 stack, and the precision (each for dense models and those with experts), of the scale, the source,
 of the plan within a source, and of the run itself.  Each has one variance, of highest posterior
-density.  What is known of a new run, of a source that nobody has seen, is then a mean and a
-deviation, which is larger the less was measured that is like it.
+density.  All deviations are larger by a factor for models with experts, and by another one for each
+halving of a model's features (a variance function, Pinheiro and Bates, "Mixed-Effects Models in S
+and S-PLUS", 2000, section 5.2): the arithmetic that a layer's products do for each byte grows with
+its features, so in a narrow model more of the time passes in all else, of which less is known.
+What is known of a new run, of a source that nobody has seen, is then a mean and a deviation, which
+is larger the less was measured that is like it.
 
 Errors are no normal numbers.  So the ends of an interval are those between which the errors of left
 out sources lay, each in deviations from what the others said of it: split conformal prediction
@@ -35,6 +39,8 @@ _ALL = 0.05  # deviation of what all errors have in common
 _FREE = 0.5  # of what the mean of a source is off whose rows constants were fitted to
 _PRIOR = (2 * np.log(0.04), 1.5)  # mean and deviation of the logarithm of a variance
 _WIDER = (np.log(2.0), 0.7)  # the same of the factor of models with experts
+_NARROWER = (0.0, 0.5)  # the same of the factor for each halving of a model's features
+_MIDDLE = 13.0  # doublings of a feature at which that factor is 1
 _FAR = 2.0  # in how many doublings, of GPUs or of a degree, an effect fades to a third
 _CUT = 0.4  # errors beyond are mistakes in a table, or kernels that the model lacks: one such row
 # must not widen all intervals.  They count as they are where intervals are judged.
@@ -45,9 +51,9 @@ _DOUBT = 3  # sources' worth of errors like Student's t with 4 degrees: few sour
 
 @dataclass(frozen=True)
 class Place:
-    """What of a run says which errors it shares.  ``gpus`` and ``plan`` (degrees, micro-batch,
-    size) are logarithms to the base 2; ``free``: constants were fitted to its source, and no other
-    source says how far that made it too good."""
+    """What of a run says which errors it shares.  ``gpus``, ``plan`` (degrees, micro-batch, size)
+    and ``width`` (features of the model) are logarithms to the base 2; ``free``: constants were
+    fitted to its source, and no other source says how far that made it too good."""
 
     architecture: str
     gpu: str
@@ -58,6 +64,17 @@ class Place:
     plan: tuple[float, ...]
     source: str = ""
     free: bool = False
+    width: float = _MIDDLE
+
+    @property
+    def powers(self) -> tuple[float, float]:
+        """Those of the factors ``Bands.wider`` by which its deviation is larger."""
+        return powers(self.kind == "experts", self.width)
+
+
+def powers(experts: bool, width: float = _MIDDLE) -> tuple[float, float]:
+    """:attr:`Place.powers` of a model with ``experts``, of so many doublings of a feature."""
+    return float(experts), _MIDDLE - width
 
 
 @dataclass(frozen=True)
@@ -121,12 +138,13 @@ def shared(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floa
 
 @dataclass(frozen=True)
 class Bands:
-    """The model of errors: a variance of each of EFFECTS, and the factor by which the deviations of
-    models with experts are larger; for each of SHARES the ends of an interval in deviations from
-    the mean; and Student's t of differences, its degrees and its scale."""
+    """The model of errors: a variance of each of EFFECTS, and the factors by which deviations are
+    ``wider`` for models with experts, and for each halving of a model's features; for each of
+    SHARES the ends of an interval in deviations from the mean; and Student's t of differences, its
+    degrees and its scale."""
 
     variances: tuple[float, ...]
-    experts: float = 1.0
+    wider: tuple[float, float] = (1.0, 1.0)
     ends: tuple[tuple[float, float], ...] = ()
     pairs: tuple[float, float] = (4.0, 1.0)
 
@@ -136,13 +154,12 @@ class Bands:
         effects, fixed = shared(places, places)
         effects = np.concatenate([effects, np.eye(len(places))[None]])
         values = np.clip(errors, -_CUT, _CUT)
-        n, wide = len(EFFECTS), np.array([place.kind == "experts" for place in places], float)
-        middle = np.array([*[_PRIOR[0]] * n, _WIDER[0]])
-        width = np.array([*[_PRIOR[1]] * n, _WIDER[1]])
-        both = np.add.outer(wide, wide)
+        n, of_places = len(EFFECTS), np.array([place.powers for place in places]).T
+        middle, width = np.array([*[_PRIOR] * n, _WIDER, _NARROWER]).T
+        both = of_places[:, :, None] + of_places[:, None, :]
 
         def cost(logs: Floats) -> tuple[float, Floats]:
-            wider = np.exp(logs[n] * both)
+            wider = np.exp(np.tensordot(logs[n:], both, 1))
             whole = wider * (fixed + np.tensordot(np.exp(logs[:n]), effects, 1))
             factor = scipy.linalg.cho_factor(whole, lower=True)
             solved = scipy.linalg.cho_solve(factor, values)
@@ -153,16 +170,17 @@ class Bands:
                 np.exp(log) * np.vdot(slopes, wider * e)
                 for log, e in zip(logs, effects, strict=False)
             ]
-            slope = np.array([*own, np.vdot(slopes, both * whole)])
+            slope = np.array([*own, *(np.vdot(slopes, each * whole) for each in both)])
             least += (((logs - middle) / width) ** 2).sum() / 2
             return float(least), slope + (logs - middle) / width**2
 
         found = scipy.optimize.minimize(
             cost, middle, jac=True, method="L-BFGS-B", options={"maxiter": 60}
         )
-        *variances, experts = map(float, np.exp(found.x))
-        left = LeaveSourceOut(cls(tuple(variances), experts), tuple(places), tuple(errors))
-        return cls(tuple(variances), experts, left.ends(), left.pairs())
+        *variances, experts, narrower = map(float, np.exp(found.x))
+        bands = cls(tuple(variances), (experts, narrower))
+        left = LeaveSourceOut(bands, tuple(places), tuple(errors))
+        return replace(bands, ends=left.ends(), pairs=left.pairs())
 
     def known(self, places: Sequence[Place], errors: Sequence[float]) -> "Known":
         return Known(self, tuple(places), tuple(errors))
@@ -184,7 +202,7 @@ class Bands:
         """(R, O) the covariance of errors of different runs."""
         effects, fixed = shared(rows, others)
         found = fixed + np.tensordot(np.array(self.variances[:-1]), effects, 1)
-        return np.asarray(np.outer(self._wider(rows), self._wider(others)) * found)
+        return np.asarray(np.outer(self._wide(rows), self._wide(others)) * found)
 
     def whole(self, rows: Sequence[Place]) -> Floats:
         """(R, R) the covariance of all errors, each one's variance among them."""
@@ -195,10 +213,15 @@ class Bands:
     def alone(self, rows: Sequence[Place]) -> Floats:
         """(R,) the variance of each error."""
         free = np.array([place.free for place in rows])
-        return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._wider(rows) ** 2
+        return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._wide(rows) ** 2
 
-    def _wider(self, rows: Sequence[Place]) -> Floats:
-        return np.where([place.kind == "experts" for place in rows], self.experts, 1.0)
+    def _wide(self, rows: Sequence[Place]) -> Floats:
+        return np.asarray(np.exp(np.array([place.powers for place in rows]) @ np.log(self.wider)))
+
+    def own(self, effect: str, powers: tuple[float, float]) -> float:
+        """The deviation of one effect on a run of such :func:`powers`."""
+        variance = self.variances[EFFECTS.index(effect)]
+        return float(np.sqrt(variance) * np.prod(np.power(self.wider, powers)))
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -207,7 +230,7 @@ class Bands:
     def read(cls, text: str) -> "Bands":
         plain = json.loads(text)
         ends = tuple((low, high) for low, high in plain["ends"])
-        return cls(tuple(plain["variances"]), plain["experts"], ends, tuple(plain["pairs"]))
+        return cls(tuple(plain["variances"]), tuple(plain["wider"]), ends, tuple(plain["pairs"]))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ The runs are those that ``dimsweep verify clusters`` simulates; ``--evidence`` w
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -87,6 +88,7 @@ class Facts:
             self.plan,
             source,
             free,
+            self.plan[MODEL][0],
         )
 
 
@@ -107,8 +109,9 @@ class Run:
 
     @property
     def origin(self) -> str:
-        """Who published it: documents of one project, such as a repository, are one source."""
-        return self.source.partition(":")[0]
+        """Who published it: documents of one project, such as a repository, are one source, and so
+        are all rounds of MLPerf, whose repositories have a number."""
+        return re.sub(r"_v[\d.]+$", "", self.source.partition(":")[0])
 
     @property
     def place(self) -> Place:

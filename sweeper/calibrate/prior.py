@@ -6,8 +6,8 @@ from statistics import fmean, pstdev
 
 import numpy as np
 
-from dimsweep.sweeper.build.bands import EFFECTS, near
-from dimsweep.sweeper.build.evidence import Run, known, known_runs, plan_of
+from dimsweep.sweeper.build.bands import EFFECTS, near, powers
+from dimsweep.sweeper.build.evidence import MODEL, Run, known, known_runs, plan_of
 from dimsweep.sweeper.build.parameters import Floats
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
@@ -85,8 +85,7 @@ def shared(configs: Sequence[Config | None]) -> Floats:
 
 
 def _deviation(config: Config, effect: str) -> float:
-    """That of an effect of the model of errors; more in models with experts."""
-    bands, workload = known().bands, config.workload
+    """That of an effect of the model of errors; more in models with experts, and in narrow ones."""
+    workload, plan = config.workload, plan_of(config)
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
-    wider = bands.experts if experts else 1.0
-    return math.sqrt(bands.variances[EFFECTS.index(effect)]) * wider
+    return known().bands.own(effect, powers(experts, *plan[MODEL][:1] if plan else ()))

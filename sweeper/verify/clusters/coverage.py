@@ -1,5 +1,7 @@
 """Whether intervals of the error hold: of each source, those that the other ones give."""
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -90,7 +92,7 @@ class Coverage:
         return found
 
     def cells(self) -> Iterator[tuple[str, ...]]:
-        """A line for each document and scale: rows, the shares that are inside, and the width."""
+        """A line for each document, scale, and GPU and kind: see :func:`words_of`."""
         for groups in self.groups().values():
             yield from (words_of(name, own) for name, own in groups.items())
 
@@ -102,10 +104,15 @@ class Coverage:
             _share([row.inside[i] for row in self.rows], share, "row")
             for i, share in enumerate(SHARES)
         ]
+        origins = [row.run.origin for row in self.rows]
+        doubts = [doubt([row.inside[i] for row in self.rows], origins) for i in range(len(SHARES))]
         alone = sum(run.alone for run in self.runs)
         none = len(self.runs) - alone - len(self.rows)
         return [
             f"intervals from other sources: {', '.join(told)}",
+            f"rows of a source are in or out together: by the differences among these "
+            f"{len({*origins})} sources the shares have standard errors of "
+            + " and ".join(f"{each:.0%}" for each in doubts),
             f"without an interval: {plural(none, 'row')} of a kind that no other source has; not "
             f"judged: {plural(alone, 'row')} of sources that constants were fitted to and nobody "
             "else judges",
@@ -129,11 +136,22 @@ class Coverage:
         yield f"differences between two runs of a source: {', '.join(told)}"
 
 
+def doubt(inside: Sequence[bool], sources: Sequence[str]) -> float:
+    """The standard error of a share of rows, of which those of a source are alike (Liang and Zeger,
+    "Longitudinal data analysis using generalized linear models", 1986); 0 for one source."""
+    share, off = fmean(inside), defaultdict[str, float](float)
+    for each, source in zip(inside, sources, strict=True):
+        off[source] += each - share
+    n = len(off)
+    return math.sqrt(sum(o**2 for o in off.values()) * n / max(1, n - 1)) / len(inside)
+
+
 def words_of(name: str, rows: Sequence[Covered]) -> tuple[str, ...]:
-    """A group's line."""
+    """A group's line: its rows and sources, the shares that are inside, and the width."""
     return (
         name,
         str(len(rows)),
+        str(len({row.run.origin for row in rows})),
         *(f"{fmean(row.inside[i] for row in rows):.0%}" for i in range(len(SHARES))),
         f"{median(row.width for row in rows):.0%}",
     )
@@ -142,7 +160,8 @@ def words_of(name: str, rows: Sequence[Covered]) -> tuple[str, ...]:
 def print_coverage(coverage: Coverage, console: Console) -> None:
     """The groups, and the sentences."""
     for name, groups in coverage.groups().items():
-        columns = (f"intervals, by {name}", "rows", *(f"in {s:.0%}" for s in SHARES), "90% width")
+        shares = (f"in {share:.0%}" for share in SHARES)
+        columns = (f"intervals, by {name}", "rows", "sources", *shares, "90% width")
         say("", console)
         console.print(table(columns, [words_of(group, own) for group, own in groups.items()]))
     say("", console)

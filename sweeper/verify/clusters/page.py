@@ -70,7 +70,8 @@ def _lines(answers: Mapping[Path, Sequence[Compared | str]], coverage: Coverage)
     yield f"| all | {alone} | {nobody} |"
     yield ""
     yield "**Intervals, each from the other sources**\n"
-    yield "| | rows | in the 50 % band | in the 90 % band | width of that |\n|---|---|---|---|---|"
+    heads = ("", "rows", "sources", "in the 50 % band", "in the 90 % band", "width of that")
+    yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
     for words in coverage.cells():
         yield f"| {' | '.join(words)} |"
     yield ""

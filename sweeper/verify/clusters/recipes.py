@@ -18,7 +18,7 @@ from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
 
 _TABLE = Path(__file__).with_name("recipes.yaml")
 _PATTERNS = ("model", "gpu", "precision", "experts")
-_KEYS = {*_PATTERNS, "from", "until", "source", "plan", "npu"}
+_KEYS = {*_PATTERNS, "from", "until", "source", "plan", "npu", "graphs"}
 # grad_reduce_in_fp32 is off, and a bucket has 128 Mi parameters (training/comm_overlap.py).
 _ALL = {"gradients": "bf16"}
 _FEW_GPUS = re.compile("llama.*70b")  # LLAMA3_70B_LORA_CONFIG_* alone run on 8 GPUs
@@ -35,7 +35,7 @@ def recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
     if _KNOWN_ISSUE in measured.note:
         raise LeftOut("its source says that a known issue of the release slowed it down")
     for entry in entries():
-        if _matches(entry, measured):
+        if "plan" in entry and _matches(entry, measured):
             own = {f"npu.{name}": value for name, value in entry.get("npu", {}).items()}
             return _ALL | entry["plan"], own
     return dict(_ALL), {}
@@ -48,8 +48,9 @@ def entries() -> tuple[Mapping[str, Any], ...]:
     found = tuple(yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
     for number, entry in enumerate(found):
         unknown = sorted({*entry} - _KEYS)
-        if unknown or not {"source", "plan"} <= {*entry}:
-            what = f"it has {', '.join(unknown)}" if unknown else "it lacks its source, or its plan"
+        if unknown or "source" not in entry or not {"plan", "graphs"} & {*entry}:
+            lacks = "it lacks its source, or its plan or graphs"
+            what = f"it has {', '.join(unknown)}" if unknown else lacks
             raise DimsweepError(what, where=f"{_TABLE.name}, entry {number + 1}")
     return found
 
@@ -72,9 +73,10 @@ def release(measured: Measurement) -> str:
 
 
 def in_graphs(measured: Measurement) -> bool:
-    """Whether CUDA graphs hold the layers, so that the host issues few kernels by itself: those of
-    small or NVFP4 Llama models on Blackwell, and those of layers with experts from 26.04 on."""
+    """Whether CUDA graphs hold the layers, attention and router among them, so that the host issues
+    few kernels by itself: those of small or NVFP4 Llama models on Blackwell, and those of layers
+    with experts as the table says."""
     model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
     if "llama" in model:
         return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
-    return release(measured) >= "26.04"
+    return any(entry.get("graphs") and _matches(entry, measured) for entry in entries())

@@ -1,12 +1,13 @@
 """Intervals of errors: of made up sources whose effects are known."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dimsweep.sweeper.build.bands import EFFECTS, SHARES, Bands, LeaveSourceOut, Place
+from dimsweep.sweeper.build.bands import EFFECTS, SHARES, Bands, LeaveSourceOut, Place, powers
 
 MIDDLE = Place("Hopper", "H100", "dense", "megatron", "bf16", 6.0, (0.0, 0.0), "a")
 
@@ -59,8 +60,26 @@ def test_they_are_wider_the_less_is_known(known: tuple) -> None:
     assert width(precision="fp8") > at and width(stack="fsdp") > at
     assert at < width(gpus=9.0) < width(gpus=14.0)
     assert width(kind="experts") > 1.3 * at
+    assert bands.own("run", powers(True)) > 1.3 * bands.own("run", powers(False))
     half, most = (others.band(MIDDLE).of(share) for share in SHARES)
     assert most[0] < half[0] < half[1] < most[1]
+
+
+def test_narrow_models_have_the_wider_intervals_that_their_errors_show() -> None:
+    rng, places, errors = np.random.default_rng(5), [], []
+    for place, error in made(rng, 16, 10):
+        features = float(rng.integers(10, 15))
+        places.append(replace(place, width=features))
+        errors.append(error * 1.4 ** (12 - features))
+    bands = Bands.fit(places, errors)
+    assert bands.wider[1] == pytest.approx(1.4, rel=0.15)
+    others = bands.known(places, errors)
+    ends = [others.band(replace(MIDDLE, source="", width=w)).of(0.9) for w in (10.0, 12.0, 14.0)]
+    widths = [high - low for low, high in ends]
+    assert widths[0] > 1.5 * widths[1] > 2 * widths[2]
+    for narrower, wider in itertools.pairwise(range(10, 15)):
+        found = [bands.own("run", powers(False, each)) for each in (narrower, wider)]
+        assert found[0] == pytest.approx(bands.wider[1] * found[1])
 
 
 def test_they_are_as_skewed_as_errors_are() -> None:

@@ -59,7 +59,7 @@ def test_intervals_are_those_of_the_model_of_errors() -> None:
         if (run.facts.gpu, run.facts.kind, run.facts.precision) == ("A100", "dense", "bf16")
     ]
     assert list(said.runs) == alike
-    assert said.sources == len({run.source.split(":")[0] for run in known_runs()})
+    assert said.sources == len({run.origin for run in known_runs()})
     assert str(said).startswith(f"half of such times are {said.within(0.5)} off measured ones, ")
     assert f"90% of them {said.interval} (" in str(said)
 

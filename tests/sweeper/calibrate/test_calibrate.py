@@ -94,7 +94,8 @@ def test_what_near_plans_share_is_not_all_the_clusters() -> None:
     covariance = has @ has.T
     assert covariance[0, 0] > 0 and covariance[0, 1] == pytest.approx(covariance[0, 0])
     assert covariance[0, 2] < 0.1 * covariance[0, 0] and not covariance[3].any()
-    assert math.hypot(math.sqrt(covariance[0, 0]), deviation(alike)) == unseen(alike)
+    whole = math.hypot(math.sqrt(covariance[0, 0]), deviation(alike))
+    assert whole == pytest.approx(unseen(alike))
 
 
 def test_iterations_of_one_model_are_told_from_those_of_two(files: tuple[Path, Path]) -> None:

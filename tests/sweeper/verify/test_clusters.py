@@ -461,8 +461,26 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
         ),
         (
             {"source": "NVIDIA-NeMo/Megatron-Bridge:x.md [26.04]", "model": "Qwen3_30B_a3B"},
-            {"host": "0 ns"},
+            {"host": "150 us"},
             {"gradients": "bf16"},
+        ),
+        (  # its graphs of layers are older on GB200 than elsewhere
+            {
+                "source": "NVIDIA-NeMo/Megatron-Bridge:x.md [25.11]",
+                "model": "Qwen3_235B_a22B",
+                "gpu": "DGX-GB200",
+            },
+            {"host": "0 ns"},
+            {"experts_by_node": True},
+        ),
+        (
+            {
+                "source": "NVIDIA-NeMo/Megatron-Bridge:x.md [26.04]",
+                "model": "GPT OSS 120B",
+                "gpu": "DGX-GB200",
+            },
+            {"host": "150 us"},
+            {"overlap_experts": True, "recompute_modules": ["activation", "norm"]},
         ),
         (
             {"source": "MooreThreads/SimuMax:x.json", "note": "overlap paths off"},
@@ -486,7 +504,7 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
                 "gpu": "DGX-GB300",
                 "precision": "MXFP8",
             },
-            {"launch": "15 us"},
+            {"launch": "15 us", "host": "150 us"},
             {"fused_experts": False, "overlap_experts": False},
         ),
         (

@@ -9,7 +9,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.build.evidence import known, known_runs
 from dimsweep.sweeper.verify.clusters.calibrated import Predicted
 from dimsweep.sweeper.verify.clusters.compared import Compared
-from dimsweep.sweeper.verify.clusters.coverage import COVERAGE_AIMS, Coverage
+from dimsweep.sweeper.verify.clusters.coverage import COVERAGE_AIMS, Coverage, doubt
 from dimsweep.sweeper.verify.clusters.page import BEGIN, CALIBRATED, END, write_page
 
 
@@ -26,6 +26,17 @@ def test_intervals_hold_what_they_are_to_hold(coverage: Coverage) -> None:
         assert abs(sum(inside) / len(inside) - share) <= slack
     assert not any(row.run.alone for row in coverage.rows)
     assert all(row.inside[1] or not row.inside[0] for row in coverage.rows)
+
+
+def test_a_share_is_as_sure_as_there_are_sources() -> None:
+    """Ten rows that are alike say no more than one of them."""
+    one = doubt([True, False, True, True], ["a", "b", "c", "d"])
+    assert one == pytest.approx((0.75 * 0.25 / 3) ** 0.5)  # that of a mean of four
+    assert doubt([True, False, True, True] * 10, ["a", "b", "c", "d"] * 10) == pytest.approx(one)
+    assert doubt([True, False], ["a", "a"]) == 0
+    runs = known_runs()
+    rounds = {run.origin for run in runs if "mlcommons" in run.source}
+    assert rounds == {"mlcommons/training_results"}, "the rounds of MLPerf are one source"
 
 
 def test_the_page_is_written_between_its_comments(coverage: Coverage, tmp_path: Path) -> None:
