@@ -96,6 +96,7 @@ def test_what_near_plans_share_is_not_all_the_clusters() -> None:
     assert covariance[0, 2] < 0.1 * covariance[0, 0] and not covariance[3].any()
     whole = math.hypot(math.sqrt(covariance[0, 0]), deviation(alike))
     assert whole == pytest.approx(unseen(alike))
+    assert deviation(other) > 1.2 * deviation(alike), "a narrow model is off by more"
 
 
 def test_iterations_of_one_model_are_told_from_those_of_two(files: tuple[Path, Path]) -> None:
