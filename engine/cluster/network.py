@@ -112,8 +112,8 @@ class NetworkModel:
             raise DimsweepError(f"NPU {some(twice)} has several ranks", where="placement")
 
     def check_npus(self, n_npus: int) -> None:
-        """Raise :class:`DimsweepError` if the graph, or what ranks have of it, has another number of
-        NPUs than a topology of ``n_npus``."""
+        """Raise :class:`DimsweepError` if the graph, or what ranks have of it, has another number
+        of NPUs than a topology of ``n_npus``."""
         if self.graph is None:
             return
         n_used = len(self.placement) or self.graph.n_npus
