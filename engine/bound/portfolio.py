@@ -61,18 +61,28 @@ class Weighing:
         return self.measure is not Measure.WEIGHTED_TIME
 
     def weights(self, ratios: Floats) -> Floats:
-        """The weights (N,) in the measure's set that make the mean of ``ratios`` (N,) greatest."""
+        """The weights (..., N) in the measure's set that make the mean of ``ratios`` (..., N)
+        greatest."""
         caps = {
             Measure.WEIGHTED_TIME: self.share,
             Measure.WORST_REGRET: np.ones(len(self.share)),
             Measure.CVAR: self.share / (1 - self.level),
         }[self.measure]
         # The worst come first, each with as much weight as it may have.
-        order = np.argsort(-ratios, kind="stable")
-        before = np.concatenate([[0.0], np.cumsum(caps[order])[:-1]])
-        found = np.zeros(len(ratios))
-        found[order] = np.clip(1.0 - before, 0.0, caps[order])
+        order = np.argsort(-ratios, axis=-1, kind="stable")
+        most = caps[order]
+        before = np.zeros_like(most)
+        np.cumsum(most[..., :-1], axis=-1, out=before[..., 1:])
+        found = np.zeros_like(most)
+        np.put_along_axis(found, order, np.clip(1.0 - before, 0.0, most), axis=-1)
         return found
+
+    def mean(self, ratios: Floats) -> Floats:
+        """The greatest mean (...) of ``ratios`` (..., N) in the measure's set: no less for greater
+        ratios, and infinite where any of them is."""
+        known = np.asarray(np.isfinite(ratios).all(axis=-1))
+        finite = np.where(known[..., None], ratios, 0.0)
+        return np.where(known, (self.weights(finite) * finite).sum(axis=-1), np.inf)
 
 
 @dataclass(frozen=True)

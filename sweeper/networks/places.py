@@ -187,7 +187,7 @@ class Places:
         alike, however tiers are moved."""
         if alike not in self._classes:
             spot, found = self._spots[alike], dict[str, Classes]()
-            network = self._first_network[spot.shape] + spot.network
+            network = self.networks(spot)
             for name, (codes, crossed) in self._codes.items():
                 own, ports = (
                     codes[spot.place],
@@ -351,4 +351,8 @@ class Places:
 
     def of_networks(self, values: Floats, spot: Spot) -> Floats:
         """Those of the networks of a spot (M,), of ``values`` of all networks, shape by shape."""
-        return values[self._first_network[spot.shape] + spot.network]
+        return values[self.networks(spot)]
+
+    def networks(self, spot: Spot) -> Longs:
+        """The numbers of the networks of a spot (M,) among all, shape by shape."""
+        return self._first_network[spot.shape] + spot.network

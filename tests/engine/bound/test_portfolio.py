@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Prices
-from dimsweep.engine.bound import ClosedForm, LinearSpace, Measure, optimum, portfolio, time_of
+from dimsweep.engine.bound import (
+    ClosedForm,
+    LinearSpace,
+    Measure,
+    Weighing,
+    optimum,
+    portfolio,
+    time_of,
+)
 from tests.support.examples import examples
 
 GB = 1e9
@@ -78,6 +86,21 @@ def test_no_split_beats_it(data: st.DataObject, measure: Measure, priced: bool) 
     random = np.random.default_rng(0)
     for share in random.dirichlet(np.ones(n), 20):
         assert measured(0.5 * GB + share * 8.5 * GB) >= found.bound
+
+
+@examples(50)
+@given(st.data(), st.sampled_from(list(Measure)))
+def test_the_greatest_mean_never_falls_with_a_ratio(data: st.DataObject, measure: Measure) -> None:
+    """So bounds on the workloads' times are bounds on the measure, of many rows at a time."""
+    ratio = st.one_of(st.floats(0.1, 9), st.just(np.inf))
+    rows = np.array(data.draw(st.lists(st.lists(ratio, min_size=3, max_size=3), min_size=1)))
+    weighing = Weighing.build(data.draw(st.permutations([0.0, 1.0, 2.5])), measure, 0.5)
+    means = weighing.mean(rows)
+    assert (np.isinf(means) == np.isinf(rows).any(axis=1)).all()
+    assert (weighing.mean(rows * [1.0, 1.5, 1.0]) >= means * (1 - 1e-12)).all()
+    for row, mean in zip(rows, means.tolist(), strict=True):
+        if np.isfinite(row).all():
+            assert mean == pytest.approx(float(weighing.weights(row) @ row))
 
 
 @pytest.mark.parametrize(
