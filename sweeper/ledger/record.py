@@ -110,6 +110,8 @@ class PortfolioRecord(_Record):
 
     ``own`` (N,) is the least loss of each workload alone, in seconds or in seconds times USD, and
     ``bound`` what no split beats in the measure; both are known once the cells have been searched.
+    Of one network ``cells`` have the workloads' best plans on it, and ``alone`` (N, N) those on the
+    network that is best for each workload alone; -1 where none was found.
     """
 
     cells: tuple[int, ...]
@@ -118,6 +120,7 @@ class PortfolioRecord(_Record):
     share: tuple[float, ...]
     own: tuple[float, ...] | None = None
     bound: float | None = None
+    alone: tuple[tuple[int, ...], ...] = ()
 
 
 class End(_Record):
@@ -188,7 +191,8 @@ class Proof(_Record):
     bounded by a program, the best value and the bound then.  ``changes``: what would change the
     answer, ``rival`` who comes next, and ``regions`` what wins where.  ``front``, of time and cost,
     has its steps, the dearest first; the best value is then the least time, of which that of the
-    first step may differ by the gap."""
+    first step may differ by the gap.  Of a portfolio all values are those of its measure, in which
+    regrets count from one."""
 
     cells: int
     excluded: tuple[int, int, int]

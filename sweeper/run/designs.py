@@ -5,10 +5,10 @@ rows are the same for any number of actors.  Bounds of plans and loads are worke
 run; those of programs, and values, are taken from the ledger where it has them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dimsweep.sweeper.study.designs import Designs
 if TYPE_CHECKING:
     from dimsweep.sweeper.run.driver import Driver
 
-_BATCH = 8  # cells whose programs are bounded before any of them is simulated
+BATCH = 8  # cells whose programs are bounded before any of them is simulated
 _FULL = "cells do not fit the memory, as their schedule runs"
 _FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
 _STEPS = 200  # of the proof, at most, that are kept
@@ -44,6 +44,9 @@ class Frontier:
         self._most = np.inf  # USD, that a cell may cost
         self._order: Integers = np.argsort(self.designs.floors, kind="stable")
         self._turn = 0
+        # The least that plans compute for, from each turn on.
+        seconds = self.designs.cells.least[self._order]
+        self._seconds = np.minimum.accumulate(seconds[::-1])[::-1]
 
     @property
     def floor(self) -> float:
@@ -51,6 +54,12 @@ class Frontier:
         if self._turn == len(self._order):
             return np.inf
         return float(self.designs.floors[self._order[self._turn]])
+
+    @property
+    def waiting(self) -> Floats:
+        """What no cell of such plans is below, by its network (N,)."""
+        seconds = self._seconds[self._turn] if self._turn < len(self._order) else np.inf
+        return np.maximum(self.designs.factors * seconds, self.floor)
 
     @property
     def n_waiting(self) -> int:
@@ -64,22 +73,27 @@ class Frontier:
         is not ``below`` a loss."""
         while True:
             open_cells = np.flatnonzero(self.bounds < below)
-            if len(open_cells) > _BATCH:
-                near = np.argpartition(self.bounds[open_cells], _BATCH)[: _BATCH + 1]
+            if len(open_cells) > BATCH:
+                near = np.argpartition(self.bounds[open_cells], BATCH)[: BATCH + 1]
                 # All that are as good as the last one, so that ties are broken by number.
                 last = self.bounds[open_cells][near].max()
                 open_cells = open_cells[self.bounds[open_cells] <= last]
             order = np.argsort(self.bounds[open_cells], kind="stable")
-            found = open_cells[order][:_BATCH]
-            enough = len(found) == _BATCH and self.bounds[found[-1]] <= self.floor
+            found = open_cells[order][:BATCH]
+            enough = len(found) == BATCH and self.bounds[found[-1]] <= self.floor
             if enough or not self.floor < below:
                 return found
-            row = int(self._order[self._turn])
-            start, end = self.designs.cells.first[row : row + 2].tolist()
-            self.bounds[start:end] = self.designs.bounds(row)
-            self._limit(slice(start, end))
-            self._turn += 1
-            self.watch()
+            self.advance()
+
+    def advance(self) -> range:
+        """The next plan's turn has come; its cells."""
+        row = int(self._order[self._turn])
+        start, end = self.designs.cells.first[row : row + 2].tolist()
+        self.bounds[start:end] = self.designs.bounds(row)
+        self._limit(slice(start, end))
+        self._turn += 1
+        self.watch()
+        return range(start, end)
 
     def cheapest(self, enough: float, below: float) -> int | None:
         """The cheapest of the cells that may have a loss which is ``enough``, at a cost ``below``
@@ -115,21 +129,30 @@ class Frontier:
         return min(float(self.bounds.min()), self.floor)
 
 
+class Begun(NamedTuple):
+    """A cell that is being simulated: its number, what it is not below, and how to wait for its
+    values (1, K)."""
+
+    number: int
+    bound: float
+    collect: Callable[[], Floats]
+
+
 class Search:
-    """The search of a study."""
+    """The search of a study, or of one of the workloads that a network is for."""
 
     def __init__(self, designs: Designs, driver: "Driver") -> None:
         config = designs.composed.config
-        self._designs, self._driver, self._ledger = designs, driver, driver.ledger
+        self.designs, self._driver, self._ledger = designs, driver, driver.ledger
         self._objective = config.objective[0]
         self._gap, self._budget = config.budget.gap or 0.0, config.budget.trials
-        self._frontier = Frontier(designs, driver.show)
-        self._best = np.inf  # loss
-        self._winner = -1  # whose loss is the best
-        self._times = dict[int, float]()  # losses of cells that were simulated
+        self.frontier = Frontier(designs, driver.show)
+        self.best = np.inf  # loss
+        self.winner = -1  # whose loss is the best
+        self.losses = dict[int, float]()  # losses of cells that were simulated
         self._bounds = dict[int, float]()  # of cells that were not, or failed
         self._closed = np.inf  # the least of these
-        self._bounded, self._simulated, self._pruned = set[int](), set[int](), set[int]()
+        self._bounded, self.simulated, self._pruned = set[int](), set[int](), set[int]()
         self._left_out = set[int]()
         self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
         self._steps = list[tuple[int, float, float]]()
@@ -138,109 +161,122 @@ class Search:
         """Search to the end, or to the budget of simulations; of time and cost once for each step
         of what a design may cost."""
         self._search()
-        proof = self._proof()
-        if len(self._designs.composed.config.objective) == 1:
+        proof = self.proof()
+        if len(self.designs.composed.config.objective) == 1:
             return proof
         front = list[Step]()
-        while np.isfinite(self._best):
+        while np.isfinite(self.best):
             bound = self._least()
-            self._cheapen(max(self._best, bound * (1 + self._gap)))
-            cost = self._cost(self._winner)
-            front.append(Step(cost=cost, time=self._times[self._winner], bound=bound))
+            self._cheapen(max(self.best, bound * (1 + self._gap)))
+            cost = self._cost(self.winner)
+            front.append(Step(cost=cost, time=self.losses[self.winner], bound=bound))
             self._cheaper(cost / (1 + _FINE))
             self._search()
-        last = self._proof()
+        last = self.proof()
         counts = {name: getattr(last, name) for name in ("bounded", "simulated", "excluded")}
         kept = _undominated(front)
         return proof.model_copy(update={"front": kept, "refused": last.refused, **counts})
 
     def _search(self) -> None:
-        while len(self._simulated) < self._budget:
-            batch = self._frontier.best(self._goal).tolist()
+        while len(self.simulated) < self._budget:
+            batch = self.frontier.best(self._goal).tolist()
             if not batch:
                 break
-            new = [self._lift(number) for number in batch]
-            if any(new) and np.isfinite(self._best):
+            new = [self.lift(number) for number in batch]
+            if any(new) and np.isfinite(self.best):
                 continue  # others may be more promising now
-            self._look_at(batch[: self._budget - len(self._simulated)], self._goal)
+            self._look_at(batch[: self._budget - len(self.simulated)], self._goal)
             self._note()
 
-    def _lift(self, number: int) -> bool:
+    def lift(self, number: int) -> bool:
         """Bound a cell, and all that are alike, by its program; whether that is new."""
-        own = self._designs.alike(number)
+        own = self.designs.alike(number)
         if own.start in self._lifted:
             return False
-        bounds = self._ledger.bounds(own.start)
+        bounds = self._ledger.bounds(self.at(own.start))
         if bounds is None:
-            bounds = self._designs.programs(number)
-            self._ledger.keep_bounds(own.start, bounds)
+            bounds = self.designs.programs(number)
+            self._ledger.keep_bounds(self.at(own.start), bounds)
         self._lifted.add(own.start)
         if bounds.any():
             self._bounded.update(own)
-        self._frontier.lift(own, bounds)
+        self.frontier.lift(own, bounds)
         return True
 
     def _cheapen(self, enough: float) -> None:
         """Take the cheapest of those whose time is ``enough`` in the place of the fastest."""
         while True:
-            near = [n for n, time in self._times.items() if time <= enough]
-            self._winner = min(near, key=self._cost)
-            if len(self._simulated) >= self._budget:
+            near = [n for n, time in self.losses.items() if time <= enough]
+            self.winner = min(near, key=self._cost)
+            if len(self.simulated) >= self._budget:
                 return
-            below = self._cost(self._winner) / (1 + _FINE)
-            number = self._frontier.cheapest(enough, below)
+            below = self._cost(self.winner) / (1 + _FINE)
+            number = self.frontier.cheapest(enough, below)
             if number is None:
                 return
-            if not self._lift(number):
+            if not self.lift(number):
                 self._look_at([number], np.nextafter(enough, np.inf))
 
     def _cost(self, number: int) -> float:
-        return float(self._designs.costs[number])
+        return float(self.designs.costs[number])
 
     def _cheaper(self, most: float) -> None:
         """Go on among the cells that cost no more than that."""
-        self._frontier.limit(most)
-        self._times = {n: time for n, time in self._times.items() if self._cost(n) <= most}
-        self._winner = min(self._times, key=self._times.__getitem__, default=-1)
-        self._best = self._times.get(self._winner, np.inf)
+        self.frontier.limit(most)
+        self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
+        self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
+        self.best = self.losses.get(self.winner, np.inf)
         kept = {n: bound for n, bound in self._bounds.items() if self._cost(n) <= most}
         self._bounds = {n: bound for n, bound in kept.items() if bound >= self._goal}
         self._closed = min(self._bounds.values(), default=np.inf)
         for number in kept.keys() - self._bounds.keys():
-            self._frontier.back(number, kept[number])
+            self.frontier.back(number, kept[number])
 
     @property
     def _goal(self) -> float:
         """A cell that is not below it need not be looked at."""
-        return self._best / (1 + self._gap)
+        return self.best / (1 + self._gap)
 
     def _look_at(self, batch: list[int], goal: float) -> None:
         """Bound the programs of cells at their own bandwidths, and simulate those that may be
         better than a ``goal``."""
-        waiting = list[tuple[int, float, Callable[[], Floats]]]()
-        for number in batch:
-            bound = self._frontier.take(number)
-            self._bounded.add(number)
-            places = ended(self._ledger, self._designs.composed.config, number)
-            if places is not None:
-                self._driver.take_up_ended(places)
-                known = partial(self._ledger.known.values, places.astype(np.int64))
-                waiting.append((number, bound, known))
-            elif not self._is_over(number, goal):
-                waiting += self._begin(number, bound, goal)
-        for number, bound, collect in waiting:
-            self._tell(number, bound, collect())
+        begun = [self.begin(number, lambda bound: bound >= goal) for number in batch]
+        for each in filter(None, begun):
+            self.tell(each)
 
-    def _is_over(self, number: int, goal: float) -> bool:
-        """Whether an earlier run closed a cell, or found that it cannot be."""
-        if self._ledger.is_pruned(number):
+    def begin(self, number: int, enough: Callable[[float], bool]) -> Begun | None:
+        """Bound the program of a cell at its own bandwidths, and have it simulated, unless that
+        bound is ``enough`` to close it, or it cannot be."""
+        bound = self.frontier.take(number)
+        self._bounded.add(number)
+        if self._is_over(number, enough):
+            return None
+        places = ended(self._ledger, self.designs.composed.config, self.at(number))
+        if places is None:
+            return self._plan(number, bound, enough)
+        self._driver.take_up_ended(places)
+        return Begun(number, bound, partial(self._ledger.known.values, places.astype(np.int64)))
+
+    def at(self, number: int) -> int:
+        """The number of a cell in the ledger."""
+        return self.designs.part.first + number
+
+    def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
+        """Whether an earlier run closed a cell, or found that it cannot be.  What one closed may
+        have been simulated later, when less was enough: it is not known before."""
+        if self._ledger.is_pruned(self.at(number)):
             self._prune(number)
             return True
-        bound = self._ledger.closed(number)
-        if bound is None or bound < goal:
+        bound = self._ledger.closed(self.at(number))
+        if bound is None or not enough(bound):
             return False
         self._close(number, bound)
         return True
+
+    @property
+    def n_bounded(self) -> int:
+        """How many cells have had their program bounded."""
+        return len(self._bounded)
 
     def _close(self, number: int, bound: float) -> None:
         """No time of a cell is known, and none is below its bound."""
@@ -251,26 +287,24 @@ class Search:
         self._pruned.add(number)
         self._driver.progress.pruned += 1
 
-    def _begin(
-        self, number: int, bound: float, goal: float
-    ) -> list[tuple[int, float, Callable[[], Floats]]]:
+    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
         """Plan a cell, and have it simulated unless its bound closes it; it is left out, and may
         yet be as good as its ``bound``, if that takes too long."""
-        found = self._designs.plan(number)
+        found = self.designs.plan(number)
         if isinstance(found, PrunedCell) and found.left_out:
             self._left_out.add(number)
             self._close(number, bound)
-            return []
+            return None
         if isinstance(found, PrunedCell):
-            self._ledger.prune(number, found)
+            self._ledger.prune(self.at(number), found)
             self._prune(number)
-            return []
+            return None
         assert found.plan.bound is not None
         bound = self._objective.loss(found.plan.bound)
-        if bound >= goal:
-            self._ledger.close_cell(number, bound)
+        if enough(bound):
+            self._ledger.close_cell(self.at(number), bound)
             self._close(number, bound)
-            return []
+            return None
         self._ledger.enter(found.record)
         cell, standing = found.plan, Standing(found.plan, self._ledger)
         batch = self._driver.submit(cell, Trials.of(cell.first))
@@ -278,67 +312,82 @@ class Search:
         def collect() -> Floats:
             values, _ = self._driver.collect(batch)
             self._driver.count(cell, values)
-            self._driver.progress.best.pop(number, None)
+            self._driver.progress.best.pop(self.at(number), None)
             standing.told(batch.places)
             standing.finish()
             return values
 
-        return [(number, bound, collect)]
+        return Begun(number, bound, collect)
 
-    def _tell(self, number: int, bound: float, values: Floats) -> None:
-        """A cell's values are known; one that failed is known by its ``bound`` only."""
-        self._simulated.add(number)
-        losses = self._objective.loss(values[:, 0])
+    def tell(self, begun: Begun) -> None:
+        """A cell's values are known; one that failed is known by its bound only."""
+        number = begun.number
+        self.simulated.add(number)
+        losses = self._objective.loss(begun.collect()[:, 0])
         if np.isnan(losses).all():
-            self._close(number, bound)
+            self._close(number, begun.bound)
             return
-        self._times[number] = least = float(np.nanmin(losses))
-        if least < self._best:
-            self._best, self._winner = least, number
+        self.losses[number] = least = float(np.nanmin(losses))
+        if least < self.best:
+            self.best, self.winner = least, number
+
+    def reopen(self) -> dict[int, float]:
+        """Have the cells that their bounds closed be looked at again; the bounds of those that
+        cannot be simulated, of which no more will be known."""
+        stuck = self.simulated | self._left_out
+        for number in self._bounds.keys() - stuck:
+            self.frontier.back(number, self._bounds[number])
+        self._bounds = {n: bound for n, bound in self._bounds.items() if n in stuck}
+        self._closed = min(self._bounds.values(), default=np.inf)
+        return self._bounds
 
     def _least(self) -> float:
         """What no cell of all is below."""
-        return min(self._frontier.least(), self._closed, self._best)
+        return min(self.frontier.least(), self._closed, self.best)
 
     def _note(self) -> None:
-        if np.isfinite(self._best):
-            values = map(self._objective.loss, (self._best, self._least()))
+        if np.isfinite(self.best):
+            values = map(self._objective.loss, (self.best, self._least()))
             best, bound = values
             self._steps.append((len(self._bounded), best, bound))
             self._driver.progress.bound = bound
 
-    def _proof(self) -> Proof:
-        frontier, known = self._frontier, np.isfinite(self._best)
+    def proof(self) -> Proof:
+        frontier, known = self.frontier, np.isfinite(self.best)
         waiting, left_out = frontier.n_waiting, len(self._left_out)
-        bounded, simulated, pruned = map(len, (self._bounded, self._simulated, self._pruned))
+        bounded, simulated, pruned = map(len, (self._bounded, self.simulated, self._pruned))
         reasons = ((_FULL, pruned), (LEFT_OUT, left_out))
-        every = max(1, -(-len(self._steps) // _STEPS))
-        steps = [*self._steps[:-1:every], *self._steps[-1:]]
         return Proof(
-            cells=len(self._designs),
+            cells=len(self.designs),
             excluded=(
                 waiting,
-                len(self._designs) - waiting - bounded,
+                len(self.designs) - waiting - bounded,
                 bounded - simulated - pruned - left_out,
             ),
             bounded=bounded,
             simulated=simulated,
-            refused={**self._designs.refused, **{why: n for why, n in reasons if n}},
-            best=self._objective.loss(self._best) if known else None,
+            refused={**self.designs.refused, **{why: n for why, n in reasons if n}},
+            best=self._objective.loss(self.best) if known else None,
             bound=self._objective.loss(self._least()) if known else None,
-            steps=tuple(steps),
+            steps=thinned(self._steps),
         )
 
     def changes(self) -> Changes:
         """What would change the answer, if the study asks for what-ifs that it does not name."""
-        asked = self._designs.composed.config.what_if == DEFAULT
-        alone = len(self._designs.composed.config.objective) == 1
-        if not asked or not alone or self._winner < 0:
+        asked = self.designs.composed.config.what_if == DEFAULT
+        alone = len(self.designs.composed.config.objective) == 1
+        if not asked or not alone or self.winner < 0:
             return Changes()
         try:
-            return changes_of(self._designs, self._winner)
+            return changes_of(self.designs, self.winner)
         except TooManyError:  # some of those that may win are left out
             return Changes()
+
+
+def thinned(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
+    """As many steps of a proof as are kept, the last one among them."""
+    every = max(1, -(-len(steps) // _STEPS))
+    return (*steps[:-1:every], *steps[-1:])
 
 
 def _undominated(front: list[Step]) -> tuple[Step, ...]:

@@ -15,6 +15,7 @@ from dimsweep.sweeper.run.best import Best
 from dimsweep.sweeper.run.designs import search_designs
 from dimsweep.sweeper.run.executor import Executor
 from dimsweep.sweeper.run.executor.evaluate import Job
+from dimsweep.sweeper.run.shared import search_shared
 from dimsweep.sweeper.run.standing import Standing, ended, in_pieces
 from dimsweep.sweeper.run.what_if import simulate_what_ifs
 from dimsweep.sweeper.search import Sampler, Values
@@ -26,6 +27,7 @@ from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import Grid
 from dimsweep.sweeper.study.plan import PortfolioPlan, StudyPlan
 from dimsweep.sweeper.study.portfolio import WORKLOAD, Together
+from dimsweep.sweeper.study.shared import SharedDesigns
 
 _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second
 
@@ -80,6 +82,9 @@ def run_sweep(
             _stream_baselines(plan.stream_baselines, driver)
         if isinstance(plan.stream, Designs):
             study = study.model_copy(update={"proof": search_designs(plan.stream, driver)})
+        elif isinstance(plan.stream, SharedDesigns):
+            proof, portfolio = search_shared(plan.stream, driver)
+            study = study.model_copy(update={"proof": proof, "portfolios": (portfolio,)})
         else:
             _run_stream(plan.stream, driver)
         simulate_what_ifs(plan, study, driver)
@@ -88,9 +93,9 @@ def run_sweep(
     for baseline in plan.baselines:
         _run_baseline(baseline, driver)
     best = {cell.cell.number: _run_cell(cell, driver) for cell in plan.cells}
-    for i, portfolio in enumerate(plan.portfolios):
-        own = [best[cell.cell.number] for cell in portfolio.cells]
-        found = _run_portfolio(portfolio, own, driver)
+    for i, each in enumerate(plan.portfolios):
+        own = [best[cell.cell.number] for cell in each.cells]
+        found = _run_portfolio(each, own, driver)
         study = study.with_portfolio(i, **found)
         ledger.describe(study)
     simulate_what_ifs(plan, study, driver)

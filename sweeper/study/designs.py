@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.networks.cells import Cells, Where
 from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told
-from dimsweep.sweeper.networks.places import Alike, Places
+from dimsweep.sweeper.networks.places import Alike, Longs, Places
 from dimsweep.sweeper.networks.plans import Row, check_model, rows_of
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.study.cell import describe, plan_cell
@@ -41,6 +42,7 @@ from dimsweep.sweeper.study.grid import PlannedCell
 
 MOST_CELLS = 10_000_000
 _FACTORS = ("time", "perf_per_cost", "energy", "perf_per_watt", "cost_per_token")
+_FRONT = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
 ALGORITHMS, MEMORY = "collective.algorithms", "npu.memory"
@@ -48,24 +50,39 @@ _OF_DIMENSIONS = ("topology.shape", "topology.bandwidth")
 _FIRST = 4  # cells that are looked at before anything is simulated
 
 
+class Part(NamedTuple):
+    """Which of the cells of a ``study`` some designs are: those at these ``coordinates``, from the
+    ``first`` number on, of networks of these ``shapes``."""
+
+    study: Config
+    coordinates: Mapping[str, str]
+    first: int
+    shapes: Sequence[Shape]
+
+
 class Designs:
     """The networks and plans of a study; see :class:`sweeper.study.grid.Grid`, whose like it is.
 
-    Its networks are those of others that it is ``like``.  Raises :class:`DimsweepError` for a study
-    that cannot be searched by bounds.
+    Its networks are those of others that it is ``like``, or those of the ``part`` that it is of a
+    study.  Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
-    def __init__(self, composed: Composed, like: "Designs | None" = None) -> None:
+    def __init__(
+        self, composed: Composed, like: "Designs | None" = None, part: Part | None = None
+    ) -> None:
         self.composed, config = composed, composed.config
-        _check(config)
+        check_designs(config)
         workload, self.refused = check_model(config.workload), Counter[str]()
         self._networks, plans = config.space.network, config.space.plan or Plans()
         assert self._networks is not None
         cluster = build_cluster(config)
         stagings = Stagings(workload.model, cluster.npu, cluster.memory)
-        shapes: Sequence[Shape] = (
-            shapes_of(config, self._networks, self.refused) if like is None else like.cells.shapes
-        )
+        if part is None:
+            known = None if like is None else like.cells.shapes
+            shapes = known or shapes_of(config, self._networks, self.refused)
+            part = Part(config, {}, 0, shapes)
+        self.part: Part = part
+        shapes = part.shapes
         memory = _most_memory(self._networks, cluster)
         rows = [
             row
@@ -80,7 +97,7 @@ class Designs:
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _not_known(COST.name)
         self._tokens = amount(workload.model, rows[0].plan.batch).tokens
-        self._factors = self._factors_of(config, shapes)
+        self.factors = self._factors_of(config, shapes)
         self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
 
     def __len__(self) -> int:
@@ -108,7 +125,8 @@ class Designs:
         names += [GENERATOR] * bool(self._networks.generators)
         names += [ALGORITHMS] * any(tier.algorithms for tier in self._networks.tiers)
         names += [MEMORY] * bool(self._networks.memory)
-        return dict.fromkeys((*names, PARALLEL, *self.cells.rows[0].settings()), ())
+        names += [PARALLEL, *self.cells.rows[0].settings()]
+        return dict.fromkeys((*self.part.coordinates, *names), ())
 
     def corners(self, most: int) -> list[int]:
         """Cells that promise most, one of them a product of dimensions if there is any, since what
@@ -137,8 +155,15 @@ class Designs:
         """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
         if (alike := self.cells.places.alike(row)) not in self._known:
             spot = self.cells.spot(row)
-            self._known[alike] = self.cells.places.of_networks(self._factors, spot)
+            self._known[alike] = self.cells.places.of_networks(self.factors, spot)
         return self._known[alike]
+
+    def networks(self, cells: range) -> Longs:
+        """The numbers of the networks of cells of one plan, among all networks of all shapes."""
+        row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
+        first = int(self.cells.first[row])
+        found = self.cells.places.networks(self.cells.spot(self.cells.rows[row]))
+        return found[cells.start - first : cells.stop - first]
 
     @cached_property
     def costs(self) -> Floats:
@@ -156,12 +181,12 @@ class Designs:
         """What is added to what seconds are multiplied by, for all networks, at the prices of
         another configuration."""
         shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
-        return self._factors_of(config, shapes) - self._factors
+        return self._factors_of(config, shapes) - self.factors
 
     def at_price(self, slopes: Floats, factor: float) -> Floats:
         """What seconds are multiplied by, for all networks, at a ``factor`` of what has these
         ``slopes``."""
-        return self._factors + (factor - 1) * slopes
+        return self.factors + (factor - 1) * slopes
 
     def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
         return np.concatenate([_factors(config, shape, self._tokens) for shape in shapes])
@@ -175,6 +200,7 @@ class Designs:
         values = self._values(where)
         config = self.composed.config.changed({**fixed(self._networks), **values})
         labels = {key: _label(values.get(key, "none")) for key in self.axes}
+        labels |= self.part.coordinates
         if (made := self.cells.shapes[where.place.shape].made) is not None:
             labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
             labels[GENERATOR] = told(made)
@@ -216,7 +242,7 @@ class Designs:
         """The plan of a cell, with the bound of its program; or why it cannot be."""
         coordinates, cell = self.compose(number)
         try:
-            plan, program = plan_cell(number, coordinates, cell, (), ())
+            plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
         except (InfeasibleError, TooManyError) as error:
             left_out = isinstance(error, TooManyError)
             return PrunedCell(coordinates=coordinates, error=str(error), left_out=left_out)
@@ -225,7 +251,7 @@ class Designs:
         where = self.cells.where(number)
         factor = float(self.factor(where.row)[where.number])
         plan = replace(plan, bound=plan.objective[0].loss(self._least(where, program) * factor))
-        return PlannedCell(plan, describe(plan, program, self.composed.config), program)
+        return PlannedCell(plan, describe(plan, program, self.part.study), program)
 
     def _least(self, where: Where, program: Program) -> float:
         """Levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph by its
@@ -251,27 +277,20 @@ class Designs:
             raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
 
 
-def designs_of(composed: Composed) -> Designs | None:
-    """The networks and plans of a study, if it searches among them."""
-    space = composed.config.space
-    return None if space.network is None and space.plan is None else Designs(composed)
-
-
-def _check(config: Config) -> None:
+def check_designs(config: Config) -> None:
     """Raise :class:`DimsweepError` for what a search by bounds does not know."""
     if config.space.network is None:
         what, hint = "plans are searched together with networks", "space.network, with one of them"
         raise DimsweepError(what, where="space.plan", hint=hint)
     for where, given, hint in (
         ("grid", config.grid, "all designs of space.network and space.plan compete"),
-        ("portfolio", config.portfolio.workloads, "a study for each workload"),
         ("space.parameters", config.space.parameters, "keys of space.plan"),
         ("space.bandwidth", config.space.bandwidth.is_searched, "bandwidths of each tier"),
         ("recheck", config.recheck.rungs, "simulate what was found by dimsweep simulate"),
         ("baseline", config.baseline, "simulate it by itself"),
         ("fidelity", config.by_message, "fidelity=phase, of which the bounds are"),
         ("other_npus", config.other_npus, "NPUs of one kind, of which the bounds are"),
-        ("objective", not _is_known(config), "one objective, or [time, cost]"),
+        ("objective", not _is_known(config), _objectives(config)),
     ):
         if given:
             raise DimsweepError(
@@ -281,7 +300,11 @@ def _check(config: Config) -> None:
 
 def _is_known(config: Config) -> bool:
     names = [objective.name for objective in config.objective]
-    return len(names) == 1 or names == [TIME.name, COST.name]
+    return len(names) == 1 or (names == _FRONT and not config.portfolio.workloads)
+
+
+def _objectives(config: Config) -> str:
+    return "one objective" + ("" if config.portfolio.workloads else f", or [{', '.join(_FRONT)}]")
 
 
 def _most_memory(networks: Networks, cluster: Cluster) -> float | None:

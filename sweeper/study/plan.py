@@ -25,11 +25,12 @@ from dimsweep.sweeper.study.baseline import Baselines
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.change import check_keys
 from dimsweep.sweeper.study.content import digests
-from dimsweep.sweeper.study.designs import Designs, designs_of
+from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
 from dimsweep.sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
 from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import once
+from dimsweep.sweeper.study.shared import SharedDesigns, designs_of
 from dimsweep.sweeper.study.work import check_work
 
 MOST_CELLS = 1_000_000
@@ -79,7 +80,7 @@ class StudyPlan:
     cells: list[CellPlan]
     portfolios: list[PortfolioPlan]
     config: Config
-    stream: Grid | Designs | None = None
+    stream: Grid | Designs | SharedDesigns | None = None
     baselines: tuple[CellPlan, ...] = ()
     stream_baselines: Baselines | None = None
 
@@ -102,10 +103,10 @@ class StudyPlan:
 
 def plan_study(composed: Composed) -> StudyPlan:
     """The plan of a composed study.  Raises :class:`DimsweepError` for what is wrong with it."""
-    config, name = composed.config, study_name(composed)
+    config, name, designs = composed.config, study_name(composed), designs_of(composed)
     with composed.blaming():
-        weighing = weighing_of(config)
-        grid = designs_of(composed) or Grid(composed, grid_of(config), may_prune=weighing is None)
+        weighing = weighing_of(config) if designs is None else None
+        grid = designs or Grid(composed, grid_of(config), may_prune=weighing is None)
         roles, weights = roles_of(config, grid.axes), weights_of(config, grid.axes)
         today = Baselines(composed, grid.axes, roles)
     planned, pruned = _plan_cells(grid)
@@ -188,12 +189,14 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
 def _most(
     cells: list[CellPlan],
     portfolios: list[PortfolioPlan],
-    stream: Grid | Designs | None,
+    stream: Grid | Designs | SharedDesigns | None,
     n_baselines: int,
 ) -> int:
     own = [cell.budget + cell.recheck for cell in cells]
     if isinstance(stream, Designs):
         return min(len(stream), stream.composed.config.budget.trials)
+    if isinstance(stream, SharedDesigns):  # each workload alone, and then all of them
+        return min(len(stream), 2 * len(stream.designs) * stream.composed.config.budget.trials)
     if stream is not None:
         return len(stream) * own[0] + n_baselines
     return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
@@ -232,7 +235,7 @@ def study_name(composed: Composed) -> str:
     return name
 
 
-def _plan_cells(grid: Grid | Designs) -> tuple[list[PlannedCell], list[PrunedCell]]:
+def _plan_cells(grid: Grid | Designs | SharedDesigns) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """The cells of a grid, or those of a large one that show what is wrong with it, and those that
     cannot be."""
     if isinstance(grid, Grid) and len(grid) > MOST_CELLS:
@@ -245,14 +248,14 @@ def _plan_cells(grid: Grid | Designs) -> tuple[list[PlannedCell], list[PrunedCel
     return planned, pruned
 
 
-def _looked_at(cells: Grid | Designs | Baselines) -> Sequence[int]:
+def _looked_at(cells: Grid | Designs | SharedDesigns | Baselines) -> Sequence[int]:
     """All of them, or of many those that show what is wrong with them."""
     return range(len(cells)) if _is_small(cells) else cells.corners(LOOKED_AT)
 
 
-def _is_small(cells: Grid | Designs | Baselines) -> bool:
+def _is_small(cells: Grid | Designs | SharedDesigns | Baselines) -> bool:
     """Whether all of them are planned before anything is simulated."""
-    return not isinstance(cells, Designs) and len(cells) <= LARGE
+    return not isinstance(cells, Designs | SharedDesigns) and len(cells) <= LARGE
 
 
 def _sorted(

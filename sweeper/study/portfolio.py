@@ -48,7 +48,7 @@ def weighing_of(config: Config) -> Weighing | None:
     given, objective = config.portfolio, config.objective
     if not given.workloads:
         return None
-    if not follows_slopes(objective):
+    if config.space.network is None and not follows_slopes(objective):
         raise DimsweepError(
             "a portfolio is searched for time or perf_per_cost, not "
             + ", ".join(each.name for each in objective),
@@ -124,9 +124,16 @@ class Together:
 
     def measured(self, losses: np.ndarray) -> np.ndarray:
         """The measure (P,) of losses (P, N): a regret, or mean seconds (times USD)."""
-        ratios = losses / self._unit()
-        means = [float(self.weighing.weights(row) @ row) for row in ratios]
-        return np.array(means) - (1.0 if self.weighing.of_regrets else 0.0)
+        return self.mean(losses) - self.offset
+
+    def mean(self, losses: np.ndarray) -> np.ndarray:
+        """The same, of which regrets count from one: no less for greater losses (..., N)."""
+        return self.weighing.mean(losses / self._unit())
+
+    @property
+    def offset(self) -> float:
+        """What regrets count from in a mean."""
+        return 1.0 if self.weighing.of_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
         return self.own if self.weighing.of_regrets else np.ones_like(self.own)
