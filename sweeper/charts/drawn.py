@@ -59,7 +59,7 @@ def drawn(report: Report, n_dims: int) -> Places:
         for each in kept:
             each.add(rows)
     found = [view.places for view in views] + [each.places for each in kept]
-    for cell in report.found:
+    for cell in report.tried:
         found += [cell.trials.front, cell.trials.steps.index.to_numpy(np.int64)]
         marked = [row.name for row in (cell.best, cell.equal) if row is not None]
         found.append(np.array(marked, np.int64))
@@ -106,7 +106,7 @@ def _bins(values: pd.Series, ends: _Ends, n: int) -> npt.NDArray[np.intp]:
 
 def _views(report: Report, n_dims: int) -> Iterator[_View]:
     """What the charts show at first, and what they show with all trials in view."""
-    cells, (first, *others) = report.found, report.study.objectives
+    cells, (first, *others) = report.tried, report.study.objectives
     whole = {name: _ends(report, name) for name in (*_splits(report), first.column)}
     whole |= {each.column: _ends(report, each.column) for each in others}
     whole["trial"] = (0.0, float(max(cell.trials.last for cell in cells)))
@@ -129,11 +129,11 @@ def _views(report: Report, n_dims: int) -> Iterator[_View]:
 
 def _splits(report: Report) -> list[str]:
     """The columns of all cells' splits."""
-    return max((cell.trials.bandwidths for cell in report.found), key=len)
+    return max((cell.trials.bandwidths for cell in report.tried), key=len)
 
 
 def _ends(report: Report, name: str) -> _Ends:
-    found = [e[name] for cell in report.found if name in (e := cell.trials.ends)]
+    found = [e[name] for cell in report.tried if name in (e := cell.trials.ends)]
     return min(low for low, _ in found), max(high for _, high in found)
 
 

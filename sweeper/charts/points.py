@@ -76,7 +76,7 @@ class Points:
     @property
     def n(self) -> int:
         """How many complete trials there are."""
-        return sum(cell.trials.n_complete for cell in self.report.found)
+        return sum(cell.trials.n_complete for cell in self.report.tried)
 
     @property
     def view(self) -> CDSView:
@@ -86,7 +86,7 @@ class Points:
     @property
     def dims(self) -> list[str]:
         """The names of the dimensions; where cells differ in them their numbers alone."""
-        names = {tuple(s.dims) for s in self.report.found}
+        names = {tuple(s.dims) for s in self.report.tried}
         if len(names) == 1:
             return list(names.pop())
         return [f"dim {d}" for d in range(max(map(len, names)))]
@@ -101,7 +101,7 @@ class Points:
     @property
     def searched(self) -> bool:
         """Whether anything but the axes of the grid was searched."""
-        found = self.report.found
+        found = self.report.tried
         return any(cell.split_varies or cell.parameters for cell in found) or len(found) == 1
 
     def place(self, row: pd.Series) -> int:
@@ -163,10 +163,10 @@ class Points:
             self._add_measure(objective)
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
-            found = self.report.found
+            found = self.report.tried
             names = dict(zip((s.cell.cell for s in found), naming.labels(found), strict=True))
             self._add("cell", "cell", rows["cell"].map(names))
-        if not all(cell.of_graph for cell in self.report.found):
+        if not all(cell.of_graph for cell in self.report.tried):
             for d, name in enumerate(self.dims):
                 self._add(f"b{d}", f"{name}, GB/s", rows[BANDWIDTH.at(d)], "0,0.[00]")
         for key, name in zip(keys, naming.short_keys(keys), strict=True):

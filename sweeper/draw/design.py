@@ -128,7 +128,8 @@ def the_design(report: Report) -> Design | None:
     whose name says which; None where there is none that can be drawn (see :func:`design_of`)."""
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if len(report.portfolios) == 1:
-        return design_of(cell, row, "one network for all")
+        of = f", with the plan of {report.portfolios[0].names[0]}" if report.study.is_shared else ""
+        return design_of(cell, row, f"one network for all{of}")
     name = words.best_name(cell)
     if row.name != cell.best.name:  # of two objectives the trade-off that is advised
         name = f"{words.noun(cell)} within 1% of the {name}"

@@ -22,12 +22,14 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
 from dimsweep.sweeper.config.parts.order import canonical, in_order
-from dimsweep.sweeper.config.roles import default_role
+from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
 from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
 from dimsweep.sweeper.plugins.loading import load
+
+WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
 
 class _Record(BaseModel):
@@ -293,9 +295,16 @@ class StudyRecord(_Record):
         """What a cell at some coordinates assumes."""
         return {axis: coordinates[axis] for axis in self.scenarios}
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it searches one network for several workloads, each with a plan of its own."""
+        return self.is_certified and WORKLOAD in self.grid
+
     def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """What a cell at some coordinates decides."""
-        return {k: v for k, v in coordinates.items() if k in self.grid and k not in self.scenarios}
+        """What a cell at some coordinates decides: for all scenarios, so of a network that several
+        workloads share no plan."""
+        axes = [axis for axis in self.grid if not (self.is_shared and is_plan(axis))]
+        return {k: v for k, v in coordinates.items() if k in axes and k not in self.scenarios}
 
     def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
         """The same study, with what has become known of its ``number``-th portfolio, from 0."""

@@ -12,12 +12,11 @@ from typing import Self
 
 import numpy as np
 
-from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.record import WORKLOAD, StudyRecord
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.study.portfolio import WORKLOAD
 
 # What scenarios are that differ in one thing: the model, what may be spent, what things cost.
 _NOUNS = {WORKLOAD: "workloads", "space": "budgets", "cost": "prices"}
@@ -73,8 +72,9 @@ class Decisions:
         for cell in found:
             decision, scenario = pairs[cell.cell.cell]
             place = rows[decision], columns[scenario]
-            cells[place] = cell
-            losses[place] = cell.objective.loss(cell.objective.of(cell.named))
+            loss = cell.objective.loss(cell.objective.of(cell.named))
+            if not losses[place] <= loss:  # of several plans that a network may have the best
+                cells[place], losses[place] = cell, loss
         by_axis = {WORKLOAD: weights, **study.weights} if weights else study.weights
         share = np.array([_weight(dict(each), by_axis) for each in scenarios])
         if not share.sum():  # nothing is complete of all that counts

@@ -1,18 +1,21 @@
 """One network for several workloads: what each of them loses against a network of its own."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from dimsweep.engine.bound import Weighing
-from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.study.portfolio import WORKLOAD, Together, common, row_of
+from dimsweep.sweeper.study.portfolio import Together, common, row_of
 
 _NAMES = {
     "weighted_time": "weighted mean",
@@ -37,6 +40,8 @@ class PortfolioSummary:
     losses: Floats
     measured: Floats
     tried: Sequence[pd.DataFrame]
+    noun: ClassVar[str] = "split"  # what there is one of for all
+    more_columns: ClassVar[tuple[str, ...]] = ()  # of the table of workloads
 
     @property
     def names(self) -> list[str]:
@@ -107,9 +112,19 @@ class PortfolioSummary:
         """A value of the measure."""
         if self.together.weighing.of_regrets:
             return f"{max(100 * value, 0.0):.3g}%"
-        if self.together.objective.maximised:
-            return f"{words.usd(value)} x s"
-        return words.seconds(value)
+        objective = self.together.objective
+        if objective.maximised:
+            amount = words.usd(value) if objective.needs_prices else words.watts(value)
+            return f"{amount} x s"
+        return objective.show(value)
+
+    def show_mean(self, value: float) -> str:
+        """The same, where regrets count from one."""
+        return self.show(value - self.together.offset)
+
+    def more(self, i: int) -> tuple[str, ...]:
+        """What else is told of a workload."""
+        return ()
 
     def finding(self) -> str:
         """The measure at the best split, and its proven bound."""
@@ -121,7 +136,7 @@ class PortfolioSummary:
         text = f"{start} for {len(self.names)} workloads, {self.split}: {self._found}"
         if self.together.weighing.of_regrets:
             objective = self.together.objective
-            text += f"{words.measured_in(objective)} against each one's own best split"
+            text += f"{words.measured_in(objective)} against each one's own best {self.noun}"
         return f"{text}{self._proven}{self._gained}"
 
     @property
@@ -144,7 +159,57 @@ class PortfolioSummary:
     def _proven(self) -> str:
         if self.bound is None:
             return ""
-        return f" (proven: no split has less than {self.show(self.bound)})"
+        return f" (proven: no {self.noun} has less than {self.show(self.bound)})"
+
+
+class NetworkSummary(PortfolioSummary):
+    """One network for the workloads of a portfolio, each with its own best plan on it: ``cells``.
+
+    ``designs`` are the networks that are best for each of them alone, and at last the one for all;
+    ``losses`` are infinite where a workload was simulated with no plan.
+    """
+
+    noun = "network"
+    more_columns = ("plan here", "network alone")
+
+    @property
+    def best(self) -> int:
+        return len(self.designs) - 1
+
+    @property
+    def split(self) -> str:
+        """The network, in words."""
+        return naming.coordinates_of(self.designs.iloc[self.best].to_dict())
+
+    def at_best(self) -> list[pd.Series]:
+        return [cell.best for cell in self.cells]
+
+    def made_for(self) -> list[tuple[str, int]]:
+        return [*((f"{name} alone", i) for i, name in enumerate(self.names)), ("all", self.best)]
+
+    @property
+    def label(self) -> str:
+        return ""
+
+    def more(self, i: int) -> tuple[str, ...]:
+        return self._plan(i), self._alone(i)
+
+    def _plan(self, i: int) -> str:
+        """The plan of a workload on the network."""
+        own = self.cells[i].cell.coordinates
+        return naming.coordinates_of({key: value for key, value in own.items() if is_plan(key)})
+
+    def _alone(self, i: int) -> str:
+        """The network that is best for a workload alone, beside the one for all."""
+        own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best))
+        return "the same" if own == common else naming.beside(own, common)
+
+    def build(self, i: int) -> str:
+        """What a workload does on the network, and what it loses there."""
+        objective, row = self.together.objective, self.cells[i].best
+        lost = words.loss(float(self.regrets[self.best, i]))
+        told = f"{self.names[i]} ({self._plan(i)}) {objective.claim(objective.of(row))}"
+        return f"{told}, {lost} behind its own best network"
 
 
 def summarise_portfolios(
@@ -152,13 +217,16 @@ def summarise_portfolios(
 ) -> list[PortfolioSummary]:
     """The portfolios of a study that are searched already, or at least begun."""
     by_number = {summary.cell.cell: summary for summary in summaries}
-    found = []
+    found = list[PortfolioSummary]()
     for entry in study.portfolios:
         cells = [by_number[number] for number in entry.cells]
         if entry.own is None:
             continue
         weighing = Weighing.build(entry.share, entry.measure, entry.level)
         together = Together(weighing, np.array(entry.own), cells[0].objective)
+        if study.is_shared:
+            found.append(_on_networks(by_number, entry, together, study))
+            continue
         rows = list(map(_rows, cells))
         designs, losses = common(rows, cells[0].design, together.objective)
         if len(designs):
@@ -166,6 +234,31 @@ def summarise_portfolios(
             one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured, rows)
             found.append(one)
     return found
+
+
+def _on_networks(
+    cells: Mapping[int, CellSummary],
+    entry: PortfolioRecord,
+    together: Together,
+    study: StudyRecord,
+) -> NetworkSummary:
+    """What one network is for the workloads of a study, beside those for each of them alone."""
+    plans = [[cells.get(n) for n in numbers] for numbers in (*entry.alone, entry.cells)]
+    objective = together.objective
+    losses = [
+        [math.inf if c is None else objective.loss(objective.of(c.best)) for c in own]
+        for own in plans
+    ]
+    named = [next(c for c in own if c is not None).cell.coordinates for own in plans]
+    return NetworkSummary(
+        cells=[cell for cell in plans[-1] if cell is not None],
+        together=together,
+        bound=entry.bound,
+        designs=pd.DataFrame(map(study.decision, named)),
+        losses=np.array(losses),
+        measured=together.measured(np.array(losses)),
+        tried=(),
+    )
 
 
 def _rows(cell: CellSummary) -> pd.DataFrame:

@@ -24,9 +24,12 @@ def sentence(study: StudyRecord) -> str:
         steps = plural(len(proof.front), "step")
         what = f"No design is faster{near} at the cost of any of {steps} of the front"
         return f"{what}, of {proof.cells:,} networks x plans: {_effort(proof)}"
-    gap = max(study.objectives[0].gap(proof.best, proof.bound), 0.0)
+    gap, of = study.objectives[0].gap(proof.best, proof.bound), ""
+    if study.is_shared:
+        gap = proof.best / proof.bound - 1
+        of = f" of {plural(len(study.portfolios[0].share), 'workload')}"
     how = "The best" if gap < _NOTHING else f"Within {fine_percent(gap)} of the best"
-    return f"{how} of all {proof.cells:,} networks x plans: {_effort(proof)}"
+    return f"{how} of all {proof.cells:,} networks x plans{of}: {_effort(proof)}"
 
 
 def _effort(proof: Proof) -> str:

@@ -64,9 +64,16 @@ class Report:
         return cls.of(stored, stored.study)
 
     @property
-    def found(self) -> list[CellSummary]:
+    def tried(self) -> list[CellSummary]:
         """The cells that have complete trials."""
         return [summary for summary in self.summaries if summary.found]
+
+    @property
+    def found(self) -> list[CellSummary]:
+        """The same; of one network for several workloads their best plans on it alone."""
+        if self.study.is_shared and self.portfolios:
+            return list(self.portfolios[0].cells)
+        return self.tried
 
     @property
     def n_broken(self) -> int:
@@ -127,7 +134,7 @@ class Report:
     def ties(self) -> str:
         """Which of all networks and plans come next to the best; without a full stop."""
         proof = self.study.proof
-        if proof is None or proof.front or not self.found:
+        if proof is None or proof.front or self.study.is_shared or not self.found:
             return ""
         if proof.rival is not None:
             return rival(proof, self.ordered[0].cell.coordinates)
@@ -135,8 +142,10 @@ class Report:
 
     @property
     def ordered(self) -> list[CellSummary]:
-        """The cells that have complete trials, that of the best one first."""
+        """The cells that have complete trials, that of the best one first, where they compete."""
         objective = self.study.objectives[0]
+        if self.study.is_shared:
+            return self.found
         return sorted(self.found, key=lambda cell: objective.sign * objective.of(cell.best))
 
     @property

@@ -66,6 +66,11 @@ def not_exceeded(times: Floats, share: float) -> str:
     return seconds(float(np.quantile(times, share, method="inverted_cdf")))
 
 
+def watts(value: float) -> str:
+    """A power in watts, as people read it; a dash for NaN."""
+    return units.format_quantity(value, units.POWER)
+
+
 def usd(value: float) -> str:
     """An amount of money in USD, as people read it; a dash for NaN."""
     return units.format_money(value)

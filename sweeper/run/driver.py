@@ -9,7 +9,7 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
 from dimsweep.sweeper.ledger.rows import PORTFOLIO, RECHECK
 from dimsweep.sweeper.run.best import Best
 from dimsweep.sweeper.run.designs import search_designs
@@ -26,7 +26,7 @@ from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import Grid
 from dimsweep.sweeper.study.plan import PortfolioPlan, StudyPlan
-from dimsweep.sweeper.study.portfolio import WORKLOAD, Together
+from dimsweep.sweeper.study.portfolio import Together
 from dimsweep.sweeper.study.shared import SharedDesigns
 
 _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.ledger.record import PortfolioRecord, Proof
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.places import Longs
 from dimsweep.sweeper.run.designs import BATCH, Begun, Search, thinned
-from dimsweep.sweeper.study.portfolio import WORKLOAD, Together
+from dimsweep.sweeper.study.portfolio import Together
 from dimsweep.sweeper.study.shared import SharedDesigns
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class SharedSearch:
         for part in parts:
             refused.update(part.refused)
         return Proof(
-            cells=len(self._shared),
+            cells=sum(part.cells for part in parts),
             excluded=tuple(np.sum([part.excluded for part in parts], axis=0).tolist()),
             bounded=sum(part.bounded for part in parts),
             simulated=sum(part.simulated for part in parts),

@@ -106,6 +106,9 @@ def _references(plan: StudyPlan, study: StudyRecord, driver: "Driver") -> Iterat
     rows = driver.ledger.rows(list(dict.fromkeys(columns)))
     rows = rows.filter(pc.equal(rows["state"], COMPLETE))
     planned = {cell.cell.number: cell for cell in plan.cells if plan.stream is None}
+    if study.is_certified and study.portfolios:  # the plans on the one network
+        cells = [number for one in study.portfolios for number in one.cells]
+        rows = rows.filter(pc.is_in(rows["cell"], pa.array(cells, rows["cell"].type)))
     chosen = _for_all(rows, plan, study) if plan.portfolios else _best(rows, plan)
     if plan.config.what_if == DEFAULT:
         chosen = chosen.slice(0, _MOST)

@@ -14,7 +14,7 @@ from dimsweep.sweeper.config.roles import roles_of, weights_of
 from dimsweep.sweeper.config.schema import Config, Design, Question
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.place import Place, place
-from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, StudyRecord
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION, Cell
 from dimsweep.sweeper.ledger.schema import row_schema
 from dimsweep.sweeper.objective import of_plugins
@@ -27,7 +27,7 @@ from dimsweep.sweeper.study.change import check_keys
 from dimsweep.sweeper.study.content import digests
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
-from dimsweep.sweeper.study.portfolio import WORKLOAD, grid_of, weighing_of
+from dimsweep.sweeper.study.portfolio import grid_of, weighing_of
 from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import once
 from dimsweep.sweeper.study.shared import SharedDesigns, designs_of

@@ -12,14 +12,13 @@ from dimsweep.sweeper.config.guess import refuse_unknown
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.record import WORKLOAD
 from dimsweep.sweeper.objective import Objective, follows_slopes
 from dimsweep.sweeper.search import Slopes, Values
 from dimsweep.sweeper.space.space import Space
 
 if TYPE_CHECKING:
     import pandas as pd
-
-WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 
 
 def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:

@@ -8,11 +8,11 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
 from dimsweep.sweeper.networks.networks import shapes_of
 from dimsweep.sweeper.study.designs import Designs, Part, check_designs
 from dimsweep.sweeper.study.grid import PlannedCell
-from dimsweep.sweeper.study.portfolio import WORKLOAD, weighing_of
+from dimsweep.sweeper.study.portfolio import weighing_of
 
 
 class SharedDesigns:
@@ -72,7 +72,14 @@ class SharedDesigns:
 def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
     """The designs of one workload of a study."""
     kept = [word.text for word in composed.words if word.key != WORKLOAD]
-    own = compose([*kept, choice_of(WORKLOAD, name)], {}, may_sweep=True)
+    chosen = choice_of(WORKLOAD, name)
+    try:
+        own = compose([*kept, chosen], {}, may_sweep=True)
+    except DimsweepError as error:
+        if error.where == chosen:  # there is no such option
+            where = f"portfolio.workloads.{name}"
+            raise composed.blame(DimsweepError(error.what, where=where, hint=error.hint)) from None
+        raise
     try:
         return Designs(own, part=part)
     except DimsweepError as error:

@@ -10,6 +10,7 @@ from dimsweep.engine import units
 from dimsweep.sweeper.objective import COST, PERF_PER_COST
 from dimsweep.sweeper.report import headline, naming, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions
+from dimsweep.sweeper.report.portfolio import NetworkSummary, PortfolioSummary
 from dimsweep.sweeper.report.proof import trade
 from dimsweep.sweeper.report.question import Question
 from dimsweep.sweeper.report.report import Report
@@ -38,8 +39,9 @@ def answers(report: Report) -> list[Answer]:
     built, search = _build(report, decisions), _search(report, least_sure)
     if len(report.portfolios) == 1:
         one = report.portfolios[0]
-        built = _build_shared(*report.chosen[0])
-        search = Answer(_HOW_SURE, one.finding())
+        built = _build_shared(one, *report.chosen[0])
+        if not report.study.is_shared:
+            search = Answer(_HOW_SURE, one.finding())
     # Who asks for a plan has the machine, and buys nothing.
     buys = len(cells) == 1 and report.question is not Question.PLAN
     rest = [*_changes(report), *(_next(cells[0]) if buys else ())]
@@ -118,8 +120,13 @@ def _over(cell: CellSummary) -> str:
     return f"per NPU over {', '.join(name.split(': ', 1)[-1] for name in cell.dims)}"
 
 
-def _build_shared(cell: CellSummary, row: pd.Series) -> Answer:
+def _build_shared(one: PortfolioSummary, cell: CellSummary, row: pd.Series) -> Answer:
     """The one network of a portfolio."""
+    if isinstance(one, NetworkSummary):
+        listed = [one.build(i) for i in range(len(one.cells))][:_LISTED]
+        more = len(one.cells) - _LISTED
+        told = [*listed, *([f"and {more} more in the table"] if more > 0 else [])]
+        return Answer("What to build", one.split, "; ".join(told))
     return Answer("What to build", _split(cell, row), f"{_over(cell)}, one network for all")
 
 

@@ -46,7 +46,7 @@ def table_of_cells(report: Report) -> list[Sheet]:
         (*(s.cell.coordinates[key] for key in keys), *map(seconds, at_best(s, unit))) for s in shown
     ]
     columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
-    where = "one split for all" if shown[0].for_all is not None else "best"
+    where = f"one {report.portfolios[0].noun} for all" if report.portfolios else "best"
     title = f"How much time the next {unit} saves at the {where}"
     return [Sheet(title, columns, rows, n_names=len(keys))]
 

@@ -4,7 +4,7 @@ from dimsweep.sweeper.report.naming import narrow
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
-from dimsweep.sweeper.report.words import gbps, loss, percent
+from dimsweep.sweeper.report.words import loss, percent
 
 
 def tables(report: Report) -> list[Sheet]:
@@ -12,16 +12,17 @@ def tables(report: Report) -> list[Sheet]:
 
 
 def workloads(portfolio: PortfolioSummary) -> Sheet:
-    """A row for each workload at the best split: what it has there, and what it would alone."""
+    """A row for each workload at the best split, or on the best network: what it has there, and
+    what it would alone."""
     here, texts = portfolio.losses[portfolio.best], []
     for i, name in enumerate(portfolio.names):
         own, objective = portfolio.together.own[i], portfolio.cells[i].objective
         values = [objective.show(float(objective.loss(v))) for v in (here[i], own)]
         share = percent(portfolio.together.weighing.share[i])
-        texts.append((name, share, *values, loss(here[i] / own - 1)))
-    split = portfolio.cells[0].split(portfolio.designs.iloc[portfolio.best])
-    title = f"One split for all{_where(portfolio)}: {' '.join(map(gbps, split))} GB/s"
-    return Sheet(title, ("workload", "weight", "here", "alone", "loss"), texts)
+        texts.append((name, share, *values, loss(here[i] / own - 1), *portfolio.more(i)))
+    title = f"One {portfolio.noun} for all{_where(portfolio)}: {portfolio.split}"
+    columns = ("workload", "weight", "here", "alone", "loss", *portfolio.more_columns)
+    return Sheet(title, columns, texts)
 
 
 def networks(portfolio: PortfolioSummary) -> Sheet:

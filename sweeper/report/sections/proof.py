@@ -1,10 +1,12 @@
 """How the best of all networks and plans was proven: what closed the cells, and what came near."""
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from dimsweep.sweeper.ledger.record import Proof, Step
 from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
-from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.report import proof as words
 from dimsweep.sweeper.report.naming import beside, in_turn
 from dimsweep.sweeper.report.report import Report
@@ -23,7 +25,10 @@ def tables(report: Report) -> list[Sheet]:
         return []
     if proof.front:
         return [_front(report, proof), _closed(proof)]
-    steps = _steps(proof, report.study.objectives[0])
+    if report.study.is_shared:
+        return [_closed(proof), _steps(proof, report.portfolios[0].show_mean, TIME.gap)]
+    objective = report.study.objectives[0]
+    steps = _steps(proof, objective.show, objective.gap)
     return [_runners_up(report), *_changes(report, proof), _closed(proof), steps]
 
 
@@ -78,16 +83,18 @@ def _closed(proof: Proof) -> Sheet:
     return Sheet("How the cells were closed", ("", "cells", "of all"), rows)
 
 
-def _steps(proof: Proof, objective: Objective) -> Sheet:
+def _steps(
+    proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
+) -> Sheet:
     """The proof as it went, thinned out."""
     every = max(1, -(-len(proof.steps) // _STEPS))
     steps = [*proof.steps[::every], *proof.steps[-1:]]
     rows = [
         (
             f"{n:,}",
-            objective.show(best),
-            objective.show(bound),
-            fine_percent(max(objective.gap(best, bound), 0.0)),
+            show(best),
+            show(bound),
+            fine_percent(max(gap(best, bound), 0.0)),
         )
         for n, best, bound in dict.fromkeys(steps)
     ]

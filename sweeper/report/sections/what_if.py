@@ -45,7 +45,7 @@ def table_of_cells(report: Report) -> list[Sheet]:
         for name in dict.fromkeys(name for own in found for name in own)
     ]
     columns = ("times as fast", *(label(cell).replace(", ", ",\n") for cell in cells))
-    of = ", of the one split for all" if report.portfolios else ""
+    of = f", of the one {report.portfolios[0].noun} for all" if report.portfolios else ""
     return [Sheet(f"What if{of}: {_FIXED}", columns, rows)]
 
 

@@ -1,0 +1,195 @@
+"""One network for several workloads: on random designs, the same answer as of all of them."""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dimsweep.engine.bound import Measure, Weighing
+from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.run import shared as module
+from dimsweep.sweeper.run.designs import Begun, Search
+from dimsweep.sweeper.run.shared import SharedSearch
+from tests.support.examples import examples
+
+NETWORKS = 6
+FATES = ("ok", "cannot be", "fails", "is left out")
+
+
+class Table:
+    """Designs of one workload: what levels say of each of their cells, and what becomes of it."""
+
+    def __init__(self, draw: np.random.Generator, part: Any, config: Any, trouble: bool) -> None:
+        self.part, self.composed = part, SimpleNamespace(config=config)
+        self.factors, self.refused = part.factors, Counter[str]()
+        own, self._of, first = [], [], [0]
+        for _ in range(draw.integers(1, 5)):
+            # Networks 0 to 2 are of one shape, 3 to 5 of another.
+            shapes = [s for s in (range(3), range(3, 6)) if draw.random() < 0.8] or [range(3)]
+            self._of += [n for shape in shapes for n in shape]
+            first.append(len(self._of))
+            computed = draw.uniform(1, 4)
+            own.append(computed)
+        n = len(self._of)
+        shares = np.sort(draw.uniform(0.5, 1.2, (3, n)).clip(0, 1), axis=0)
+        self.seconds = np.repeat(own, np.diff(first)) * draw.uniform(1, 3, n)
+        rows = [slice(*pair) for pair in pairwise(first)]
+        self.loads, self.program, self.exact = shares * self.seconds
+        least = np.array([self.loads[row].min() * draw.uniform(0.3, 1) for row in rows])
+        self.cells = SimpleNamespace(first=np.array(first), least=least)
+        self.floors = least * [self._factor(row).min() for row in rows]
+        chances = [0.7, 0.1, 0.1, 0.1] if trouble else [1.0, 0, 0, 0]
+        self.fate = draw.choice(FATES, n, p=chances)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def _factor(self, cells: slice) -> np.ndarray:
+        return np.asarray(self.factors[self._of[cells]])
+
+    def networks(self, cells: range) -> np.ndarray:
+        return np.array(self._of)[cells.start : cells.stop]
+
+    def bounds(self, i: int) -> np.ndarray:
+        return np.asarray(self.loads[self._rows[i]] * self._factor(self._rows[i]))
+
+    def alike(self, number: int) -> range:
+        first = number - self._of[number] % 3
+        return range(first, first + 3)
+
+    def programs(self, number: int) -> np.ndarray:
+        own = self.alike(number)
+        return np.asarray(
+            self.program[own.start : own.stop] * self._factor(slice(own.start, own.stop))
+        )
+
+    def least(self, of: np.ndarray, fates: tuple[str, ...]) -> np.ndarray:
+        """The least on each network, of cells that have one of these fates."""
+        found = np.full(NETWORKS, np.inf)
+        values = np.where(np.isin(self.fate, fates), of, np.inf)
+        np.minimum.at(found, self._of, values * self._factor(slice(None)))
+        return found
+
+
+class Searched(Search):
+    """A search that simulates nothing."""
+
+    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
+        table = cast(Any, self.designs)
+        if table.fate[number] == "cannot be":
+            self._prune(number)
+            return None
+        if table.fate[number] == "is left out":
+            self._left_out.add(number)
+            self._close(number, bound)
+            return None
+        factor = table._factor(slice(number, number + 1))[0]
+        if enough(bound := float(table.exact[number] * factor)):
+            self._close(number, bound)
+            return None
+        loss = table.seconds[number] * factor if table.fate[number] == "ok" else np.nan
+        return Begun(number, bound, lambda: np.array([[loss]]))
+
+
+class Nothing:
+    """A ledger in which nothing is known, and a driver that nobody watches."""
+
+    ledger = property(lambda self: self)
+    progress = SimpleNamespace(pruned=0, bound=None)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def search(seed: int, weighing: Weighing, gap: float, trials: int, trouble: bool) -> Any:
+    draw, designs = np.random.default_rng(seed), list[Table]()
+    factors = draw.uniform(1, 2, NETWORKS) if draw.random() < 0.5 else np.ones(NETWORKS)
+    budget = SimpleNamespace(gap=gap, trials=trials)
+    looks = SimpleNamespace(rungs=(1,))  # again, of which no ledger tells the end
+    config = SimpleNamespace(objective=(TIME,), budget=budget, recheck=looks)
+    for k in range(len(weighing.share)):
+        part = SimpleNamespace(first=100 * k, factors=factors, coordinates={"workload": str(k)})
+        designs.append(Table(draw, part, config, trouble))
+    shared = SimpleNamespace(
+        composed=SimpleNamespace(config=config),
+        designs=designs,
+        weighing=weighing,
+        n_networks=NETWORKS,
+        refused=Counter(),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "Search", Searched)
+        return designs, SharedSearch(cast(Any, shared), cast(Any, Nothing()))
+
+
+WEIGHING = st.builds(
+    Weighing.build,
+    st.sampled_from([[1.0], [1.0, 2.0], [1.0, 0.0], [3.0, 1.0, 1.0]]),
+    st.sampled_from(list(Measure)),
+    st.sampled_from([0.0, 0.6]),
+)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@examples(400)
+@given(SEEDS, WEIGHING, st.sampled_from([0.0, 0.05]))
+def test_it_is_the_best_of_all_networks_with_the_best_plan_of_each_workload(
+    seed: int, weighing: Weighing, gap: float
+) -> None:
+    designs, searched = search(seed, weighing, gap, 1000, trouble=False)
+    losses = np.stack([own.least(own.seconds, FATES) for own in designs], axis=-1)
+    if not np.isfinite(losses).all(axis=-1).any():
+        return
+    proof, record = searched.run()
+    assert (np.array(record.own) <= losses.min(axis=0) * (1 + gap)).all()
+    unit = record.own if weighing.of_regrets else 1.0
+    values = weighing.mean(losses / unit)
+    assert proof.bound <= values.min() * (1 + 1e-12)
+    assert values.min() <= proof.best * (1 + 1e-12)
+    assert proof.best <= proof.bound * (1 + gap) * (1 + 1e-12)
+    assert record.bound == proof.bound - (1.0 if weighing.of_regrets else 0.0)
+    # The best plan of each workload is known there, and on the networks that each has alone.
+    winner = None
+    for cells in (record.cells, *record.alone):
+        networks = set[int]()
+        for k, (number, own) in enumerate(zip(cells, designs, strict=True)):
+            if number >= 0:
+                n = number - own.part.first
+                network = own._of[n]
+                networks.add(network)
+                loss = own.seconds[n] * own.factors[network]
+                assert loss <= losses[network, k] * (1 + gap) * (1 + 1e-12)
+        (network,) = networks
+        winner = network if winner is None else winner
+    assert values[winner] == pytest.approx(values.min(), rel=gap + 1e-9)
+
+
+@examples(400)
+@given(SEEDS, WEIGHING, st.sampled_from([0.0, 0.05]), st.sampled_from([1, 3, 1000]))
+def test_nothing_is_below_its_bound_whatever_fails_or_is_left_out(
+    seed: int, weighing: Weighing, gap: float, trials: int
+) -> None:
+    designs, searched = search(seed, weighing, gap, trials, trouble=True)
+    try:
+        proof, record = searched.run()
+    except module.DimsweepError as error:
+        assert error.where == "portfolio.workloads"
+        return
+    unit = record.own if weighing.of_regrets else 1.0
+    # What fails or is left out may be as good as the bound that is known of it.
+    known = [
+        np.minimum(own.least(own.seconds, ("ok",)), own.least(own.exact, ("fails", "is left out")))
+        for own in designs
+    ]
+    assert proof.bound <= weighing.mean(np.stack(known, axis=-1) / unit).min() * (1 + 1e-12)
+    assert proof.bound <= proof.best
+    there = [own.least(own.seconds, ("ok",)) for own in designs]
+    assert proof.best >= weighing.mean(np.stack(there, axis=-1) / unit).min() * (1 - 1e-12)
+    assert proof.cells == sum(proof.excluded) + proof.simulated + sum(proof.refused.values())
