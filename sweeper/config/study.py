@@ -224,9 +224,10 @@ WhatIf = Annotated[dict[str, dict[str, Any]] | str, Parsed(_what_if)]
 
 
 class Portfolio(Part):
-    """One split for several workloads, options of the config group with a weight each: the study
-    searches each one's own optimum, and then the split that is best for all by ``measure``:
-    weighted_time, worst_regret, or cvar at ``level``."""
+    """One split for several workloads, or one of ``space.network``, on which each has a plan of its
+    own.  They are options of the config group with a weight each: the study searches each one's
+    own optimum, and then the split or network that is best for all by ``measure``: weighted_time,
+    worst_regret, or cvar at ``level``."""
 
     workloads: dict[str, Number] = default(dict)
     measure: Annotated[Measure, member(Measure)] = default("worst_regret")

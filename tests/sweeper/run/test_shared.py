@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dimsweep.engine.bound import Measure, Weighing
@@ -18,7 +18,7 @@ from dimsweep.sweeper.run.designs import Begun, Search
 from dimsweep.sweeper.run.shared import SharedSearch
 from tests.support.examples import examples
 
-NETWORKS = 6
+NETWORKS, SHAPES = 12, [range(n, n + 3) for n in range(0, 12, 3)]
 FATES = ("ok", "cannot be", "fails", "is left out")
 
 
@@ -29,19 +29,19 @@ class Table:
         self.part, self.composed = part, SimpleNamespace(config=config)
         self.factors, self.refused = part.factors, Counter[str]()
         own, self._of, first = [], [], [0]
-        for _ in range(draw.integers(1, 5)):
-            # Networks 0 to 2 are of one shape, 3 to 5 of another.
-            shapes = [s for s in (range(3), range(3, 6)) if draw.random() < 0.8] or [range(3)]
+        for _ in range(draw.integers(1, 9)):
+            shapes = [shape for shape in SHAPES if draw.random() < 0.5] or SHAPES[:1]
             self._of += [n for shape in shapes for n in shape]
             first.append(len(self._of))
-            computed = draw.uniform(1, 4)
+            computed = draw.uniform(1, 2)
             own.append(computed)
         n = len(self._of)
-        shares = np.sort(draw.uniform(0.5, 1.2, (3, n)).clip(0, 1), axis=0)
-        self.seconds = np.repeat(own, np.diff(first)) * draw.uniform(1, 3, n)
+        shares = np.sort(draw.uniform(0.7, 1.1, (3, n)).clip(0, 1), axis=0)
+        suits = draw.uniform(1, 2, NETWORKS)[self._of]
+        self.seconds = np.repeat(own, np.diff(first)) * suits * draw.uniform(1, 1.5, n)
         rows = [slice(*pair) for pair in pairwise(first)]
         self.loads, self.program, self.exact = shares * self.seconds
-        least = np.array([self.loads[row].min() * draw.uniform(0.3, 1) for row in rows])
+        least = np.array([self.loads[row].min() * draw.uniform(0.7, 1) for row in rows])
         self.cells = SimpleNamespace(first=np.array(first), least=least)
         self.floors = least * [self._factor(row).min() for row in rows]
         chances = [0.7, 0.1, 0.1, 0.1] if trouble else [1.0, 0, 0, 0]
@@ -131,7 +131,7 @@ def search(seed: int, weighing: Weighing, gap: float, trials: int, trouble: bool
 
 WEIGHING = st.builds(
     Weighing.build,
-    st.sampled_from([[1.0], [1.0, 2.0], [1.0, 0.0], [3.0, 1.0, 1.0]]),
+    st.sampled_from([[1.0], [1.0, 2.0], [1.0, 0.0], [3.0, 1.0, 1.0], [1.0, 1.0, 1.0]]),
     st.sampled_from(list(Measure)),
     st.sampled_from([0.0, 0.6]),
 )
@@ -140,6 +140,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 @examples(400)
 @given(SEEDS, WEIGHING, st.sampled_from([0.0, 0.05]))
+@example(113, Weighing.build([1, 1, 1], "worst_regret"), 0.0)  # whose best has another plan yet
+@example(420, Weighing.build([1, 1, 1], "weighted_time"), 0.0)  # whose best has waited for turns
 def test_it_is_the_best_of_all_networks_with_the_best_plan_of_each_workload(
     seed: int, weighing: Weighing, gap: float
 ) -> None:
