@@ -255,6 +255,7 @@ class Search:
         if places is None:
             return self._plan(number, bound, enough)
         self._driver.take_up_ended(places)
+        bound = self._ledger.closed(self.at(number)) or bound
         return Begun(number, bound, partial(self._ledger.known.values, places.astype(np.int64)))
 
     def at(self, number: int) -> int:
@@ -325,6 +326,8 @@ class Search:
         self.simulated.add(number)
         losses = self._objective.loss(begun.collect()[:, 0])
         if np.isnan(losses).all():
+            if self._ledger.closed(self.at(number)) is None:
+                self._ledger.close_cell(self.at(number), begun.bound)
             self._close(number, begun.bound)
             return
         self.losses[number] = least = float(np.nanmin(losses))

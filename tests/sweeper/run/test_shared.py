@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -78,12 +79,57 @@ class Table:
         return found
 
 
+class Ledger:
+    """What a search wrote down, in memory; it is also the driver, which nobody watches, and ends
+    the run once there are ``most`` rows."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self.rows, self.most = dict[int, Any](), most
+        self._closed, self._bounds = dict[int, float](), dict[int, np.ndarray]()
+        self._pruned = set[int]()
+        self.progress = SimpleNamespace(pruned=0, bound=None)
+
+    ledger = property(lambda self: self)
+    known = property(lambda self: SimpleNamespace(values=lambda places: self.rows[places[0]]))
+
+    def simulate(self, cell: int, loss: float) -> np.ndarray:
+        assert cell not in self.rows, "no cell is simulated twice"
+        if len(self.rows) == self.most:
+            raise KeyboardInterrupt
+        self.rows[cell] = np.array([[loss]])
+        return np.asarray(self.rows[cell])
+
+    def finished(self, cell: int, _: object) -> np.ndarray | None:
+        return np.array([cell]) if cell in self.rows else None
+
+    def show(self) -> None: ...
+    def take_up_ended(self, places: object) -> None: ...
+    def is_pruned(self, cell: int) -> bool:
+        return cell in self._pruned
+
+    def prune(self, cell: int, _: object) -> None:
+        self._pruned.add(cell)
+
+    def closed(self, cell: int) -> float | None:
+        return self._closed.get(cell)
+
+    def close_cell(self, cell: int, bound: float) -> None:
+        self._closed[cell] = bound
+
+    def bounds(self, first: int) -> np.ndarray | None:
+        return self._bounds.get(first)
+
+    def keep_bounds(self, first: int, bounds: np.ndarray) -> None:
+        self._bounds[first] = bounds
+
+
 class Searched(Search):
-    """A search that simulates nothing."""
+    """A search whose cells are simulated by a look into their table."""
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
         table = cast(Any, self.designs)
         if table.fate[number] == "cannot be":
+            self._ledger.prune(self.at(number), cast(Any, None))
             self._prune(number)
             return None
         if table.fate[number] == "is left out":
@@ -92,28 +138,27 @@ class Searched(Search):
             return None
         factor = table._factor(slice(number, number + 1))[0]
         if enough(bound := float(table.exact[number] * factor)):
+            self._ledger.close_cell(self.at(number), bound)
             self._close(number, bound)
             return None
         loss = table.seconds[number] * factor if table.fate[number] == "ok" else np.nan
-        return Begun(number, bound, lambda: np.array([[loss]]))
+        ledger = cast(Any, self._ledger)
+        return Begun(number, bound, lambda: ledger.simulate(self.at(number), loss))
 
 
-class Nothing:
-    """A ledger in which nothing is known, and a driver that nobody watches."""
-
-    ledger = property(lambda self: self)
-    progress = SimpleNamespace(pruned=0, bound=None)
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_, **__: None
-
-
-def search(seed: int, weighing: Weighing, gap: float, trials: int, trouble: bool) -> Any:
+def search(
+    seed: int,
+    weighing: Weighing,
+    gap: float,
+    trials: int,
+    *,
+    trouble: bool,
+    ledger: Ledger | None = None,
+) -> Any:
     draw, designs = np.random.default_rng(seed), list[Table]()
     factors = draw.uniform(1, 2, NETWORKS) if draw.random() < 0.5 else np.ones(NETWORKS)
     budget = SimpleNamespace(gap=gap, trials=trials)
-    looks = SimpleNamespace(rungs=(1,))  # again, of which no ledger tells the end
-    config = SimpleNamespace(objective=(TIME,), budget=budget, recheck=looks)
+    config = SimpleNamespace(objective=(TIME,), budget=budget, recheck=SimpleNamespace(rungs=()))
     for k in range(len(weighing.share)):
         part = SimpleNamespace(first=100 * k, factors=factors, coordinates={"workload": str(k)})
         designs.append(Table(draw, part, config, trouble))
@@ -126,7 +171,7 @@ def search(seed: int, weighing: Weighing, gap: float, trials: int, trouble: bool
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "Search", Searched)
-        return designs, SharedSearch(cast(Any, shared), cast(Any, Nothing()))
+        return designs, SharedSearch(cast(Any, shared), cast(Any, ledger or Ledger()))
 
 
 WEIGHING = st.builds(
@@ -195,3 +240,28 @@ def test_nothing_is_below_its_bound_whatever_fails_or_is_left_out(
     there = [own.least(own.seconds, ("ok",)) for own in designs]
     assert proof.best >= weighing.mean(np.stack(there, axis=-1) / unit).min() * (1 - 1e-12)
     assert proof.cells == sum(proof.excluded) + proof.simulated + sum(proof.refused.values())
+
+
+@examples(200)
+@given(SEEDS, WEIGHING, st.sampled_from([0.0, 0.1]), st.sampled_from([1, 3, 1000]), st.data())
+def test_a_stopped_search_comes_to_the_same_end(
+    seed: int, weighing: Weighing, gap: float, trials: int, data: st.DataObject
+) -> None:
+    """And simulates no cell twice, wherever it was stopped."""
+
+    def end(ledger: Ledger) -> object:
+        _, searched = search(seed, weighing, gap, trials, trouble=True, ledger=ledger)
+        try:
+            return searched.run()
+        except module.DimsweepError as error:
+            return str(error)
+
+    whole = Ledger()
+    ends = end(whole)
+    part = Ledger(data.draw(st.integers(0, len(whole.rows))))
+    with suppress(KeyboardInterrupt):
+        end(part)
+    part.most = 10_000
+    assert end(part) == ends
+    assert sorted(part.rows) == sorted(whole.rows)
+    assert end(part) == ends
