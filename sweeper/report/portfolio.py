@@ -179,7 +179,9 @@ class NetworkSummary(PortfolioSummary):
     @property
     def split(self) -> str:
         """The network, in words."""
-        return naming.coordinates_of(self.designs.iloc[self.best].to_dict())
+        own = self.designs.iloc[self.best].to_dict()
+        # A product of dimensions has no generator, and what a generator makes has no dimensions.
+        return naming.coordinates_of({k: text for k, text in own.items() if text != "none"})
 
     def at_best(self) -> list[pd.Series]:
         return [cell.best for cell in self.cells]

@@ -109,6 +109,13 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
         assert np.isclose(row, losses, rtol=1e-9).all(axis=1).any()
 
 
+def test_what_generators_make_is_bought_for_all(shared: Plan) -> None:
+    plan = shared("space.network.generators=[{kind: zcube, n: 4, k: 2, bandwidth: 900 GB/s}]")
+    run(plan)
+    (one,) = Report.read(plan.folder).portfolios
+    assert one.split == "zcube(bandwidth 900 GB/s, n 4)"
+
+
 def test_networks_that_cost_too_much_are_bought_for_none(shared: Plan) -> None:
     free = shared().stream
     assert isinstance(free, SharedDesigns)
