@@ -359,6 +359,8 @@ def _changed(config: Config) -> str:
     npu = config.npu
     if config.other_npus:
         return "NPUs of several kinds were not measured together"
+    if config.network.degrade:
+        return "no run was measured on a cluster of which a part is slower or down"
     if config.fidelity is not Fidelity.PHASE:
         return f"runs are compared by phases, not with fidelity={config.fidelity}"
     if npu.systolic is not None or npu.measured is not None or npu.matmul_efficiency is not None:

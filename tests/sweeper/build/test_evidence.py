@@ -112,6 +112,10 @@ def test_how_sure_a_difference_is() -> None:
         (["cluster=alps", "nodes=16"], "measured collectives were those of nccl"),
         (["cluster=tpu_v5p", "nodes=16"], "nothing was measured on TPU v5p"),
         (["topology=libra_4d", "cluster=none", "nodes=null"], "the network is that of no machine"),
+        (
+            ["network.degrade=[{npu: 3, speed: 90 %}]"],
+            "no run was measured on a cluster of which a part is slower or down",
+        ),
         (["workload.plan.task=prefill"], "training was measured, no prefill"),
         (
             ["workload=resnet50"],
