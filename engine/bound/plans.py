@@ -23,6 +23,9 @@ graph that :func:`engine.plan.training` would build, at the bandwidths of each n
 All but the last are paths of the lowered program, too, so the bound is no more than the longest
 path there, which :class:`engine.bound.event.EventBound` finds, nor than any simulation.  Accesses
 wait for one another, which no path tells: with these either of the two bounds may be the higher.
+
+Where an NPU is slower than the others, which stage it is in depends on the network: the bound is
+the least over all stages, whose passes then take no less than what is computed in them takes there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -171,18 +174,43 @@ def least_time(
     """Seconds (N,) that no run of N cells is shorter than, which have this ``staging`` and this way
     to run it, and each its own place in ``reach``; ``turns`` are one plan's."""
     stages = reach.ones(STAGES)
-    passes = stages.ones(PASSES)
-    several = turns.micro_batches.item() > 1
-    forward = _of_kinds([kind.forward for kind in staging.kinds], passes)
-    one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
-    both = (
-        np.einsum("kn,pvk->pvn", each, staging.count) for each in (forward, _of_kinds(one, passes))
-    )
-    before, after = both
-    _gather(staging, passes, before, after)
+    before, after = _passes(staging, plan, turns, stages.ones(PASSES))
     before, after = (stages.each(PASSES, each) for each in (before, after))
-    paths = _Stages(staging, plan, turns, stages, before, after)
-    return _Ends(staging, plan, turns, reach, stagings).after(paths) * (1 - _ROUNDING)
+
+    def least(before: Floats, after: Floats) -> Floats:
+        paths = _Stages(staging, plan, turns, stages, before, after)
+        return _Ends(staging, plan, turns, reach, stagings).after(paths) * (1 - _ROUNDING)
+
+    if stagings.slowest == 1.0:
+        return least(before, after)
+    computed = [each / stagings.slowest for each in _passes(staging, plan, turns, Reach(1))]
+    return np.minimum.reduce(  # the slowest NPU is in one of the stages
+        [
+            least(*(_slower(*each, stage) for each in zip((before, after), computed, strict=True)))
+            for stage in range(staging.n_stages)
+        ]
+    )
+
+
+def _passes(
+    staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach
+) -> tuple[Floats, Floats]:
+    """The least seconds of each chunk's forward and backward pass, (p, v, N) each."""
+    several = turns.micro_batches.item() > 1
+    forward = _of_kinds([kind.forward for kind in staging.kinds], reach)
+    one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
+    before, after = (
+        np.einsum("kn,pvk->pvn", each, staging.count) for each in (forward, _of_kinds(one, reach))
+    )
+    _gather(staging, reach, before, after)
+    return before, after
+
+
+def _slower(passes: Floats, computed: Floats, stage: int) -> Floats:
+    """The passes of a stage last no less than what is computed in them there."""
+    found = passes.copy()
+    np.maximum(found[stage], computed[stage], out=found[stage])
+    return found
 
 
 def _of_kinds(passes: Sequence[tuple[Op, ...]], reach: Reach) -> Floats:

@@ -94,10 +94,16 @@ class Staging:
 
 class Stagings:
     """The stagings of a ``model`` on an ``npu``, with remote ``memory`` or without, that plans ask
-    for, each made once."""
+    for, each made once.  The ``slowest`` NPU has this share of the others' speed."""
 
-    def __init__(self, model: Model, npu: Npu, memory: RemoteMemory | None = None) -> None:
-        self._model, self._npu, self._memory = model, npu, memory
+    def __init__(
+        self,
+        model: Model,
+        npu: Npu,
+        memory: RemoteMemory | None = None,
+        slowest: float = 1.0,
+    ) -> None:
+        self._model, self._npu, self._memory, self.slowest = model, npu, memory, slowest
         self._networks: dict[Shard, RankModel] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
         self._known: dict[tuple[object, ...], Staging] = {}

@@ -138,6 +138,11 @@ class Cluster:
         kinds = (replace(each[i], speed=each[i].speed * share) for i, share in found.tolist())
         return Npus(tuple(kinds), of if len(found) > 1 else None)
 
+    @property
+    def slowest(self) -> float:
+        """The share of the speed of ``npu`` that the slowest NPU has; raises as ``npus`` does."""
+        return min(npu.speed for npu in self.npus.kinds) / self.npu.speed
+
     def _check_others(self, npu: Npu, numbers: tuple[int, ...], taken: NDArray[np.int64]) -> None:
         outside = [i for i in numbers if not 0 <= i < len(taken)]
         if outside or not numbers:

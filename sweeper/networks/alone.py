@@ -34,7 +34,7 @@ def _computed(config: Config, program: Program) -> float:
     mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric)
     degrees = {axis: mesh.groups[axis].n_members for axis in workload.parallel}
     space = Plans.of({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
-    stagings = Stagings(workload.model, cluster.npu, cluster.memory)
+    stagings = Stagings(workload.model, cluster.npu, cluster.memory, cluster.slowest)
     rows = rows_of(workload, space, program.n_npus, stagings, None, Counter())
     if not rows:
         return 0.0

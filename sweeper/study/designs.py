@@ -76,7 +76,6 @@ class Designs:
         self._networks, plans = config.space.network, config.space.plan or Plans()
         assert self._networks is not None
         cluster = build_cluster(config)
-        stagings = Stagings(workload.model, cluster.npu, cluster.memory)
         if part is None:
             known = None if like is None else like.cells.shapes
             shapes = known or shapes_of(config, self._networks, self.refused)
@@ -84,6 +83,10 @@ class Designs:
         self.part: Part = part
         shapes = part.shapes
         memory = _most_memory(self._networks, cluster)
+        slowest = max(
+            each.slowest for each in {prod(shape.sizes): shape.cluster for shape in shapes}.values()
+        )
+        stagings = Stagings(workload.model, cluster.npu, cluster.memory, slowest)
         rows = [
             row
             for npus in sorted({prod(shape.sizes) for shape in shapes})

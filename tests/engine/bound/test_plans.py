@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from dimsweep.engine import (
@@ -25,8 +25,11 @@ from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.shards import Stagings
 from dimsweep.engine.bound.ways import Groups, Table
 from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
+from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
 from dimsweep.engine.model import Recompute, Transformer
+from dimsweep.engine.network.degrade import Change
+from dimsweep.engine.network.which import Which
 from dimsweep.engine.plan import (
     DeviceMesh,
     Offload,
@@ -46,6 +49,12 @@ SHAPES = (
     ("Switch(2)_Switch(8)", 2),
     ("Torus2D(2,2)_Switch(4)", 2),
 )
+# No NPU is slower, or some are, wherever they stand in a plan.
+DEGRADED = [
+    (),
+    (),
+    tuple(Change(npu=Which(f"NPU {i}"), speed=left) for i, left in ((3, 0.5), (12, 0.9))),
+]
 ORDERS = (AXES, ("tensor", "pipeline", "context", "expert", "data"))
 
 
@@ -76,6 +85,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
             endpoint_delay=draw(st.sampled_from([0, 100_000])),
             streams=draw(st.sampled_from([1, 2])),
         ),
+        NetworkModel(degrade=draw(st.sampled_from(DEGRADED))),
         memory=draw(st.sampled_from([NpuMemory(25e9, 1_000_000), NodeMemory(100e9, 0)])),
     )
     degrees, left = {}, 16
@@ -99,9 +109,12 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
         offload=draw(st.frozensets(st.sampled_from(Offload))),
     )
     order = draw(st.sampled_from(ORDERS))
-    mesh = DeviceMesh.place(
-        {axis: degrees[axis] for axis in order}, cluster.topology.sizes, cluster.symmetric
-    )
+    try:
+        mesh = DeviceMesh.place(
+            {axis: degrees[axis] for axis in order}, cluster.topology.sizes, cluster.symmetric
+        )
+    except DimsweepError:  # axes that share gradients are apart in a dimension
+        reject()
     return cluster, model(4 if degrees["expert"] > 1 else 0), plan, mesh
 
 
@@ -135,7 +148,7 @@ def test_no_level_exceeds_the_next(
     case: tuple[Cluster, Transformer, ParallelPlan, DeviceMesh],
 ) -> None:
     cluster, transformer, plan, mesh = case
-    stagings = Stagings(transformer, cluster.npu, cluster.memory)
+    stagings = Stagings(transformer, cluster.npu, cluster.memory, cluster.slowest)
     degrees = [mesh.degree(axis) for axis in AXES]
     try:
         program = lower(training(transformer, plan, mesh), cluster)
@@ -158,6 +171,33 @@ def test_no_level_exceeds_the_next(
     whole = whole and Offload.ACTIVATIONS not in plan.offload
     if whole and plan.interleave == 1 and (plan.zero < 3 or mesh.degree("expert") == 1):
         assert found == pytest.approx(held, rel=1e-9)
+
+
+@pytest.mark.parametrize(("pipeline", "stages"), [(1, [4]), (4, [1, 1, 1, 1])])
+def test_a_slower_npu_is_waited_for(pipeline: int, stages: list[int]) -> None:
+    """All passes of its stage, whichever that is, take twice as long on it."""
+    degrees, plan = (1, 1, 1, pipeline, 4), ParallelPlan(batch=32 * 4, stage_layers=tuple(stages))
+    turns = Turns(*(np.array([n]) for n in (32, 4, 4)))
+    whole, half = (
+        least_time(each.of(plan, degrees), plan, turns, Reach(1), each).item()
+        for each in (Stagings(model(), NPU, slowest=share) for share in (1.0, 0.5))
+    )
+    assert 1.4 * whole < half < 2 * whole
+
+
+@pytest.mark.parametrize("slow", [0, 7])
+def test_a_slower_npu_may_be_in_the_stage_that_does_least(slow: int) -> None:
+    change = Change(npu=Which(f"NPU {slow}"), speed=0.5)
+    topology = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e12] * 2, latency=[0, 0])
+    cluster = Cluster(topology, NPU, network=NetworkModel(degrade=(change,)))
+    mesh = DeviceMesh.place({"data": 4, "pipeline": 2}, topology.sizes, cluster.symmetric)
+    plan = ParallelPlan(batch=64, stage_layers=(3, 1))
+    program = lower(training(model(), plan, mesh), cluster)
+    simulated = float(run_batch(program, program.bandwidth[None]).time[0]) / 1e12
+    stagings = Stagings(model(), NPU, slowest=cluster.slowest)
+    staging = stagings.of(plan, [mesh.degree(axis) for axis in AXES])
+    least = least_time(staging, plan, turns_of(plan, mesh), Reach(1), stagings).item()
+    assert (0.6 if slow else 0.5) * simulated < least <= simulated
 
 
 @pytest.mark.parametrize("key", ["weight_streaming", "shard_ranks", "overlap_experts", "schedule"])
