@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
 from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
 from dimsweep.engine.network.which import Which
 
@@ -80,7 +80,8 @@ def degraded(network: Network, changes: Sequence[Change], used: Sequence[int] = 
     shares of the same link multiply.  Where ranks run on the NPUs that are ``used`` only, rank by
     rank, these are the NPUs of what is left, with the numbers of their ranks; the others are idle
     devices, which may be down.  Raises :class:`DimsweepError` naming the change for what the
-    network does not have, and where NPUs cannot reach each other any more, saying which.
+    network does not have, and :class:`InfeasibleError` where NPUs cannot reach each other any more,
+    saying which.
     """
     if not used and all(change.speed is not None for change in changes):
         return network
@@ -168,7 +169,7 @@ def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
 
 
 def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]) -> None:
-    """Raise :class:`DimsweepError` that says who cannot reach whom, unless all reach all."""
+    """Raise :class:`InfeasibleError` that says who cannot reach whom, unless all reach all."""
     import networkx as nx
 
     parts = [sorted(part & {*npus}) for part in nx.strongly_connected_components(graph)]
@@ -181,7 +182,7 @@ def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]
     if not source:
         reached = nx.descendants(graph, most[0])
         source, target = most, [npu for npu in strays if npu not in reached]
-    raise DimsweepError(
+    raise InfeasibleError(
         f"NPU {some(source)} cannot reach NPU {some(target)} while {some(down)}"
         f" {'is' if len(down) == 1 else 'are'} down",
         hint="every rank must be able to reach every other, by whatever way",

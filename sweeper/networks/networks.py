@@ -22,6 +22,7 @@ from dimsweep.engine import (
     remote_capacity,
     units,
 )
+from dimsweep.engine.network import degraded
 from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.designs import Count, Networks, Tier
@@ -230,6 +231,8 @@ def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[S
             try:
                 with key(f"space.network.generators[{number}]"):
                     found.append(_by(config, space, generator))
+            except InfeasibleError:
+                refused["generated networks fall to pieces (network.degrade)"] += 1
             except DimsweepError as error:
                 if family.given is None:
                     raise
@@ -238,7 +241,10 @@ def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[S
 
 
 def _by(config: Config, space: Networks, generator: Generator) -> Shape:
-    """What a generator makes, simulated by flows."""
+    """What a generator makes, simulated by flows.
+
+    Raises :class:`InfeasibleError` where not all NPUs reach each other in what is left of it.
+    """
     n = space.npus.at_least
     if n != space.npus.at_most:
         n = generator.build().n_npus
@@ -257,6 +263,7 @@ def _by(config: Config, space: Networks, generator: Generator) -> Shape:
     if (n := cluster.network.graph.n_npus) not in space.npus:
         what = f"it has {n:,} NPUs, and {space.npus.text} are asked for"
         raise DimsweepError(what, where="npus")
+    degraded(cluster.network.graph, cluster.network.degrade, cluster.network.placement)
     bandwidth = np.full((1, 1), 1e9)
     cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
     return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)

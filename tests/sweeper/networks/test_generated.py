@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dimsweep.engine import CollectiveKind, DimsweepError, Group
+from dimsweep.engine import CollectiveKind, DimsweepError, Group, InfeasibleError
 from dimsweep.engine.bound import cut_bound, time_by_cuts
 from dimsweep.engine.bound.graphs import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
@@ -101,6 +101,21 @@ def test_a_generator_of_other_npus_is_refused(plan: Callable[..., StudyPlan]) ->
     with pytest.raises(DimsweepError, match="it has 16 NPUs, and 32 are asked for") as error:
         plan("space.network.npus=32")
     assert error.value.where.startswith("space.network.generators[0]")
+
+
+def test_networks_that_fall_to_pieces_are_counted(plan: Callable[..., StudyPlan]) -> None:
+    """Each NPU of a fat tree hangs on one cable, those of a ZCube on two."""
+    tree = "{kind: fat_tree, npus: 16, radix: 8, bandwidth: 50 GB/s, latency: 1 us}"
+    zcube = "{kind: zcube, n: 4, k: 2, bandwidth: 25 GB/s, latency: 1 us}"
+    down = ["space.network.tiers=[]", "network.degrade=[{link: {draw: 1}, down: true}]"]
+    designs = plan(*down, f"space.network.generators=[{tree},{zcube}]").stream
+    assert isinstance(designs, Designs)
+    assert [shape.made for shape in designs.cells.shapes] == [
+        ZCube(n=4, k=2, bandwidth=25e9, latency=1_000_000)
+    ]
+    assert designs.refused["generated networks fall to pieces (network.degrade)"] == 1
+    with pytest.raises(InfeasibleError, match="no network of 16 NPUs: 1 generated networks fall"):
+        plan(*down, f"space.network.generators=[{tree}]")
 
 
 def test_generated_networks_need_no_tiers(plan: Callable[..., StudyPlan]) -> None:
