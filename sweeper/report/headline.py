@@ -89,7 +89,8 @@ def _of_regrets(decisions: Decisions) -> str:
     objective = decisions.objective
     found = factors(decisions)
     is_pair = len(decisions.decisions) == 2 and len(found) == 1
-    if is_pair and worst < math.inf and not decisions.is_weighted:
+    both_run = bool((decisions.worst < math.inf).all())
+    if is_pair and both_run and not decisions.is_weighted:
         (one,) = found
         gained = words.gained(one.values, objective, one.reference)
         return f"{over}, {one.subject} is {gained}{_each_its_own(decisions)}"

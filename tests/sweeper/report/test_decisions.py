@@ -119,6 +119,14 @@ def test_a_decision_that_does_not_run_everywhere_is_not_the_answer() -> None:
     )
 
 
+def test_of_two_the_one_that_does_not_run_everywhere_is_told() -> None:
+    """How many times it is slower where it runs was told of all scenarios."""
+    times = {("whole", "x"): 1.0, ("broken", "x"): 1.2, ("whole", "y"): 1.6}
+    assert report_of(*grid(times)).headline == (
+        "Over 2 workloads, network x is fastest in each; next is network y, not in all of them"
+    )
+
+
 def test_two_values_are_compared_as_factors() -> None:
     times = {
         (model, order): time / (factor if order == "themis" else 1.0)
