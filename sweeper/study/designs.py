@@ -307,7 +307,9 @@ def _is_known(config: Config) -> bool:
 
 
 def _objectives(config: Config) -> str:
-    return "one objective" + ("" if config.portfolio.workloads else f", or [{', '.join(_FRONT)}]")
+    if config.portfolio.workloads:
+        return "one objective, where several workloads share a network"
+    return f"one objective, or [{', '.join(_FRONT)}]"
 
 
 def _most_memory(networks: Networks, cluster: Cluster) -> float | None:
