@@ -258,24 +258,31 @@ def _is_whole(network: Layered) -> bool:
 
 @cache
 def _joined(low: Joined, high: Joined | None, up: Joined | None, mesh: bool, above: int) -> bool:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    servers = low.below // SERVER
-    first, last = servers, servers + low.above
-    npus, switches = np.arange(low.below) // SERVER, first + np.arange(low.above)
-    pairs = [_wires(low, npus, first)]
-    pairs += [_wires(high, npus, last)] if high else []
-    pairs += [_wires(up, switches, last)] if up else []
-    pairs += [(np.full(low.above, first), switches)] if mesh else []
-    one, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
-    n = last + above
-    graph = coo_array((np.ones(len(one)), (one, other)), shape=(n, n))
-    count, _ = connected_components(graph, directed=False)
-    return bool(count == 1)
+    first = low.below // SERVER  # servers come first, then the switches of each layer
+    last = first + low.above
+    joined = [below | over << first for below, over in _classes(low, SERVER)]
+    joined += [below | over << last for below, over in _classes(high, SERVER)] if high else []
+    joined += [below << first | over << last for below, over in _classes(up, 1)] if up else []
+    joined += [_bits(low.above) << first] if mesh else []
+    reached, before = joined[0], 0
+    while reached != before:
+        before = reached
+        for nodes in joined:
+            if nodes & reached:
+                reached |= nodes
+    return reached == _bits(last + above)
 
 
-def _wires(join: Joined, below: Longs, first: int) -> tuple[Longs, Longs]:
-    """The ends of a connection's wires, nodes ``below`` and those above from ``first`` on."""
-    above = first + join.of[:, None] * join.room + np.arange(join.room)
-    return np.repeat(below, join.room), above.reshape(-1)
+@cache
+def _classes(join: Joined, together: int) -> list[tuple[int, int]]:
+    """The nodes that each class joins, those below and those above, as the bits of two numbers;
+    so many neighbours below are one node ``together``."""
+    below = [0] * join.classes
+    for node, own in enumerate(join.of.tolist()):
+        below[own] |= 1 << node // together
+    over = _bits(join.room)
+    return [(nodes, over << own * join.room) for own, nodes in enumerate(below)]
+
+
+def _bits(n: int) -> int:
+    return (1 << n) - 1

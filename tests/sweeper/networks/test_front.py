@@ -13,6 +13,7 @@ from dimsweep.engine import (
     Collective,
     CollectiveKind,
     CollectiveModel,
+    DimsweepError,
     Group,
     NetworkModel,
     Topology,
@@ -24,7 +25,7 @@ from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, R
 from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.networks.alike import Folded
 from dimsweep.sweeper.networks.front import Front, Step, front_of, mean_time
-from dimsweep.sweeper.networks.layered import Joined, Layered, Limits, Shop, layered
+from dimsweep.sweeper.networks.layered import Joined, Layered, Limits, Shop, _is_whole, layered
 from dimsweep.sweeper.networks.traffic import KINDS, STAGES, Cases, Ports, Trained
 from dimsweep.sweeper.verify import atop
 from tests.support.examples import examples
@@ -33,10 +34,13 @@ NPUS = 128  # as many servers as the most stages
 CASES = Cases(Trained(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128))
 
 
+LIMITS = Limits(NPUS, 64 * 25e9, ports=2)  # switches of 64 ports of 200 Gb/s, NPUs of two
+FIRST = next(layered(LIMITS))
+
+
 @cache
 def networks() -> list[Layered]:
-    """Those of switches of 64 ports of 200 Gb/s with at most two ports at an NPU."""
-    return [*layered(Limits(NPUS, 64 * 25e9, ports=2))]
+    return [*layered(LIMITS)]
 
 
 MESH = Layered(Joined(NPUS, 8, 4, 8), None, None, True, 25e9)
@@ -150,7 +154,7 @@ def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataO
     assert tuple(ports) == network.ports
 
 
-@pytest.mark.parametrize("network", [networks()[0], MESH, BOTH, TWISTED])
+@pytest.mark.parametrize("network", [FIRST, MESH, BOTH, TWISTED])
 def test_links_that_are_alike_are_as_busy_as_one_of_them(network: Layered) -> None:
     """Of each pattern, by itself; of 128 NPUs only some have to send."""
     graph = network.generator().build()
@@ -187,6 +191,24 @@ def test_each_network_is_there_once_and_keeps_the_limits() -> None:
         assert sum(network.lanes) * network.speed <= 200e9
 
 
+def joins(below: int) -> st.SearchStrategy[Joined]:
+    """Connections to four switches, in up to four classes."""
+    kinds = [(size, n) for size in (1, 4, 8, 16) for n in (1, 2, 4) if size * n <= below]
+    return st.sampled_from([Joined(below, 4, below if n == 1 else size, n) for size, n in kinds])
+
+
+@given(joins(64), st.none() | joins(64), st.none() | joins(4), st.booleans())
+def test_networks_in_pieces_are_left_out(
+    low: Joined, high: Joined | None, up: Joined | None, mesh: bool
+) -> None:
+    network = Layered(low, high, up, mesh, 25e9)
+    if _is_whole(network):
+        network.generator().build()
+    else:
+        with pytest.raises(DimsweepError, match="has no way to"):
+            network.generator().build()
+
+
 def test_nine_cases_send_what_is_trained() -> None:
     trained = Trained(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128)
     assert [*CASES.rounds] == [(stages, kind) for stages in STAGES for kind in KINDS]
@@ -203,8 +225,7 @@ def test_nine_cases_send_what_is_trained() -> None:
 
 
 def test_what_dominates_is_the_fastest_that_costs_no_more() -> None:
-    network = networks()[0]
-    steps = [Step(network, cost, mean) for cost, mean in ((1.0, 4.0), (2.0, 2.0), (3.0, 1.0))]
+    steps = [Step(FIRST, cost, mean) for cost, mean in ((1.0, 4.0), (2.0, 2.0), (3.0, 1.0))]
     front = Front(steps, 3, 3)
     assert front.dominates(2.5, 3.0) == steps[1]
     assert front.dominates(2.0, 2.0) is None
