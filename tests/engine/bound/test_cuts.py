@@ -8,7 +8,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import (
@@ -23,6 +23,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound import cut_bound
 from dimsweep.engine.network import Network, Routing
+from tests.support.examples import examples
 from tests.support.graphs import cable, dgx, empty, leaf_spine, random_network, star, torus
 from tests.support.programs import one_collective
 
@@ -47,7 +48,7 @@ def algorithms_for(kind: CollectiveKind, p: int) -> list[str]:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60)
+@examples(60)
 def test_no_simulation_is_below_its_bound(seed: int) -> None:
     network, _ = random_network(seed)
     draw = random.Random(seed)

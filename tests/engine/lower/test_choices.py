@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import (
@@ -24,6 +24,7 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import EventBound, LinearSpace, lower_bound, time_of
 from dimsweep.engine.cluster import Nccl
 from dimsweep.engine.collective.library import Library, library_of, request_for
+from tests.support.examples import examples
 
 KINDS = list(CollectiveKind)
 GPUS = ("a100", "h100", "b200", "l40s")
@@ -61,7 +62,7 @@ asked_of = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     st.sampled_from(GPUS),
     st.sampled_from([2, 8]),
@@ -98,7 +99,7 @@ def test_a_point_is_what_lowering_there_gives(
         assert all(time_of(bound, np.array(point)) <= here.time[0] / 1e12 for bound in bounds)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(GPUS),
     st.sampled_from(KINDS),

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.errors import DimsweepError
@@ -18,6 +18,7 @@ from dimsweep.engine.network.cuts import (
     tight_sides,
     worst_side,
 )
+from tests.support.examples import examples
 from tests.support.graphs import random_network, star
 
 SEEDS = st.integers(0, 10**6)
@@ -34,7 +35,7 @@ def all_sides(capacities: Capacities) -> Iterator[Side]:
 
 
 @given(SEEDS)
-@settings(max_examples=20)
+@examples(20)
 def test_no_cut_is_narrower(seed: int) -> None:
     network, ranks = random_network(seed, most=5)
     of = Capacities.of(network, ranks)

@@ -4,7 +4,7 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Topology
@@ -12,6 +12,7 @@ from dimsweep.engine.network import Network, build_network
 from dimsweep.engine.network.forest import Forest, forest_of
 from dimsweep.engine.network.forest.likeness import likeness_of
 from dimsweep.engine.network.generators import DragonflyNetwork, DragonflyPlus, ZCube
+from tests.support.examples import examples
 from tests.support.graphs import (
     cable,
     dgx,
@@ -50,7 +51,7 @@ def faults(network: Network, ranks: list[int], forest: Forest, *, backwards: boo
 
 
 @given(st.integers(0, 10**9), st.booleans())
-@settings(max_examples=25)
+@examples(25)
 def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
     network, ranks = random_network(seed, most=8)
     both_ways = all((link.target, link.source) in network.number for link in network.links)
@@ -71,7 +72,7 @@ def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
         pytest.param(star([1e9] * 8), id="switch"),
         pytest.param(dgx(1, switches=4), id="DGX"),
         pytest.param(dgx(2), id="2 DGX"),
-        pytest.param(dgx(4), id="4 DGX"),
+        pytest.param(dgx(3), id="3 DGX"),
         pytest.param(dgx(2, rail=400e9 / 32, inside=466e9), id="2 DGX, slow rails"),
         pytest.param(ZCube(n=4, bandwidth=25e9).build(), id="ZCube"),
         pytest.param(torus(4, 4), id="torus"),

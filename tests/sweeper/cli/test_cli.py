@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from dimsweep.sweeper.cli.main import dimsweep, main
 from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config.compose import compose
+from tests.support.examples import times
 from tests.support.studies import planned, run
 
 SMALL = ["study=libra_gpt3_4d", "executor=inline", "budget.trials=12", "collective.chunks=4"]
@@ -473,9 +474,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=times(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
 def test_random_configs_never_crash(overrides: dict[str, str]) -> None:
     """Whatever the values, the loader builds the study's plan or says what is wrong."""

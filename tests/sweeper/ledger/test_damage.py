@@ -9,6 +9,7 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.ledger import SET_ASIDE, Ledger
+from tests.support.examples import times
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values
 
 
@@ -50,7 +51,7 @@ def test_a_flipped_bit_is_never_read_as_data(
 ) -> None:
     folder: Path = request.getfixturevalue("logged" if kind == "log" else "sealed")
     whole, draw = load(folder), random.Random(kind)
-    for i in range(80):
+    for i in range(times(80)):
         copy = tmp_path / f"{kind}{i}"
         shutil.copytree(folder, copy)
         file = sorted(copy.glob(f"{kind}-*"))[0]

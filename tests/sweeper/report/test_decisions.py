@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
@@ -17,6 +17,7 @@ from dimsweep.sweeper.report.question import Question
 from dimsweep.sweeper.report.scenes import scenes
 from dimsweep.sweeper.report.sections import sheets
 from dimsweep.sweeper.study.ranking import best, front, near
+from tests.support.examples import examples
 from tests.support.reports import (
     again,
     fail,
@@ -284,7 +285,7 @@ def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
         _ = Made(tmp_path).best
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.lists(
         st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3),
@@ -382,7 +383,6 @@ def test_decisions_on_fronts_are_compared_by_what_is_advised_of_each() -> None:
     )
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(st.floats(0.99, 1.05), st.floats(1.0, 9.0)), min_size=1, max_size=8))
 def test_what_is_advised_is_on_the_front_and_near_its_end(pairs) -> None:
     times, costs = map(np.array, zip(*pairs, strict=True))

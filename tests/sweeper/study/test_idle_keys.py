@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dimsweep.engine import DimsweepError, Fidelity, Result, run_one
+from dimsweep.engine import DimsweepError, Fidelity, Program, Result, run_one
 from dimsweep.engine.rules import Told, alike
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
@@ -31,19 +31,21 @@ def leaves(node: Mapping[str, Any], place: str = "") -> Iterator[str]:
             yield key
 
 
-def figures(config: Config) -> dict[str, Any]:
+def figures(config: Config, program: Program) -> dict[str, Any]:
     """All that a row says."""
-    row = single_row(config, Result(run_one(build_program(config))))
+    row = single_row(config, Result(run_one(program)))
     return {name: str(value) for name, value in row.items() if name != "time_error"}
 
 
-def first_that_can_be(config: Config, key: str) -> tuple[Config, dict[str, Any]] | None:
-    """The configuration with the first other value of a key that can be simulated."""
+def first_that_can_be(config: Config, key: str) -> tuple[Config, Program, dict[str, Any]] | None:
+    """The configuration with the first other value of a key that can be simulated, its program and
+    figures."""
     for value in _values(config, key):
         try:
             changed = config.changed({key: value})
             if changed.value(key) != config.value(key):
-                return changed, figures(changed)
+                program = build_program(changed)
+                return changed, program, figures(changed, program)
         except DimsweepError:
             continue
     return None
@@ -55,15 +57,16 @@ def test_most_idle_keys_are_told_and_no_other(
 ) -> None:
     """Every key with another value, one at a time.  A hand-kept list told 18 to 24 of them."""
     composed = compose(words)
-    own, silent, told = figures(composed.config), set[str](), set[str]()
+    own = figures(composed.config, build_program(composed.config))
+    silent, told = set[str](), set[str]()
     for key in leaves(composed.config.text):
         found = first_that_can_be(composed.config, key)
         if found is None:
             continue
-        config, other = found
+        config, program, other = found
         changed = Composed(composed.overrides, composed.choices, config)
         silent |= {key} if other == own else set()
-        told |= idle_keys(changed, build_program(config), [key]).keys()
+        told |= idle_keys(changed, program, [key]).keys()
     assert told <= silent
     assert len(silent) >= idle and len(told) >= least
 

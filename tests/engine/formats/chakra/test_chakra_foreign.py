@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import (
@@ -34,6 +34,7 @@ from dimsweep.engine.formats.chakra import (
 )
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.reference import run_on_simpy
+from tests.support.examples import examples
 
 _B, _ALPHA, _P = 100e9, 500_000, 8  # bytes/s, ps, members
 _US = 1_000_000  # ps
@@ -335,7 +336,7 @@ def program(drawn: Sequence[tuple[str, int, int, set[int]]]) -> list[TraceNode]:
     return nodes
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(drawn=_NODES, in_order=st.booleans())
 def test_phases_messages_and_simpy_agree_on_hosts_and_communicators(
     tmp_path_factory: pytest.TempPathFactory,

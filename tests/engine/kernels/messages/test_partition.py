@@ -74,13 +74,11 @@ def test_only_equitable_partitions_of_a_ring_pass(sends: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
-    [
-        parts(graph(1000), graph(1001)),
-        parts(graph(sends=True), graph(999, sends=True)),
-    ],
+    "graphs",
+    [(graph(1000), graph(1001)), (graph(sends=True), graph(999, sends=True))],
 )
-def test_what_computes_longer_is_another_rank(found: Parts) -> None:
+def test_what_computes_longer_is_another_rank(graphs: tuple[tuple[Operator, ...], ...]) -> None:
+    found = parts(*graphs)
     assert not alike(found, 0, 0, 0, 0) and alike(found, 0, 1, 0, 1)
     colour = refine(found, 4)
     assert colour is not None and colour.tolist() == [0, 1, 0, 1]
