@@ -15,6 +15,7 @@ from dimsweep.engine import (
     Cluster,
     DimsweepError,
     InfeasibleError,
+    NetworkModel,
     Prices,
     Switch,
     algorithms_of,
@@ -110,7 +111,7 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
         raise InfeasibleError(
             f"no network of {space.npus.text} NPUs" + (f": {why}" if why else ""),
             where="space.network",
-            hint=_least(several, space) or "sizes of the tiers whose product is the number of NPUs",
+            hint=_least(several, space) or _other(space),
         )
     return found
 
@@ -219,6 +220,13 @@ def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]
         yield own.repriced(config, config) if memory.price is not None else own
 
 
+def _other(space: Networks) -> str:
+    """What would make a network of the space."""
+    if space.tiers:
+        return "sizes of the tiers whose product is the number of NPUs"
+    return "other generators, or other values of their keys"
+
+
 def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[Shape | None]:
     """What the generators make, each once; of several values of parameters, those that make a
     network of as many NPUs."""
@@ -230,21 +238,32 @@ def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[S
             known.add(generator)
             try:
                 with key(f"space.network.generators[{number}]"):
-                    found.append(_by(config, space, generator))
-            except InfeasibleError:
-                refused["generated networks fall to pieces (network.degrade)"] += 1
+                    shape = _by(config, space, generator)
             except DimsweepError as error:
                 if family.given is None:
                     raise
                 refused[f"generated networks cannot be ({error.where.rpartition('.')[2]})"] += 1
+                continue
+            if _is_joined(shape.cluster.network):
+                found.append(shape)
+            else:
+                refused["generated networks fall to pieces (network.degrade)"] += 1
     return found
 
 
-def _by(config: Config, space: Networks, generator: Generator) -> Shape:
-    """What a generator makes, simulated by flows.
+def _is_joined(network: NetworkModel) -> bool:
+    """Whether all NPUs reach each other in what is left of a graph."""
+    assert network.graph is not None
+    try:
+        with key("network.degrade"):
+            degraded(network.graph, network.degrade, network.placement)
+    except InfeasibleError:
+        return False
+    return True
 
-    Raises :class:`InfeasibleError` where not all NPUs reach each other in what is left of it.
-    """
+
+def _by(config: Config, space: Networks, generator: Generator) -> Shape:
+    """What a generator makes, simulated by flows."""
     n = space.npus.at_least
     if n != space.npus.at_most:
         n = generator.build().n_npus
@@ -263,7 +282,6 @@ def _by(config: Config, space: Networks, generator: Generator) -> Shape:
     if (n := cluster.network.graph.n_npus) not in space.npus:
         what = f"it has {n:,} NPUs, and {space.npus.text} are asked for"
         raise DimsweepError(what, where="npus")
-    degraded(cluster.network.graph, cluster.network.degrade, cluster.network.placement)
     bandwidth = np.full((1, 1), 1e9)
     cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
     return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)
