@@ -72,7 +72,7 @@ def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
         pytest.param(star([1e9] * 8), id="switch"),
         pytest.param(dgx(1, switches=4), id="DGX"),
         pytest.param(dgx(2), id="2 DGX"),
-        pytest.param(dgx(3), id="3 DGX"),
+        pytest.param(dgx(4), id="4 DGX"),
         pytest.param(dgx(2, rail=400e9 / 32, inside=466e9), id="2 DGX, slow rails"),
         pytest.param(ZCube(n=4, bandwidth=25e9).build(), id="ZCube"),
         pytest.param(torus(4, 4), id="torus"),
