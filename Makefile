@@ -1,6 +1,7 @@
 # make study   set up .venv and run the main study
 # make studies the published studies of docs/studies, point by point, and their pictures
 # make test    set up .venv and run the tests (EXAMPLES=10: more random ones; TESTS=tests/engine: these)
+# make test-long  the tests that take longer, which are not among those of make test
 # make check   formatting, lint and types
 # make bench   benchmarks, as ratios
 # make faults  10,000 changed inputs, all that would break a promise, 100 sweeps killed (an hour)
@@ -13,7 +14,7 @@ STUDY  ?= libra_gpt3_4d
 TESTS  ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study studies test check bench faults docs lock clean
+.PHONY: help setup study studies test test-long check bench faults docs lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -48,9 +49,11 @@ studies: setup
 	@$(BIN)/dimsweep verify studies --pictures docs/studies
 
 # Bytecode is kept, whatever the shell says: many tests start dimsweep anew.
-test: setup
-	@echo "running the tests (3 processes: some tests wait for Ray)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup $(TESTS)
+test: WHICH := not long
+test-long: WHICH := long
+test test-long: setup
+	@echo "running the tests that are $(WHICH)"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup -m "$(WHICH)" $(TESTS)
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

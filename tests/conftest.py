@@ -24,8 +24,6 @@ from tests.support.examples import TIMES, times
 settings.register_profile("dimsweep", max_examples=times(50), deadline=None, derandomize=TIMES <= 1)
 settings.load_profile("dimsweep")
 
-LONG = {"test_docs.py", "test_examples.py", "test_coverage.py", "test_astra.py"}
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -38,7 +36,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes seconds begins first, so that no process waits for another at the end; processes
     take groups before what has none."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 gc.disable()  # while tests are imported, of which all stays

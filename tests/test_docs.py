@@ -36,6 +36,7 @@ def registries() -> Iterator[None]:
             del registry[name]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize(
     "page", [COMPILED if page == COMPILED.values[0] else page for page in PAGES], ids=name_of

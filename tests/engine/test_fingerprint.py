@@ -119,6 +119,7 @@ def test_a_module_is_its_syntax_without_comments(
     assert one == two != other
 
 
+@pytest.mark.long
 def test_code_that_one_process_compiled_another_need_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def shown(names: dict[str, object], cell: str) -> object:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -64,6 +65,7 @@ def test_there_are_three_notebooks_and_every_script_is_tested() -> None:
     assert {file.stem for file in (ROOT / "examples").glob("*.py")} == set(SMALL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_a_script_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ from tests.faults.promise import Fault, promises
 from tests.faults.suite import FAULTS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.promise}-{fault.name}")
 def test_a_promise_holds(fault: Fault, tmp_path: Path) -> None:
     fault.act(tmp_path)

@@ -197,6 +197,7 @@ def test_opposite_npus_of_a_torus_use_both_ways_round(p: int, stride: int, messa
     assert both_ways[0] == messages * 7200 * 256
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [REDUCE_SCATTER, ALL_GATHER])
 @pytest.mark.parametrize(
     "grid", [Mesh2D(5, 4), Mesh2D(4, 4), Torus2D(4, 4), Torus2D(6, 4)], ids=repr
@@ -218,6 +219,7 @@ def test_ten_of_two_rows_have_seventeen_hops() -> None:
     assert sum(step.count * step.hops for step in steps.steps) == 7 + 2 * 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "grid", [Mesh2D(5, 4), Mesh2D(4, 4), Mesh2D(4, 5), Torus2D(4, 4), Torus2D(6, 5)], ids=repr
 )

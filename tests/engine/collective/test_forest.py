@@ -52,6 +52,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("kind", [GATHER, SCATTER])
 def test_flows_take_what_the_narrowest_cut_needs(network: Network, kind: CollectiveKind) -> None:

@@ -301,6 +301,7 @@ def test_the_papers_figure() -> None:
             assert ours == pytest.approx(float(row["comm_time_us_fig8"]), rel=0.032), row
 
 
+@pytest.mark.long
 def test_the_papers_points_with_its_own_latencies() -> None:
     """All 342 points of Figs. 8 and 11, with nothing fitted."""
     rows = published_table("themis", "figures")

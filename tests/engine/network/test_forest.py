@@ -66,6 +66,7 @@ def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
         assert forest.time <= forest.bound * Fraction(101, 100)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "network",
     [

@@ -105,6 +105,7 @@ def test_counts_and_diameters(case: tuple[Generator, int, int, tuple[int, int], 
     assert diameter(network) == far
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].kind)
 def test_generators_hold_what_they_say(
     case: tuple[Generator, int, int, tuple[int, int], int],

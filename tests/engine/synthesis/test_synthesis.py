@@ -54,6 +54,7 @@ def test_formulas_are_found_from_values() -> None:
     )
 
 
+@pytest.mark.long
 def test_unseen_jobs_take_about_as_long(model: TraceModel) -> None:
     known = {tuple(keys.values()) for keys in LEARNT}
     near = [keys for keys in draw(12, 7) if tuple(keys.values()) not in known]
@@ -70,6 +71,7 @@ def test_unseen_jobs_take_about_as_long(model: TraceModel) -> None:
     assert any("data=16 is extrapolated: it was learnt from 2 to 4" in text for text in warnings)
 
 
+@pytest.mark.long
 def test_unseen_jobs_have_the_same_operators(model: TraceModel) -> None:
     keys = draw(1, 11, pipeline=(4,))[0]
     made, real = synthesise(model, keys, spread=False).workload, pipelined(keys)
@@ -80,6 +82,7 @@ def test_unseen_jobs_have_the_same_operators(model: TraceModel) -> None:
         assert next(kinds) == next(kinds)
 
 
+@pytest.mark.long
 def test_samples_are_seeded_and_scatter_as_they_did(model: TraceModel) -> None:
     keys = draw(1, 12, pipeline=(1,), micro_batches=(8,), layers=(4,))[0]
     one, same, other = (synthesise(model, keys, seed=seed).workload for seed in (1, 1, 2))
@@ -122,6 +125,7 @@ def test_obfuscated_traces_say_nothing_by_name_and_take_as_long() -> None:
     assert max(errors) < 0.03
 
 
+@pytest.mark.long
 def test_who_was_learnt_from_can_hardly_be_told(model: TraceModel) -> None:
     everyone = jobs(draw(65, 0), NOISE)
     known = {tuple(keys.values()) for keys in LEARNT}

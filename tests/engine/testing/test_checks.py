@@ -27,16 +27,19 @@ ALL_GRIDS = [grid(*sides) for name, grid in GRIDS.items() for sides in SIDES[nam
 OWN = [each for each in ALGORITHMS.values() if type(each).__module__.startswith("dimsweep.engine.")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=lambda block: block.name)
 def test_every_block_is_what_it_says(block: Block) -> None:
     check_block(block, (2, 3, 4, 6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grid", ALL_GRIDS, ids=repr)
 def test_every_grid_is_what_it_says(grid: Any) -> None:
     check_block(grid, (grid.size,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", OWN, ids=lambda algorithm: algorithm.name)
 def test_every_algorithm_is_what_it_says(algorithm: Any) -> None:
     grids = [each for each in ALL_GRIDS if algorithm.name in (*each.algorithms, each.all_to_all)]
@@ -65,6 +68,7 @@ def sums(steps: PhaseSteps) -> list[float]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", SubgroupBandwidth)
 @pytest.mark.parametrize("block", [Ring(), FullyConnected(), Switch(), *ALL_GRIDS], ids=repr)
 def test_steps_that_are_written_are_those_that_are_measured(
@@ -142,6 +146,7 @@ def put() -> Iterator[Any]:
         del ALGORITHMS[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Doubling, Scatter, Exchange])
 def test_an_algorithm_of_messages_alone_works_in_all_fidelities(kind: Any, put: Any) -> None:
     check_algorithm(put(kind()), sizes=(3, 4, 8))

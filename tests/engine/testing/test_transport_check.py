@@ -36,11 +36,13 @@ def registry() -> Iterator[None]:
     register(*kept.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TRANSPORTS)
 def test_every_transport_is_what_it_says(name: str) -> None:
     check_transport(name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

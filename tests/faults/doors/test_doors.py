@@ -47,6 +47,7 @@ def watched() -> Iterator[None]:
         _ENTERED.update(code for code in codes if isinstance(code, CodeType))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_takes_what_is_right_and_refuses_the_rest_in_a_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -71,6 +72,7 @@ def test_each_parameter_and_each_key_leads_to_a_door() -> None:
     assert NO_DOOR.keys() - there - set(words.values()) == set()
 
 
+@pytest.mark.long
 def test_each_reader_lies_behind_a_door() -> None:
     """So one that is new needs a door, by which what is right gets to it."""
     if DOORS.keys() - _TRIED:

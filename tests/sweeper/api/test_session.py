@@ -73,6 +73,7 @@ def by_optuna(one: dimsweep.Study, search: optuna.Study, n: int) -> None:
             search.tell(trial, found.values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", ["descent", "random", "qmc", "cmaes"])
 def test_its_own_sampler_asks_what_the_study_would(sampler: str) -> None:
     batch = {"search": sampler, "search.batch": 1, "budget.trials": 15}  # 3, 4, 4 and 4 of CMA-ES
@@ -235,6 +236,7 @@ def test_what_is_searched_is_told() -> None:
     assert given["collective.chunks"].high == 8 and list(given) == [a.name for a in found.axes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("design", "what"),
     [

@@ -85,6 +85,7 @@ def test_two_boards_cannot_have_one_port(tmp_path: Path) -> None:
             urlopen(f"{address}/report/nothing")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/", "/report/small", "/ws", "/static/js/bokeh.min.js"])
 def test_a_board_answers_to_the_names_of_this_machine_only(path: str, tmp_path: Path) -> None:
     """A page whose name is bound to 127.0.0.1 once it is loaded may not read a study."""
@@ -135,6 +136,7 @@ def test_the_name_of_a_folder_is_no_markup(tmp_path: Path) -> None:
     assert "&lt;img src=x&gt;" in shown.heading.text
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_board_follows_and_compares_studies(tmp_path: Path) -> None:
     swept(tmp_path, "narrow")
@@ -234,6 +236,7 @@ def test_the_lines_of_one_study_are_its_cells(tmp_path: Path) -> None:
     assert len(set(board.lines.data["colour"])) == 2
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_board_is_as_wide_as_its_window(tmp_path: Path) -> None:
     swept(tmp_path, "one")

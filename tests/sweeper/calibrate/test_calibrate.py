@@ -71,6 +71,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return runs, nccl
 
 
+@pytest.mark.long
 def test_a_synthetic_machine_is_found_again(files: tuple[Path, Path]) -> None:
     config = compose(BASE).config
     found = [each for file in files for each in read_observations(file, BASE, config)]
@@ -133,6 +134,7 @@ def test_three_iterations_are_useful_and_a_wrong_one_is_named(
     assert [wrong.observations[i].name for i in wrong.unexplained] == ["iteration, large"]
 
 
+@pytest.mark.long
 def test_the_cluster_is_written_and_its_times_have_intervals_of_their_own(
     files: tuple[Path, Path],
     tmp_path: Path,

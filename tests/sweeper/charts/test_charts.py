@@ -87,6 +87,7 @@ CHARTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.filterwarnings("error")
 def test_a_chart_is_there_where_it_shows_something(name):

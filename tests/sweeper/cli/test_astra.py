@@ -39,6 +39,7 @@ def is_exact(case: Case, ours: Cycles) -> bool:
 IN_PYTHON = 2000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("section", ["A", "B", "C", "D", "E"])
 def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The compiled kernel, where that does not take long, in what was not recorded, too, as plain
@@ -67,6 +68,7 @@ def test_every_recorded_case_to_the_cycle(section: str, capsys: pytest.CaptureFi
     assert in_python > len(compared) / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("section", ["A", "E"])
 def test_folding_changes_no_cycle(section: str) -> None:
     """The whole corpus takes half an hour: dimsweep verify astra_sim --fold=false."""
@@ -84,6 +86,7 @@ def test_alike_ranks_are_simulated_once() -> None:
     assert run_case(scaling).n_kinds == 1
 
 
+@pytest.mark.long
 def test_our_times_of_computing_and_communicating() -> None:
     for case in astra_cases("D"):
         if not case.folder.name.startswith("gpt_small"):

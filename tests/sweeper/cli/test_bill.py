@@ -165,6 +165,7 @@ def test_what_has_no_bill_is_refused(
     assert says in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of", ["generator={kind: fat_tree, npus: 8, radix: 8}", "file=star.json"])
 def test_a_graph_is_billed_with_its_own_npus_whatever_the_dimensions(
     of: str, capsys: pytest.CaptureFixture[str]

@@ -148,6 +148,7 @@ def test_sweep_and_report(empty_folder: Path, capsys: pytest.CaptureFixture[str]
     assert "is the folder of a study's results, and more is given" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_study_of_ones_own(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Workload, topology and study written by the user, in the user's folder."""
     (empty_folder / "conf" / "workload").mkdir(parents=True)
@@ -243,6 +244,7 @@ def test_nothing_is_completed_where_there_is_nothing(capsys: pytest.CaptureFixtu
     assert not capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_bash_completes(empty_folder: Path) -> None:
     """The script in a real bash: words that bash itself would split at the equals sign too."""
     script = """
@@ -433,6 +435,7 @@ def test_a_layer_without_a_value_is_named(
     assert "workload.layers[0].outputs" in fails(capsys, "simulate", "workload=net")
 
 
+@pytest.mark.long
 def test_a_changed_study_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     run(planned(SMALL, "results"))
     message = fails(capsys, "sweep", *SMALL, "workload.hidden=24576")

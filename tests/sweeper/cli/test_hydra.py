@@ -124,6 +124,7 @@ def test_a_folder_is_searched_by_option_and_by_override(
     assert "did you mean" in refused(capsys, "simulate", "workload=own")
 
 
+@pytest.mark.long
 def test_a_study_there_is_swept_and_each_of_its_cells_composed(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ def small(preset: str) -> list[str]:
     return overrides
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_take_as_long_from_their_traces(
     preset: str, capsys: pytest.CaptureFixture[str]

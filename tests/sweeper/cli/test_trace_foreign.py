@@ -39,6 +39,7 @@ def time_of(workload: Workload, n: int) -> float:
     return simulate(workload, Cluster(topology, Npu(flops=100e12, memory_bandwidth=1e12))).time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", WRITERS)
 def test_jobs_of_other_tools_are_learnt(
     tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

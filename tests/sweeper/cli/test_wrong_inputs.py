@@ -378,6 +378,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "where", "cure"), TABLE, ids=[" ".join(w)[:90] for w, *_ in TABLE]
 )

@@ -26,6 +26,7 @@ def seconds(*overrides: str) -> float:
     return Result(run_one(build_program(compose([*SMALL, *overrides]).config))).time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_machine_sets_all_its_parts_with_a_source_for_each(name: str) -> None:
     nodes = 32 if name in ("tpu_v5e", "tpu_v6e") else 16  # one pod, the only size that is a torus

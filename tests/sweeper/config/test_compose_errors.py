@@ -168,6 +168,7 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(node[key])
 
 
+@pytest.mark.long
 def test_mutated_configurations_end_in_a_sentence(here: Path) -> None:
     """Seeded; any values of the resolved configurations of studies are exchanged or left out."""
     draw = random.Random(13)

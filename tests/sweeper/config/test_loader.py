@@ -30,6 +30,7 @@ OTHERS = [
 CHOSEN = st.lists(st.sampled_from(OPTIONS) | st.sampled_from(OTHERS), max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=times(20))
 @given(CHOSEN)
 def test_options_are_composed_as_hydra_does(chosen: list[str]) -> None:
@@ -47,6 +48,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", STUDIES)
 def test_studies_are_composed_as_hydra_does(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 def test_simulate_tells_counts_and_draws_what_packets_meet(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

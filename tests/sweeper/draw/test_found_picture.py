@@ -28,6 +28,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.filterwarnings("error")
 def test_every_kind_of_study_makes_every_kind_of_picture(name: str) -> None:

@@ -270,12 +270,14 @@ def test_a_link_is_left_of_its_way():
         assert left * (head[0, 0] - head[1:, 0].max()) > 0  # points forward
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.filterwarnings("error")
 def test_every_network_makes_a_picture(name):
     draw(used(NETWORKS[name], 0.9, 0.3))
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("shape", ["Ring(1000)", "Switch(600)", "Ring(10)_Ring(10)_Ring(10)"])
 def test_a_thousand_npus_make_a_picture(shape):

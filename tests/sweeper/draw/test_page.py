@@ -48,6 +48,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.filterwarnings("error")
 def test_a_page_is_complete(name, tmp_path):
@@ -67,6 +68,7 @@ def test_a_page_is_complete(name, tmp_path):
         assert error in html.unescape(text)
 
 
+@pytest.mark.long
 def test_a_note_is_told_on_the_page_and_in_the_terminal():
     rows = make_rows(search(10))
     study = make_study(rows).model_copy(update={"note": "these are 512 GPUs < 2,048"})
@@ -101,6 +103,7 @@ def test_a_page_has_the_answer_and_a_picture_then_charts_then_tables_then_where_
     assert f"dimsweep 1.2.3, commit {'f' * 12}+, model 14, 2031-05-04, a box" in foot
 
 
+@pytest.mark.long
 def test_a_page_of_plans_begins_with_all_designs():
     rows = make_rows(search(20)).assign(**{"workload.plan.zero": [0, 1] * 10})
     text = render(Report.of(rows, make_study(rows, parameters=["workload.plan.zero"])))
@@ -110,6 +113,7 @@ def test_a_page_of_plans_begins_with_all_designs():
     assert text.index('id="best_split"') < text.index('id="parallel"')
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("prices", "caption"),
     [

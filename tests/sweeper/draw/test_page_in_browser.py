@@ -26,6 +26,7 @@ def first_row(page: Browser) -> str:
     return min(rows, key=lambda row: row.location["y"]).text.split()[0]
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_reader_looks_into_a_page(tmp_path: Path) -> None:
     rows = make_rows(search(TRIALS))
@@ -85,6 +86,7 @@ return found;
 """
 
 
+@pytest.mark.long
 @needs_browser
 def test_long_names_leave_charts_readable_on_a_phone(tmp_path: Path) -> None:
     """Names of legends, of columns and of axes, and texts behind points."""
@@ -115,6 +117,7 @@ def test_long_names_leave_charts_readable_on_a_phone(tmp_path: Path) -> None:
 NUMBERS = [0, 1, 7.5, 722.4118, 1536, 99_999, 460_000, 1_048_576, 2.5e9, 3e13, 2.5e-5, -460_000]
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_page_fits_a_phone_and_reads_as_people_do(tmp_path: Path) -> None:
     long = "mixtral_8x22b_with_a_name_that_goes_on"

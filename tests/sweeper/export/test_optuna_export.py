@@ -57,6 +57,7 @@ def test_what_is_maximised_is_so_in_optuna(tmp_path: Path) -> None:
     assert best.values[0] == rows["perf_per_cost"].max()
 
 
+@pytest.mark.long
 @needs_browser
 def test_optuna_dashboard_shows_it(tmp_path: Path) -> None:
     rows = make_rows(search(12))

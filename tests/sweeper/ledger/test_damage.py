@@ -45,6 +45,7 @@ def resume(folder: Path) -> Ledger:
     return ledger
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["log", "part"])
 def test_a_flipped_bit_is_never_read_as_data(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path

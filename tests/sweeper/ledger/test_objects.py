@@ -63,6 +63,7 @@ def names(folder: Place) -> list[str]:
     return [entry.name.partition("-")[0] for entry in entries(folder)]
 
 
+@pytest.mark.long
 def test_rows_are_written_and_read(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dimsweep.sweeper.ledger.ledger.ROWS_PER_PART", 10)
     folder = bucket / "results" / "s"
@@ -86,6 +87,7 @@ def test_a_second_writer_is_refused(bucket: Place, monkeypatch: pytest.MonkeyPat
     assert trials(folder) == [0]
 
 
+@pytest.mark.long
 def test_a_killed_writer_loses_no_row_that_was_saved(bucket: Place) -> None:
     folder = bucket / "s"
     killed = Ledger(folder, STUDY, SCHEMA)
@@ -111,6 +113,7 @@ def _taken_from(folder: Place) -> Ledger:
     raise AssertionError("the first writer has renewed its lease twenty times")
 
 
+@pytest.mark.long
 def test_a_writer_that_was_taken_for_dead_stops(bucket: Place) -> None:
     folder = bucket / "s"
     first = Ledger(folder, STUDY, SCHEMA)
@@ -126,6 +129,7 @@ def test_a_writer_that_was_taken_for_dead_stops(bucket: Place) -> None:
     assert trials(folder) == [*range(8), 100]
 
 
+@pytest.mark.long
 def test_a_store_that_is_gone_for_long_is_told(
     bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +153,7 @@ def test_a_store_that_is_gone_for_long_is_told(
     assert trials(folder) == list(range(12))
 
 
+@pytest.mark.long
 def test_damage_is_named_and_set_aside(bucket: Place) -> None:
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
@@ -187,6 +192,7 @@ def test_a_store_that_keeps_nothing_is_told_at_once(
     assert trials(folder) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_rows_whose_record_a_store_has_lost_are_gone_on_with(bucket: Place) -> None:
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
@@ -203,6 +209,7 @@ def test_rows_whose_record_a_store_has_lost_are_gone_on_with(bucket: Place) -> N
     assert trials(folder) == list(range(8))
 
 
+@pytest.mark.long
 def test_a_study_is_swept_resumed_reported_and_compared(
     bucket: Place,
     tmp_path: Path,

@@ -118,12 +118,14 @@ MOVES = {
 }
 
 
+@pytest.mark.long
 def test_what_changes_the_answer_is_told_of_all_that_may_move(
     changes: dict[str, Change],
 ) -> None:
     assert set(changes) == {*PRICES, *MOVES, "layers of the model (4)"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRICES)
 def test_a_price_may_move_until_another_cell_is_the_best(
     designs: Designs,
@@ -161,6 +163,7 @@ def test_a_price_may_move_until_another_cell_is_the_best(
     assert moved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MOVES)
 def test_a_tier_may_move_until_another_cell_is_the_best(
     designs: Designs,
@@ -192,6 +195,7 @@ def test_a_tier_may_move_until_another_cell_is_the_best(
                 assert winner == number_of(designs, end.by)
 
 
+@pytest.mark.long
 def test_a_model_may_grow_until_another_cell_is_the_best(
     designs: Designs, factors: Floats, changes: dict[str, Change], best: int
 ) -> None:
@@ -245,6 +249,7 @@ def times_of(designs: Designs, layers: int) -> Floats:
     return np.array(found)
 
 
+@pytest.mark.long
 def test_the_rival_is_the_second_best_of_all_simulated(
     designs: Designs,
     seconds: Callable[[Moved], Floats],
@@ -268,6 +273,7 @@ def test_the_rival_is_the_second_best_of_all_simulated(
     assert sure_elsewhere(1.0, *other) is None
 
 
+@pytest.mark.long
 def test_each_region_is_won_by_the_best_of_all_simulated(
     designs: Designs,
     seconds: Callable[[Moved], Floats],
@@ -320,6 +326,7 @@ def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
     assert told(factor=1.2, is_open=True) == "it is not known which design comes next"
 
 
+@pytest.mark.long
 def test_the_report_tells_what_would_change_the_answer(composed: Composed, found: Changes) -> None:
     plan = plan_study(composed)
     run(plan)

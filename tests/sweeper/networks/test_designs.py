@@ -139,6 +139,7 @@ def test_one_program_bounds_all_networks_of_a_shape(which: Callable[..., StudyPl
         assert exact * (1 - 0.01) <= bound <= exact * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
     which: Callable[..., StudyPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_budget_leaves_a_gap_that_is_told(which: Callable[..., StudyPlan]) -> 
     assert f"of the best of all {proof.cells} networks x plans: 1 was simulated" in report.proof
 
 
+@pytest.mark.long
 def test_no_design_lies_below_the_front_of_time_and_cost(
     which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]]
 ) -> None:
@@ -231,6 +233,7 @@ def test_no_design_lies_below_the_front_of_time_and_cost(
     assert not report.ties
 
 
+@pytest.mark.long
 def test_a_gap_makes_a_front_of_fewer_steps_below_which_no_design_lies(
     which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]]
 ) -> None:
@@ -264,6 +267,7 @@ def test_what_is_as_good_in_practice_is_a_tie(which: Callable[..., StudyPlan]) -
     assert "nobody measured" in one
 
 
+@pytest.mark.long
 def test_a_gap_ends_the_search_sooner(which: Callable[..., StudyPlan]) -> None:
     exact, near = which(results="exact"), which("budget.gap=0.5", results="near")
     run(exact)

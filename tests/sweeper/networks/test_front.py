@@ -165,6 +165,7 @@ def test_links_that_are_alike_are_as_busy_as_one_of_them(network: Layered) -> No
         assert {*some.round(20)} == {*every.round(20)}
 
 
+@pytest.mark.long
 def test_the_front_is_that_of_all_networks() -> None:
     some, prices = networks()[:: len(networks()) // 60], prices_of_parts()
     shop = Shop(prices)

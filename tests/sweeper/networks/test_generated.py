@@ -38,6 +38,7 @@ def plan(tmp_path: Path) -> Callable[..., StudyPlan]:
     return lambda *words: plan_study(compose([f"study={file}", *words, f"results={tmp_path}"]))
 
 
+@pytest.mark.long
 def test_the_best_of_generated_networks_and_products_is_that_of_all_simulated(
     plan: Callable[..., StudyPlan],
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_generator_of_other_npus_is_refused(plan: Callable[..., StudyPlan]) ->
     assert error.value.where.startswith("space.network.generators[0]")
 
 
+@pytest.mark.long
 def test_networks_that_fall_to_pieces_are_counted(plan: Callable[..., StudyPlan]) -> None:
     """Each NPU of a fat tree hangs on one cable, those of a ZCube on two."""
     tree = "{kind: fat_tree, npus: 16, radix: 8, bandwidth: 50 GB/s, latency: 1 us}"
@@ -119,6 +121,7 @@ def test_networks_that_fall_to_pieces_are_counted(plan: Callable[..., StudyPlan]
     assert error.value.hint == "other generators, or other values of their keys"
 
 
+@pytest.mark.long
 def test_generated_networks_need_no_tiers(plan: Callable[..., StudyPlan]) -> None:
     study = plan("space.network.tiers=[]", "space.plan.tensor=[4]", "space.plan.zero=[0]")
     run(study)
@@ -127,6 +130,7 @@ def test_generated_networks_need_no_tiers(plan: Callable[..., StudyPlan]) -> Non
     assert proof.best == proof.bound
 
 
+@pytest.mark.long
 def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
     plan: Callable[..., StudyPlan],
 ) -> None:

@@ -77,6 +77,7 @@ def losses_of(shared: SharedDesigns, seconds: dict[int, float]) -> np.ndarray:
     return losses
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("objective", "measure"),
     [
@@ -109,6 +110,7 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
         assert np.isclose(row, losses, rtol=1e-9).all(axis=1).any()
 
 
+@pytest.mark.long
 def test_what_generators_make_is_bought_for_all(shared: Plan) -> None:
     plan = shared("space.network.generators=[{kind: zcube, n: 4, k: 2, bandwidth: 900 GB/s}]")
     run(plan)
@@ -116,6 +118,7 @@ def test_what_generators_make_is_bought_for_all(shared: Plan) -> None:
     assert one.split == "zcube(bandwidth 900 GB/s, n 4)"
 
 
+@pytest.mark.long
 def test_networks_that_cost_too_much_are_bought_for_none(shared: Plan) -> None:
     free = shared().stream
     assert isinstance(free, SharedDesigns)
@@ -130,6 +133,7 @@ def test_networks_that_cost_too_much_are_bought_for_none(shared: Plan) -> None:
     assert proof_of(plan).refused["networks cost more than there is"] == len(costs) - 4
 
 
+@pytest.mark.long
 def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(shared: Plan) -> None:
     words = "objective=perf_per_cost", "budget.gap=0.02"
     whole, part = shared(*words, results="whole"), shared(*words, results="part")
@@ -151,6 +155,7 @@ def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(shared: Plan) -> No
     assert run(part).engine_seconds == 0
 
 
+@pytest.mark.long
 def test_four_workers_give_the_same_rows_and_proof(shared: Plan) -> None:
     whole, other = shared(results="1"), shared(results="4")
     run(whole)
@@ -172,6 +177,7 @@ def test_a_budget_leaves_a_gap_that_is_told(shared: Plan) -> None:
     assert f"of the best of all {proof.cells} networks x plans of 2 workloads" in told
 
 
+@pytest.mark.long
 def test_its_report_tells_the_network_each_plan_and_what_is_lost(shared: Plan) -> None:
     plan = shared("objective=perf_per_cost", "what_if={twice: {cost.npu: x2}}")
     assert run(plan).what_ifs == 2
@@ -200,6 +206,7 @@ def test_its_report_tells_the_network_each_plan_and_what_is_lost(shared: Plan) -
     results.write_page()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("word", "where", "told"),
     [

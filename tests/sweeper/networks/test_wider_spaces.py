@@ -58,6 +58,7 @@ def simulated(designs: Designs) -> dict[int, float]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -131,6 +132,7 @@ def test_a_number_of_npus_is_written_as_it_was_told() -> None:
     assert error.value.where == "npus.at_most"
 
 
+@pytest.mark.long
 def test_npus_cost_what_they_do_with_their_memory(which: Callable[..., StudyPlan]) -> None:
     designs = which(MEMORY, "objective=perf_per_cost", "space.plan.zero=[0, 1]").stream
     assert isinstance(designs, Designs)
@@ -236,6 +238,7 @@ def test_what_no_space_is_is_refused(
     assert error.value.where.split(" ")[0].startswith(where)
 
 
+@pytest.mark.long
 def test_a_generator_with_several_values_is_a_family(which: Callable[..., StudyPlan]) -> None:
     family = "{kind: hpn, npus: 16, radix: [6, 8], rails: [2, 4], bandwidth: 25 GB/s}"
     designs = which(

@@ -40,6 +40,7 @@ def time_of(config: Config, fidelity: Fidelity = Fidelity.PHASE) -> float:
     return simulate(build_workload(config, cluster), cluster, fidelity=fidelity).time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-plugin", str(EXAMPLES / f"{name}.py")]) == 0
@@ -157,6 +158,7 @@ def test_a_rival_of_themis() -> None:
     assert again is order, "the same text has the same number: what is compiled stays right"
 
 
+@pytest.mark.long
 def test_a_transport_is_compiled_by_itself() -> None:
     """Its runs are of a type of their own; ours are compiled once, with it or without."""
     words = ("workload=all_reduce", "topology.shape=Switch(4)", "network.packets.payload=64 KiB")

@@ -285,6 +285,7 @@ def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
         _ = Made(tmp_path).best
 
 
+@pytest.mark.long
 @examples(25)
 @given(
     st.lists(

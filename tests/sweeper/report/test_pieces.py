@@ -84,6 +84,7 @@ def told(report: Report) -> dict[str, object]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_report_of_pieces_is_that_of_the_whole(name: str) -> None:
     make, options = STUDIES[name]

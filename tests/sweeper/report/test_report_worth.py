@@ -157,6 +157,7 @@ def test_no_number_ends_the_tables(time, cost, other, worths):
     assert "-0 " not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 @pytest.mark.filterwarnings("error")
 def test_no_time_and_no_cost_ends_the_page(factor):

@@ -75,6 +75,7 @@ with cluster._starting(None):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["os._exit(1)", "time.sleep(60)"])
 def test_a_ray_that_ends_the_process_or_hangs_is_told(what: str) -> None:
     script = DIES.format(what=what)

@@ -48,6 +48,7 @@ def first_bandwidth(plan: StudyPlan, trial: int) -> float:
     return float(load(plan.folder).column("bandwidth_0_GBps")[trial].as_py()) * 1e9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", [MemoryError(), OSError(116, "Stale file handle")])
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_a_trial_lost_to_the_environment_is_tried_again(
@@ -155,6 +156,7 @@ def _is_private() -> None:
     assert [len(token) for token in tokens if token] == [64]
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Small) -> None:
     """In a piece of all 40 trials, which take milliseconds, the first two cost two workers each;

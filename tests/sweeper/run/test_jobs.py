@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.build.simulate import AloneRunners, simulate
@@ -19,6 +20,7 @@ STUDY = (  # of small jobs
 )
 
 
+@pytest.mark.long
 def test_each_job_of_a_study_has_a_time_and_a_slowdown(tmp_path: Path) -> None:
     plan = planned(STUDY, tmp_path)
     run(plan)

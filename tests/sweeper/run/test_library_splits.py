@@ -99,6 +99,7 @@ def bound_of(plan: StudyPlan) -> EventBound:
     return EventBound(build_program(plan.cells[0].config), split.linear())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("library", ["nccl", "measured", "both"])
 def test_a_row_is_what_its_split_gives(
     small: Small, measured: Callable[[bool], tuple[str, ...]], library: str
@@ -129,6 +130,7 @@ class Slices(InlineExecutor):
         self._SLICE = size
 
 
+@pytest.mark.long
 def test_the_rows_are_the_same_however_they_are_simulated(small: Small) -> None:
     """One by one, and stopped and resumed; by a search that learns from slopes."""
     words = (*MODEL, *NCCL, "search=descent", "search.batch=7", "executor=inline")

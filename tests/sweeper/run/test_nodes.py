@@ -62,6 +62,7 @@ def stopped_after(text: str, process: subprocess.Popen[str]) -> str:
     return said + process.stdout.read()
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 def test_a_second_node_joins_and_the_first_one_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

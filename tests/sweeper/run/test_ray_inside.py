@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 READ_AGAIN = """
 import os, ray
 from dimsweep.sweeper.run.executor.ray_inside import read_again
@@ -16,6 +18,7 @@ assert (timeout(), constants.ENABLE_RAY_CLUSTER) == (before[0] + 17, not before[
 """
 
 
+@pytest.mark.long
 def test_a_ray_that_was_imported_before_reads_its_environment_again() -> None:
     subprocess.run([sys.executable, "-c", READ_AGAIN], check=True)
 

@@ -69,6 +69,7 @@ def stopped(plan: StudyPlan) -> None:
     ledger.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", GO_ON)
 def test_a_stopped_search_goes_on(small: Small, sampler: str, asked: list[int]) -> None:
     """And one whose budget grows, in the middle of a generation, too."""
@@ -104,6 +105,7 @@ def lose_a_part(folder: Path) -> None:
     next(folder.glob("part-*")).unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", [damage_bookmark, lose_a_part])
 def test_a_bookmark_that_the_rows_do_not_bear_out_is_not_used(
     small: Small, harm: Callable[[Path], None], asked: list[int]

@@ -49,6 +49,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.long
 def test_a_large_grid_has_the_rows_of_a_small_one(
     small: Small, large: Callable[[str], StudyPlan], planned: list[int]
 ) -> None:
@@ -101,6 +102,7 @@ def flip(file: Path) -> None:
     file.write_bytes(bytes(content))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", [cut, flip, Path.unlink])
 def test_cells_that_were_lost_are_planned_again(
     large: Callable[[str], StudyPlan], harm: Callable[[Path], None]

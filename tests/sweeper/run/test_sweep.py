@@ -35,6 +35,7 @@ def test_another_seed_gives_another_study(small: Small) -> None:
     assert not load(one.folder).equals(load(other.folder))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_resumed_study_is_the_whole_one(small: Small, sampler: str) -> None:
     """The same seed gives the same rows: run to 40 trials at once, and to 13 and then on."""
@@ -217,6 +218,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("ray")  # one Ray at a time: two cores
 @pytest.mark.usefixtures("forgotten")
 def test_actors_and_a_kill_change_nothing(tmp_path: Path) -> None:
@@ -247,6 +249,7 @@ def _hear_control_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.mark.long
 def test_control_c_leaves_a_resumable_study(tmp_path: Path) -> None:
     overrides = [*SMALL, "search=random", "budget.trials=1000000", "executor=inline"]
     folder = tmp_path / "libra_gpt3_4d"

@@ -80,6 +80,7 @@ def by_hand(plan: StudyPlan, row: pd.Series) -> dict[str, object]:
     return single_row(config, simulate(build_workload(config, cluster), cluster))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -122,6 +123,7 @@ def test_a_library_chooses_anew_at_another_bandwidth(small: Small) -> None:
         assert row["time_ps"] == by_hand(plan, row)["time_ps"], row.name
 
 
+@pytest.mark.long
 def test_interleaving_is_told_by_pairs_not_by_an_importance(small: Small) -> None:
     """The page said that interleaving matters by 0.1 %, where it is worth some per cent."""
     plan = small(*PLAN, SEARCHED, ASKED)
@@ -162,6 +164,7 @@ def test_a_larger_batch_is_compared_by_its_throughput(small: Small) -> None:
     assert prices["per_usd"] == pytest.approx(prices["cost_before_usd"] / prices["cost_after_usd"])
 
 
+@pytest.mark.long
 def test_a_change_that_cannot_be_says_why(small: Small) -> None:
     asked = "{fat: {workload.model.layers: x64}, odd: {topology.bandwidth.1: x2}}"
     plan = small(*PLAN, ONE, f"what_if={asked}")
@@ -204,6 +207,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [1, 41, 45])
 def test_a_killed_study_goes_on_with_what_it_asked(
     small: Small, asked: StudyPlan, after: int
@@ -262,6 +266,7 @@ def test_what_is_asked_may_change_and_nothing_is_lost(small: Small) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_best_of_each_scenario_is_changed(small: Small) -> None:
     grid = "+grid={workload: [gpt3_libra, turing_nlg_libra], collective.chunks: [2, 8]}"
     plan = small("search=random", "budget.trials=5", grid, ASKED)

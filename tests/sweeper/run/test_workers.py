@@ -12,6 +12,7 @@ from tests.support.studies import Workers, run
 Small = Callable[..., StudyPlan]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sampler", ["auto", "random", "qmc", "grid", "tpe", "cmaes", "nsga2", "descent"]
 )

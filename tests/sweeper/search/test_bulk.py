@@ -84,6 +84,7 @@ def test_a_trial_is_where_its_coordinates_say() -> None:
         assert latency == pytest.approx(wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", ["random", "qmc", "grid", "cmaes"])
 def test_no_batch_size_changes_the_rows(small: Small, sampler: str) -> None:
     plans = [small(f"search={sampler}", f"search.batch={n}", results=str(n)) for n in (3, 64)]
@@ -92,6 +93,7 @@ def test_no_batch_size_changes_the_rows(small: Small, sampler: str) -> None:
     assert load(plans[0].folder).equals(load(plans[1].folder))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("objective", "begin", "goes_on"),
     [("time", "descent+tpe", "cmaes"), ("cost", "tpe", "cmaes"), ("[time,cost]", "tpe", "qmc")],

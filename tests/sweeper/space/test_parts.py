@@ -86,6 +86,7 @@ def test_parts_need_links_that_there_are(
     assert what in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.long
 def test_a_search_of_parts_proposes_what_can_be_bought(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_search_of_parts_proposes_what_can_be_bought(
     assert "no part" not in (said := capsys.readouterr().out) and "equal" not in said
 
 
+@pytest.mark.long
 def test_a_best_design_that_nobody_sells_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

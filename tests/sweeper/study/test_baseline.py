@@ -77,6 +77,7 @@ def test_a_resumed_study_simulates_none_again_and_reproduces_it(tmp_path: Path) 
     assert again.rows == plan.n_trials and not again.differ
 
 
+@pytest.mark.long
 def test_a_study_may_get_another_baseline_and_come_back(tmp_path: Path) -> None:
     """Each time the rows of the one that it has are shown, whatever else the ledger has."""
     times = []
@@ -92,6 +93,7 @@ def test_a_study_may_get_another_baseline_and_come_back(tmp_path: Path) -> None:
     assert len(rows_of(plan.folder)) == 4 and not reproduce(plan.folder).differ
 
 
+@pytest.mark.long
 def test_large_grids_have_baselines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(planned([*WORDS, TODAY], tmp_path / "whole"))
     whole = report_of(tmp_path / "whole" / "libra_gpt3_4d")
@@ -114,6 +116,7 @@ def test_large_grids_have_baselines_too(tmp_path: Path, monkeypatch: pytest.Monk
     assert report_of(plan.folder).study.baselines == ()
 
 
+@pytest.mark.long
 def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> None:
     words = [
         *("workload=gpt3_13b", "topology=dgx_h100", "npu=h100", "cost=dgx_h100", "search=grid"),
@@ -157,6 +160,7 @@ def test_maxima_alone_have_no_equal_split(tmp_path: Path) -> None:
     assert report.summaries[0].reference is None
 
 
+@pytest.mark.long
 def test_portfolios_and_two_objectives_have_one(tmp_path: Path) -> None:
     today = "baseline={topology.bandwidth: 100 GB/s}"
     words = ["study=libra_portfolio", "collective.chunks=8", "budget.trials=3"]

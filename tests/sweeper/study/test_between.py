@@ -16,6 +16,7 @@ STAGES = (
 SWITCH, RING = "topology.shape=Switch(8)", "topology.shape=Ring(8)"
 
 
+@pytest.mark.long
 def test_plans_are_no_further_apart_than_is_said() -> None:
     seen = dict.fromkeys(SEEN, 0)
     for number in range(0, 400, 20):

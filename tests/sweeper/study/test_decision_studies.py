@@ -20,6 +20,7 @@ NAMES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dims", [3, 4])
 @pytest.mark.parametrize(("objective", "golden"), [("time", "perf"), ("perf_per_cost", "ppc")])
 def test_libra_s_tables(tmp_path: Path, dims: int, objective: str, golden: str) -> None:

@@ -149,6 +149,7 @@ def no_provisioning(*overrides: str) -> list[str]:
     return [text for text in warnings(*overrides) if "-provisioned" not in text]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
@@ -254,6 +255,7 @@ def test_verdicts(provision: float, expected: str) -> None:
     assert verdict(provision) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", study_names())
 def test_committed_studies_have_no_warnings(study: str) -> None:
     config = compose([f"study={study}"]).config
@@ -288,6 +290,7 @@ def test_cells_share_their_warnings() -> None:
     assert once([]) == []
 
 
+@pytest.mark.long
 def test_the_ledger_and_the_page_have_them(small: Small) -> None:
     plan = small("network.packet=4 KiB", "search=random")
     run(plan)
@@ -301,6 +304,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
     assert "network.packet has no effect" in page
 
 
+@pytest.mark.long
 def test_axes_that_made_no_difference(small: Small) -> None:
     plan = small(
         "search=random",

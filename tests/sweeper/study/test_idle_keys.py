@@ -51,6 +51,7 @@ def first_that_can_be(config: Config, key: str) -> tuple[Config, Program, dict[s
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("words", "idle", "least"), [((), 28, 23), (PLAN, 34, 31)])
 def test_most_idle_keys_are_told_and_no_other(
     words: tuple[str, ...], idle: int, least: int
@@ -71,6 +72,7 @@ def test_most_idle_keys_are_told_and_no_other(
     assert len(silent) >= idle and len(told) >= least
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [

@@ -39,6 +39,7 @@ def searched(plan: StudyPlan) -> tuple[PortfolioSummary, StudyRecord]:
     return found, study
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["time", "perf_per_cost"])
 @pytest.mark.parametrize("measure", list(Measure))
 def test_its_measure_is_close_to_the_proven_bound(
@@ -91,6 +92,7 @@ def test_own_optima_come_first_and_every_split_is_simulated_for_all(small: Small
     assert not rows.duplicated(["cell", *split]).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", ["random", "tpe", "descent"])
 def test_it_resumes_where_it_stopped(
     small: Small, sampler: str, monkeypatch: pytest.MonkeyPatch
@@ -125,6 +127,7 @@ def test_it_resumes_where_it_stopped(
     assert read_study(part.folder).portfolios == read_study(whole.folder).portfolios
 
 
+@pytest.mark.long
 def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     plan = small(TWO, *FAST, "+grid={profile: [libra, native]}")
     run(plan)
@@ -195,6 +198,7 @@ def test_combined_slopes_are_those_of_the_combined_value() -> None:
     assert together.combine([(1.0,), None], [None, None]) == (None, None)
 
 
+@pytest.mark.long
 def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
     """Nothing was asked of a portfolio, and its own keys were refused."""
     asked = "what_if={peak: {workload.flops: x2}, first: {topology.bandwidth.0: x2}}"

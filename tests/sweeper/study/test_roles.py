@@ -95,6 +95,7 @@ def test_what_is_wrong_is_named(words: list[str], named: str, tmp_path: Path) ->
     assert named in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_has_roles(name: str) -> None:
     """None searches a scenario, and none has a role of what is no axis."""

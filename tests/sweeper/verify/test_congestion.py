@@ -49,6 +49,7 @@ def collectives(changed: Mapping[tuple[str, str], float]) -> list[str]:
     return failed("roce", tables)
 
 
+@pytest.mark.long
 def test_each_point_of_collectives_looks_at_its_own_times() -> None:
     assert collectives({}) == []
     assert collectives({("ring", RATES["TIMELY"]): 1.06}) == ["ring: DCQCN, DCTCP, TIMELY"]
@@ -80,6 +81,7 @@ def iterations(changed: Mapping[tuple[str, str, str], float]) -> list[str]:
     return failed("roce_training", tables)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("run", "time", "point"),
     [
@@ -194,6 +196,7 @@ def test_a_scale_of_nothing_is_refused() -> None:
             compose(["study=roce_training", f"workload.scale={wrong}"])
 
 
+@pytest.mark.long
 def test_a_small_iteration_drops_more_on_the_flat_topology() -> None:
     few = ("workload.plan.micro_batch=16", "workload.model.rows=1000")
     flat, ample = (

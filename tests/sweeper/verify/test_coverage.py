@@ -39,6 +39,7 @@ def test_a_share_is_as_sure_as_there_are_sources() -> None:
     assert rounds == {"mlcommons/training_results"}, "the rounds of MLPerf are one source"
 
 
+@pytest.mark.long
 def test_the_page_is_written_between_its_comments(coverage: Coverage, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
@@ -52,6 +53,7 @@ def test_the_page_is_written_between_its_comments(coverage: Coverage, tmp_path: 
         write_page(page, {}, coverage, {})
 
 
+@pytest.mark.long
 def test_calibrations_have_comments_of_their_own(coverage: Coverage, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\nbetween\n{CALIBRATED}\nold\n{END}\nafter\n")

@@ -39,6 +39,7 @@ def test_all_partitions_are_routed_side_by_side() -> None:
     assert fred_fabric.routes().holds
 
 
+@pytest.mark.long
 def test_effective_bandwidths_are_the_papers() -> None:
     cells = [
         {"workload": workload, "network": network, "time_s": run.time}

@@ -75,6 +75,7 @@ def test_the_switches_of_priced_clusters(tmp_path: Path) -> None:
     assert [point.note for point in points if point is not odd] == [""] * 12
 
 
+@pytest.mark.long
 def test_all_to_alls_rank_as_by_packets(tmp_path: Path) -> None:
     """Shorter than ns-3 has them, in the same order but for the last two; not judged.  This keeps
     what the page says."""

@@ -127,6 +127,7 @@ def test_the_list_has_every_verification_with_its_source(
         assert "Korthikanti" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_all_studies_together_print_and_draw_what_each_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,6 +71,7 @@ def verify(*words: str) -> int:
     return main(["verify", *words, "executor=inline"])
 
 
+@pytest.mark.long
 def test_a_folder_is_a_validation(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its sweep has rows and a page, and the second command simulates nothing."""
     assert verify("desk") == 1
@@ -90,6 +91,7 @@ def test_a_folder_is_a_validation(mine: Path, capsys: pytest.CaptureFixture[str]
     assert len(load(Path("results/four"))) == 2
 
 
+@pytest.mark.long
 def test_measurements_and_another_study_are_tables(mine: Path) -> None:
     (mine / "four.desk.csv").write_text("gigabytes,seconds\n1,0.0151\n1,0.0149\n")
     (mine / "slow.yaml").write_text(STUDY.replace("[100 GB/s, 200 GB/s]", "[50 GB/s]"))
@@ -104,6 +106,7 @@ def test_measurements_and_another_study_are_tables(mine: Path) -> None:
     assert all(point.holds for point in found.points)
 
 
+@pytest.mark.long
 def test_a_picture_is_drawn_of_the_rows(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify("desk", "--picture", "x.png") == 1
     assert "--picture: four has no picture" in capsys.readouterr().err
@@ -116,6 +119,7 @@ def test_a_picture_is_drawn_of_the_rows(mine: Path, capsys: pytest.CaptureFixtur
 ONE = "it,1,s,1%,a desk,,"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -205,6 +209,7 @@ def test_a_tolerance_is_read_as_it_is_written(first: int, second: int) -> None:
     assert Tolerance.read(f"{high}%").high == pytest.approx(relative(high / 100).high)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", published())
 def test_the_published_studies_ask_what_rows_can_answer(name: str) -> None:
     """Their expressions fit the columns that their sweeps will have, and none needs a network."""

@@ -215,6 +215,7 @@ def two_cards(n_switches: int) -> Network:
     return Network(graph)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "network",
     [

@@ -101,6 +101,7 @@ def test_one_after_another(sizes: list[int], latency: int) -> None:
 # --- interleaved groups and lines -----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", list(CollectiveKind))
 @pytest.mark.parametrize(("p", "stride"), [(2, 2), (2, 4), (4, 2), (3, 2), (2, 3), (5, 3)])
 @pytest.mark.parametrize("network", SWITCHING)
@@ -177,6 +178,7 @@ def test_a_member_that_is_ahead_waits_until_it_is_asked(latency: int, reduction:
 # --- packets and stored messages on a switch -----------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", SWITCHING)
 @pytest.mark.parametrize("p", [2, 3, 5, 8])
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def suspensions(run: MessageRun) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wafer", WAFERS)
 def test_much_is_suspended_where_tables_have_to_grow(wafer: Wafer) -> None:
     program = training(wafer, packet=4096.0, chunks=40)

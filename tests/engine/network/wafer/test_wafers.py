@@ -178,6 +178,7 @@ def through_io(wafer: Wafer, work: Access, *others: Collective, sizes: Any = SIZ
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store", [False, True])
 @pytest.mark.parametrize("wafer", [MESH, A, B, C, D])
 def test_broadcasts_take_what_the_busiest_link_does(wafer: Wafer, *, store: bool) -> None:
