@@ -1,11 +1,11 @@
-# make study   set up .venv and run the main study
-# make studies the published studies of docs/studies, point by point, and their pictures
-# make test    set up .venv and run the tests (EXAMPLES=10: more random ones; TESTS=tests/engine: these)
-# make test-long  the tests that take longer, which are not among those of make test
-# make check   formatting, lint and types
-# make bench   benchmarks, as ratios
-# make faults  10,000 changed inputs, all that would break a promise, 100 sweeps killed (an hour)
-# make docs    the documentation as a site, in site/
+# make study     set up .venv and run the main study
+# make studies   the published studies of docs/studies, point by point, and their pictures
+# make test      set up .venv and run the tests (EXAMPLES=10: more random ones; TESTS=tests/engine: these)
+# make test-long the tests that take longer, which are not among those of make test
+# make check     formatting, lint and types
+# make bench     benchmarks, as ratios
+# make faults    10,000 changed inputs, all that would break a promise, 100 sweeps killed (an hour)
+# make docs      the documentation as a site, in site/
 
 PYTHON ?= python3
 VENV   := .venv
