@@ -27,7 +27,7 @@ from dimsweep.sweeper.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.search(r"\.PHONY: (.+)", (ROOT / "Makefile").read_text())[1].split())
 # What is the reader's shell's, and not dimsweep's.
 NOT_OURS = {"git", "cd", "eval", "python"}
 
