@@ -42,7 +42,8 @@ def queue_matters(program: Program) -> bool:
     """Whether first-in-first-out queues would take another time, at the program's own point.
     Costs two runs."""
     s = program.structure
-    fifo = s._replace(shape=s.shape._replace(queue=QueueOrder.FIFO))
+    # A plain number, as lower writes it: for a member the whole kernel would be compiled anew.
+    fifo = s._replace(shape=s.shape._replace(queue=int(QueueOrder.FIFO)))
     times = [
         run_batch(dataclasses.replace(program, structure=other), program.bandwidth).time[0]
         for other in (s, fifo)

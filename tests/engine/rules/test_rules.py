@@ -1,5 +1,7 @@
 """Design rules: dimensions provisioned for one another, and what cannot matter."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from dimsweep.engine import (
     place,
     run_batch,
 )
+from dimsweep.engine.kernels.phase.entrances import entrances_of
 from dimsweep.engine.rules import (
     crosses_dimensions,
     is_measured,
@@ -131,6 +134,17 @@ def test_queues_matter_only_where_something_waits() -> None:
     assert not queue_matters(program(shape, {"data": "rest"}, **smallest))
     assert queue_matters(program(shape, {"tensor": 2, "data": "rest"}, **smallest))
     assert not queue_matters(program(shape, {"tensor": 2, "data": "rest"}, chunks=4))
+
+
+def test_rules_compile_nothing_of_their_own() -> None:
+    """The kernel of a program as it was lowered runs what they change of it, too."""
+    lowered = program("Ring(4)_Switch(4)", {"data": "rest"}, queue=QueueOrder.LIFO, chunks=4)
+    run_batch(lowered, lowered.bandwidth)
+    kernel: Any = entrances_of(lowered).run_points
+    known = len(kernel.signatures)
+    queue_matters(lowered)
+    provisioning(lowered)
+    assert len(kernel.signatures) == known
 
 
 def test_the_order_in_force_does_not_change_the_rule() -> None:
