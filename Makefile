@@ -49,11 +49,15 @@ studies: setup
 	@$(BIN)/dimsweep verify studies --pictures docs/studies
 
 # Bytecode is kept, whatever the shell says: many tests start dimsweep anew.
+# The tests of a file share what they compose and import, so one process has them all; long ones are
+# handed out one by one, or by what they must not do at a time.
 test: WHICH := not long
+test: BY := loadfile
 test-long: WHICH := long
+test-long: BY := loadgroup
 test test-long: setup
 	@echo "running the tests that are $(WHICH)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup -m "$(WHICH)" $(TESTS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist $(BY) -m "$(WHICH)" $(TESTS)
 
 check: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

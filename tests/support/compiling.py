@@ -20,6 +20,8 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.compiler import is_cached
+from dimsweep.engine.formats.chakra import NodeType, TraceNode
+from dimsweep.engine.formats.chakra.node import node_of
 from dimsweep.engine.kernels.flow import simulate_flows
 from dimsweep.engine.kernels.flow.kernel import run as run_flows
 from dimsweep.engine.kernels.messages import lower_by_rank
@@ -27,6 +29,9 @@ from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.kernels.network.kernel import run as run_messages
 from dimsweep.engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
 from dimsweep.engine.network.wafer import MeshWafer
+from dimsweep.engine.replicas.astra_sim import simulate_astra
+from dimsweep.engine.replicas.astra_sim.rules import ItsRules
+from tests.support.astra_runs import ring_of_four
 
 _PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]
 _PORTS += [Port(1, 2, 10**11, 10**6), Port(2, 1, 10**11, 10**6)]
@@ -68,15 +73,24 @@ def packet() -> None:
     simulate_flows(_FABRIC, _FLOWS)
 
 
-KERNELS = {"phase": phase, "network": network, "suspension": suspension, "packet": packet}
+def replica() -> None:
+    """The phase kernel by ASTRA-sim's rules."""
+    own = node_of(TraceNode(0, "", NodeType.COMP, (), (), 0, 1, {}))
+    simulate_astra(ring_of_four(), [[own]] * 4)
+
+
+KERNELS = {
+    "phase": phase,
+    "network": network,
+    "suspension": suspension,
+    "packet": packet,
+    "replica": replica,
+}
 
 
 def compile_all() -> None:
-    """Compile all kernels side by side, unless all of them are on disk: they are then loaded in
-    less time than processes start in."""
+    """Compile all kernels side by side, unless all of them are on disk."""
     if all_compiled():
-        for load in KERNELS.values():
-            load()
         return
     command = [sys.executable, "-m", "tests.support.compiling"]
     for process in [subprocess.Popen([*command, name]) for name in KERNELS]:
@@ -85,7 +99,8 @@ def compile_all() -> None:
 
 def all_compiled() -> bool:
     """Whether nothing is left to compile for this machine's CPU."""
-    by_name = all(map(is_compiled, (Fidelity.PHASE, Fidelity.PACKET))) and is_cached(run_flows)
+    by_name = all(map(is_compiled, (Fidelity.PHASE, Fidelity.PACKET)))
+    by_name &= all(map(is_cached, (run_flows, ItsRules.run_points)))
     return by_name and all(map(_is_known, (_computation(), _suspending())))
 
 

@@ -10,7 +10,6 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
-from optuna_dashboard import wsgi
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.export.optuna import write_optuna
@@ -60,6 +59,8 @@ def test_what_is_maximised_is_so_in_optuna(tmp_path: Path) -> None:
 @pytest.mark.long
 @needs_browser
 def test_optuna_dashboard_shows_it(tmp_path: Path) -> None:
+    from optuna_dashboard import wsgi  # here: it brings scikit-learn along
+
     rows = make_rows(search(12))
     file = str(tmp_path / "journal.log")
     write_optuna(Report.of(rows, make_study(rows)), file)

@@ -139,8 +139,9 @@ def test_switches_of_diameter_two() -> None:
         GENERATORS["polar_fly"](q=9).build()  # type: ignore[call-arg]
 
 
+@pytest.mark.long
 def test_a_rival_of_themis() -> None:
-    """A rival of Themis on the hardware for which Themis was made, and taken back again."""
+    """A rival of Themis on the hardware for which Themis was made, with a kernel of its own."""
     name = str(EXAMPLES / "earliest.py")
     times, model = {}, of_order(MODEL.choose)
     compiled = fingerprint(model.run_points)
@@ -149,12 +150,16 @@ def test_a_rival_of_themis() -> None:
         times[order] = time_of(compose([f"plugins={name}", *words]).config)
     assert times["themis"] < times["earliest"] < times["baseline"] / 2
     assert fingerprint(model.run_points) == compiled, "other orders are not compiled anew with it"
-    order = compose([f"plugins={name}", "collective.order=earliest"]).config.collective.order
+
+
+def test_an_order_is_taken_back_again() -> None:
+    words = (f"plugins={EXAMPLES / 'earliest.py'}", "collective.order=earliest")
+    order = compose(words).config.collective.order
     assert pickle.loads(pickle.dumps(order)) is order and str(order) == "earliest"
     loading.forget_all()
     with pytest.raises(DimsweepError, match="'earliest' is none of baseline, themis"):
         compose(["collective.order=earliest"])
-    again = compose([f"plugins={name}", "collective.order=earliest"]).config.collective.order
+    again = compose(words).config.collective.order
     assert again is order, "the same text has the same number: what is compiled stays right"
 
 
