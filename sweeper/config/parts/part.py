@@ -312,16 +312,27 @@ class Part(BaseModel):
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
         """The dotted keys within whose values are names of files, with these."""
-        for name, field in type(self).model_fields.items():
+        naming = _naming_files(type(self))
+        for name in type(self).model_fields:
             value, at = getattr(self, name), f"{place}.{name}".removeprefix(".")
             if isinstance(value, Part):
                 yield from value.file_keys(at)
             for i, each in enumerate(value if isinstance(value, tuple) else ()):
                 if isinstance(each, Part):
                     yield from each.file_keys(f"{at}[{i}]")
-            marks = [mark for each in get_args(field.annotation) for mark in get_args(each)]
-            if any(isinstance(mark, _NamesFile) for mark in (*field.metadata, *marks)):
+            if name in naming:
                 yield at, value
+
+
+@cache
+def _naming_files(kind: type[Part]) -> frozenset[str]:
+    """The keys whose values are names of files."""
+    return frozenset(
+        name
+        for name, field in kind.model_fields.items()
+        for marks in (field.metadata, *map(get_args, get_args(field.annotation)))
+        if any(isinstance(mark, _NamesFile) for mark in marks)
+    )
 
 
 def default(value: Any) -> Any:

@@ -23,7 +23,7 @@ def homes(folder: str) -> list[Path]:
     """Where ``folder`` (conf or studies) may lie: the current folder first, then the installation,
     and last the folders of :func:`search_also` and of installed plug-ins."""
     mine, theirs = Path.cwd() / folder, installed(folder)
-    own = [] if mine.resolve() == theirs.resolve() or not mine.is_dir() else [mine]
+    own = [mine] if os.path.isdir(mine) and not os.path.samefile(mine, theirs) else []
     others = dict.fromkeys((*_also, *_brought_along()))
     return [*own, theirs, *(also if folder == "conf" else also / "study" for also in others)]
 

@@ -86,7 +86,9 @@ def _own(config: Config, program: Program, fidelity: Fidelity) -> Told | None:
 def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
     """What its kernel is told of the program, or None if it cannot be."""
     try:
-        return Told(build_program(config.changed({"fidelity": str(fidelity)})), fidelity)
+        if fidelity is not config.fidelity:
+            config = config.changed({"fidelity": str(fidelity)})
+        return Told(build_program(config), fidelity)
     except DimsweepError:
         return None
 
