@@ -20,7 +20,7 @@ _ENTERED: set[CodeType] = set()  # the functions that what is right went through
 _TRIED: set[str] = set()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def asked_anew() -> None:
     """What tests before these were told by readers is forgotten, so that they are entered again."""
     for reader in remembering():
@@ -48,6 +48,7 @@ def watched() -> Iterator[None]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("asked_anew")
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_takes_what_is_right_and_refuses_the_rest_in_a_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

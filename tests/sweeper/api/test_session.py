@@ -86,6 +86,7 @@ def test_its_own_sampler_asks_what_the_study_would(sampler: str) -> None:
     assert set(origins[3:]) == {f"ask:{sampler}"}
 
 
+@pytest.mark.long
 def test_optuna_proposes_what_the_descent_would() -> None:
     shape: dict[str, Any] = {"topology.shape": "Ring(2)_Ring(4)_FullyConnected(4)_Switch(4)"}
     shape |= {"collective.chunks": 8, "workload.layers": 2, "budget.trials": 40}

@@ -20,7 +20,9 @@ SMALL |= {"workload.layers.0.weight_grad.size": "1 MB"}
 SMALL |= {"topology.bandwidth": ["100 GB/s", "50 GB/s"], "topology.latency": "500 ns"}
 
 
-@pytest.mark.parametrize("fidelity", ["phase", "message", "packet"])
+@pytest.mark.parametrize(
+    "fidelity", ["phase", "message", pytest.param("packet", marks=pytest.mark.long)]
+)
 def test_keys_and_overrides_are_those_of_the_command(
     fidelity: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,7 @@ def test_one_network_for_all_costs_what_it_costs() -> None:
     assert built in study.headline and "against each one's own best split" in study.headline
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("here")
 def test_a_picture_is_of_the_kind_that_the_file_names() -> None:
     study = dimsweep.Study(KEYS).run()

@@ -109,6 +109,7 @@ def test_iterations_of_one_model_are_told_from_those_of_two(files: tuple[Path, P
     assert not replace(done, observations=[*found, deeper]).of_one_model
 
 
+@pytest.mark.long
 def test_three_iterations_are_useful_and_a_wrong_one_is_named(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:

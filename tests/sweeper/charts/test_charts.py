@@ -307,6 +307,7 @@ def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
     assert "does not\nrun" in texts
 
 
+@pytest.mark.long
 def test_a_hundred_cells_fit_a_few_screens_and_their_decisions_are_not_cut_off():
     name = "FullyConnected(4)_FullyConnected(8)_Ring(16)"
     times = {(f"{name}_{m}", n): 1.0 + m for m in range(50) for n in ("even", "steep")}

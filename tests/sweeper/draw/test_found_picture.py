@@ -55,6 +55,7 @@ def test_a_name_says_which_kind_of_picture() -> None:
         assert ".svg" in str(error.value.hint) and error.value.where == "--picture"
 
 
+@pytest.mark.long
 def test_a_reduced_picture_keeps_all_colours_apart() -> None:
     """48 were too few: two of a page's lines had one, and a faint swatch had that of the paper."""
     colours = list(dict.fromkeys([*SERIES, *PALETTE, "#DCDDDF"]))

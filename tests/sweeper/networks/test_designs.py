@@ -96,7 +96,16 @@ def simulate_all(designs: Designs) -> dict[int, tuple[float, float]]:
     return found
 
 
-@pytest.mark.parametrize("objective", ["time", "perf_per_cost", "cost_per_token"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "time",
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in ("perf_per_cost", "cost_per_token")
+        ),
+    ],
+)
 def test_the_best_is_that_of_all_cells_simulated(
     which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]], objective: str
 ) -> None:

@@ -18,6 +18,7 @@ def coverage() -> Coverage:
     return Coverage(known().bands, tuple(known_runs()))
 
 
+@pytest.mark.long
 def test_intervals_hold_what_they_are_to_hold(coverage: Coverage) -> None:
     """Of the rows that the model was judged on, with each source left out."""
     assert len(coverage.rows) > 200

@@ -11,11 +11,12 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.verify.nccl import AIMS, command, read_rows, simulate_row
 from tests.support.golden import BESIDE, COMMITTED
 
-FILES = [COMMITTED / "nccl.csv", BESIDE / "clusters" / "nccl.csv"]
+OURS = COMMITTED / "nccl.csv"
+SHARED = pytest.param(BESIDE / "clusters" / "nccl.csv", marks=pytest.mark.long, id="shared")
 HEADER = "source,gpu,gpus,nodes,op,bytes,time_us,note\n"
 
 
-@pytest.mark.parametrize("file", FILES, ids=["ours", "shared"])
+@pytest.mark.parametrize("file", [pytest.param(OURS, id="ours"), SHARED])
 @pytest.mark.parametrize("gpu", ["a100", "h100", "b200", "l40s"])
 def test_measured_collectives_are_predicted(file: Path, gpu: str) -> None:
     if not file.exists():
