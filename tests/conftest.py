@@ -47,9 +47,9 @@ def pytest_collection_finish() -> None:
     little that does not."""
     gc.freeze()
     # Most that is made is gone before it is looked for: with a million, looking takes a second and
-    # a half of some rooms' twenty.  With five, seven of a process' 240 seconds went to the one look
-    # at the middle of make test; with twenty it is never reached there, for some hundred MB.
-    gc.set_threshold(20_000_000, 20, 10)
+    # a half of some rooms' twenty, and with five the one look in the middle of make test seven
+    # seconds of a process; ten are reached by neither of its two, which take 1.5 GB each.
+    gc.set_threshold(10_000_000, 20, 10)
     gc.enable()
 
 
