@@ -43,6 +43,8 @@ def build_cluster(config: Config) -> Cluster:
     if memory is None and network.wafer is not None:
         memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
     cluster = Cluster(topology, npu, collectives, network, memory=memory, other_npus=tuple(others))
+    with key("reliability"):
+        cluster = replace(cluster, reliability=config.reliability.build())
     assert cluster.npus  # which raises for numbers that no NPU has: here it is known whose they are
     bought = config.bought(topology, network)
     return replace(cluster, prices=bought.prices(), power=bought.watts())

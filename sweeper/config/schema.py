@@ -32,6 +32,7 @@ from dimsweep.sweeper.config.parts.part import (
     teaching,
     walk,
 )
+from dimsweep.sweeper.config.reliability import Reliability
 from dimsweep.sweeper.config.study import (
     Budget,
     Executor,
@@ -100,6 +101,7 @@ class Design(Part):
     other_npus: tuple[Others, ...] = ()
     memory: Memory = default(Memory)
     cost: Cost = default(Cost)
+    reliability: Reliability = default(Reliability)
     collective: Collective = default(Collective)
     network: Network = default(Network)
     fidelity: Annotated[Fidelity, member(Fidelity)] = default("phase")

@@ -121,6 +121,8 @@ _MERIT_UNITS = {
     "power_w": "W",
     "energy_j": "J",
     "perf_per_watt": "1/(s W)",
+    "ettr": "1",
+    "effective_time_s": "s",
     "usd_per_token": "USD",
 }
 
