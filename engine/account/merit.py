@@ -30,7 +30,9 @@ def known_merits(program: Program) -> list[str]:
     return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
 
 
-def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats]:
+def merits(
+    program: Program, bandwidth: Floats, time: Longs, speed: float = 1.0
+) -> dict[str, Floats]:
     """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
     ``time`` (P,) in ps.
 
@@ -40,7 +42,8 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
     drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
     ``perf_per_watt`` (iterations/s per W) the inverse of that.
     ``ettr``, the effective training time ratio, is the share of the time that interruptions and
-    checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them.
+    checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them,
+    at the share ``speed`` of its own that outages of devices leave in the mean.
     ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it:
     those that are kept, where it is known how often training is interrupted.
     """
@@ -63,7 +66,8 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
         found["perf_per_watt"] = 1 / found["energy_j"]
     left: Floats | float = 1.0
     if (renewal := renewal_of(program, seconds)) is not None:
-        left = found["ettr"] = np.full(len(seconds), renewal.kept)
+        found["ettr"] = np.full(len(seconds), renewal.kept)
+        left = found["ettr"] * speed
         found["effective_time_s"] = seconds / left
     if prices is not None and prices.lifetime and "tokens_per_s" in found:
         spent = prices.cost(bandwidth) / prices.lifetime

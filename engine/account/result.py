@@ -13,7 +13,7 @@ from dimsweep.engine.account.spans import Spans, spans_of
 from dimsweep.engine.account.timeline import encoded, trace
 from dimsweep.engine.kernels.phase.batch import Run
 from dimsweep.engine.lower.program import Floats, Longs, Program
-from dimsweep.engine.reliability import Renewal
+from dimsweep.engine.reliability import Outage, Renewal, mean_speed
 from dimsweep.engine.units import PICOSECONDS, format_time
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
@@ -29,6 +29,7 @@ class Result:
     """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
 
     run: "Run | MessageRun"
+    outages: tuple[Outage, ...] = ()  # of devices, each as the run was without them
 
     def __repr__(self) -> str:
         """What a notebook shows of it: its time, and on what."""
@@ -43,7 +44,8 @@ class Result:
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
         own = self.program.bandwidth[None]
-        return account(self.program, own, self.run.measures, self._network)
+        speed = mean_speed(self.outages)
+        return account(self.program, own, self.run.measures, self._network, speed)
 
     @cached_property
     def along(self) -> Along | None:

@@ -11,9 +11,10 @@ from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
 
 
-def build_program(config: Config) -> Program:
-    """The program of a whole configuration, rank by rank if every message is to be simulated."""
-    cluster = build_cluster(config)
+def build_program(config: Config, cluster: Cluster | None = None) -> Program:
+    """The program of a whole configuration, rank by rank if every message is to be simulated, on
+    the ``cluster`` of it that is given, or its own."""
+    cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(
         cluster, fidelity=config.fidelity, fold=config.fold, network=config.topology.file
     )

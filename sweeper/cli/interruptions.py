@@ -1,23 +1,28 @@
 """What interruptions and checkpoints make of a job's time, for the terminal and for programs."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
 from dimsweep.engine import Result, units
-from dimsweep.engine.reliability import Reliability, Renewal
+from dimsweep.engine.reliability import Outage, Reliability, Renewal, mean_speed
+from dimsweep.sweeper.report.words import fine_percent
 from dimsweep.sweeper.terminal import say, table
 
 
 def print_interruptions(result: Result, console: Console) -> None:
-    """Print how often the job is interrupted, and where its time goes then; nothing where it is not
-    known."""
+    """Print how often the job is interrupted, where its time goes then, and what it does while
+    something is down; nothing where it is not known."""
     renewal, reliability = result.renewal, result.program.cluster.reliability
     if renewal is None or reliability is None:
         return
     console.print(table(("interruptions", "", ""), _rows(result, renewal)))
+    if result.outages:
+        columns = ("while it is down", "there are", "of the time", "slower", "simulated")
+        console.print(table(columns, _outages(result.outages)))
     often, seldom = (_kept(result, reliability, factor) for factor in (0.5, 2.0))
     say(
         f"twice as many interruptions would leave {f'{often:.1%}'} for training,"
@@ -55,6 +60,27 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
     yield "  stopped for checkpoints", "", f"{float(renewal.writing):.1%}"
     yield "  trained again after interruptions", "", f"{float(renewal.again):.1%}"
     yield "  restarting", "", f"{renewal.restarting:.1%}"
+
+
+def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:
+    """How long one is down, and how much longer an iteration takes then; and all of them."""
+    yield from map(_outage, outages)
+    time = 1 - math.prod(1 - outage.time for outage in outages)
+    count = f"{sum(outage.count for outage in outages):,}"
+    slower = f"{1 / mean_speed(outages) - 1:+.2%}"
+    yield "any of them; all the time", count, fine_percent(time), slower, ""
+
+
+def _outage(outage: Outage) -> tuple[str, ...]:
+    slower = sorted(1 / speed - 1 for speed in outage.speeds)
+    told = [f"{each:+.2%}" for each in (slower[0], slower[-1])]
+    return (
+        outage.what,
+        f"{outage.count:,}",
+        fine_percent(outage.time),
+        " to ".join(dict.fromkeys(told)),
+        f"{len(slower)} of them",
+    )
 
 
 def _state(result: Result) -> float:

@@ -1,8 +1,21 @@
-"""How often training is interrupted, and what is done about it."""
+"""How often training is interrupted, and what is done about it; what is down while it goes on."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 import dimsweep.engine.reliability
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.part import Bandwidth, Part, Seconds, default, key
+from dimsweep.sweeper.config.network import Share, SomeOf
+from dimsweep.sweeper.config.parts.part import (
+    Bandwidth,
+    Part,
+    Seconds,
+    Whole,
+    default,
+    key,
+    teaching,
+)
 
 
 class Checkpoint(Part):
@@ -15,19 +28,45 @@ class Checkpoint(Part):
     stall: Seconds | None = None
 
 
+class Outage(Part):
+    """Devices or links, as network.degrade names them, of which each is ``down`` for a share of the
+    time: {switch: leaf *, down: 0.03 %}; without it as long as the devices say by ``fails`` and
+    ``repair``.  Of those whose names differ by numbers only, ``draw`` are simulated as down, one at
+    a time."""
+
+    switch: SomeOf = None
+    link: SomeOf = None
+    down: Share = None
+    draw: Annotated[Whole, Field(ge=1)] = 2
+
+    @model_validator(mode="after")
+    @teaching
+    def _check(self) -> "Outage":
+        if (self.switch is None) == (self.link is None):
+            what = "it is of nothing" if self.switch is None else "switch and link at once"
+            raise DimsweepError(what, hint="such as {switch: leaf *, down: 0.03 %}")
+        if self.down is not None and not 0 < self.down < 1:
+            raise DimsweepError(f"{self.down:.6g} is no share of the time", where="down")
+        if self.link is not None and self.down is None:
+            hint = "down: 0.01 %, of the time; only devices say how often they fail"
+            raise DimsweepError("a link does not say how long it is down", where="down", hint=hint)
+        return self
+
+
 class Reliability(Part):
     """See engine.reliability.Reliability.  ``npu_time``: NPU-days between interruptions (a job of N
     NPUs is interrupted every ``npu_time`` / N in the mean; null: never); ``restart``: from an
-    interruption until training goes on."""
+    interruption until training goes on.  ``outages``: of what is down while training goes on."""
 
     npu_time: Seconds | None = None
     restart: Seconds | None = None
     checkpoint: Checkpoint = default(Checkpoint)
+    outages: tuple[Outage, ...] = ()
 
     def build(self) -> dimsweep.engine.reliability.Reliability | None:
         """What interrupts training, if anything does.  Raises :class:`DimsweepError` naming the key
         that is missing."""
-        given = [self.npu_time, self.restart, *dict(self.checkpoint).values()]
+        given = [self.npu_time, self.restart, *dict(self.checkpoint).values(), *self.outages]
         if all(value is None for value in given):
             return None
         for name, hint in (

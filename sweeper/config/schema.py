@@ -191,6 +191,10 @@ class Config(Run, Extent, Question, Design):
                 what = "the list prices no NPU, so these would be the only ones in a sum"
                 hint = "leave it out, or say what the rest cost (cost.npu)"
                 raise DimsweepError(what, where=f"other_npus[{i}].cost", hint=hint)
+        if self.reliability.outages and not self.by_message:
+            what = "devices are down, of which fidelity=phase knows none"
+            hint = "add fidelity=message, flow or packet, or leave them out"
+            raise DimsweepError(what, where="reliability.outages", hint=hint)
         for name in ("name", "results"):
             if getattr(self, name) == "":
                 hint = "leave it out, or name a folder"

@@ -87,13 +87,13 @@ def test_where_interruptions_are_rare_it_is_the_published_formula(
         Renewal(60.0, 5.0, 0.0, 30.0, 300.0),
         Renewal(60.0, 0.0, 40.0, 30.0, 300.0),
         Renewal(100.0, 10.0, 100.0, 100.0, 200.0),
-        Renewal(20.0, 1.0, 10.0, 50.0, 500.0),
+        Renewal(40.0, 1.0, 10.0, 50.0, 500.0),
     ],
     ids=str,
 )
 def test_a_job_that_is_interrupted_keeps_as_much(renewal: Renewal) -> None:
     """Trained on SimPy, with interruptions that are drawn: within five standard errors."""
-    kept = [share_kept(renewal, seed) for seed in range(12)]
+    kept = [share_kept(renewal, seed) for seed in range(24)]
     error = stdev(kept) / math.sqrt(len(kept))
     assert abs(mean(kept) - float(renewal.kept)) < 5 * error < 0.05
 
@@ -141,6 +141,6 @@ class Job:
 
 
 def share_kept(renewal: Renewal, seed: int) -> float:
-    job, long = Job(renewal, seed), 1000 * renewal.between
+    job, long = Job(renewal, seed), 500 * renewal.between
     job.env.run(until=long)
     return job.kept / long
