@@ -342,9 +342,9 @@ def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
     spent = shape.cost / (config.cost.lifetime or np.nan)
     if not np.isnan(shape.power).any():
         spent = spent + shape.power * config.cost.electricity
-    reliability, left = shape.cluster.reliability, 1.0
-    if reliability is not None:
-        with at("reliability"):
+    left = 1.0
+    with at("reliability"):
+        if (reliability := config.reliability.build()) is not None:
             left = float(reliability.renewal(prod(shape.sizes), amount.state).kept)
     found = {
         "time": ones,
