@@ -41,6 +41,10 @@ def plain(result: Result) -> dict[str, Any]:
         "checkpoint_bytes": _state(result),
         "checkpoint_interval_s": float(renewal.interval),
         "checkpoint_stall_s": renewal.stall,
+        "outages": [
+            {"what": each.what, "count": each.count, "down": each.down, "slowdown": each.slowdown}
+            for each in result.outages
+        ],
     }
 
 

@@ -140,7 +140,7 @@ def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[st
     plain = json.loads(said(capsys, "simulate", "--json", *LLAMA[1:]))
     assert plain.keys() == found.keys() - {
         *("between_interruptions_s", "checkpoint_bytes", "checkpoint_interval_s"),
-        *("checkpoint_stall_s", "effective_time_s", "ettr"),
+        *("checkpoint_stall_s", "outages", "effective_time_s", "ettr"),
     }
     assert plain["time_ps"] == found["time_ps"]
 
