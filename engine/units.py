@@ -256,6 +256,15 @@ def format_time(picoseconds: float) -> str:
     return format_quantity(picoseconds / PICOSECONDS, TIME)
 
 
+def format_duration(seconds: float) -> str:
+    """How long something takes that is waited for: 40 s, 12 min, 3.5 h, 2.1 days."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 1.5 * size:
+            digits = ".2g" if seconds < 10 * size else ",.0f"
+            return f"{seconds / size:{digits}} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else format_quantity(seconds, TIME, 3)
+
+
 def format_money(usd: float) -> str:
     """An amount of money in USD as people read it."""
     return format_quantity(usd, MONEY, 4)

@@ -123,6 +123,7 @@ DOORS = {
     "dimsweep.engine.registry",
     "dimsweep.engine.replicas.ns3_rdma",
     "dimsweep.engine.repurpose",
+    "dimsweep.engine.reliability",
     "dimsweep.engine.rules",
     "dimsweep.engine.synthesis",
     "dimsweep.engine.testing",

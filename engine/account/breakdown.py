@@ -50,11 +50,16 @@ class Breakdown:
 
 
 def account(
-    program: Program, bandwidth: Floats, measures: Measures, network: Network | None = None
+    program: Program,
+    bandwidth: Floats,
+    measures: Measures,
+    network: Network | None = None,
+    speed: float = 1.0,
 ) -> Breakdown:
     """The breakdown of points whose bandwidths (bytes/s) have shape (P, D).
 
-    ``network`` is the one that a single point ran on, message by message.  Rows of points that did
+    ``network`` is the one that a single point ran on, message by message, and ``speed`` the share
+    of its speed that outages leave there in the mean.  Rows of points that did
     not finish hold no meaning.
     """
     rows = np.arange(len(bandwidth))
@@ -87,7 +92,7 @@ def account(
         per_bandwidth=per_bandwidth,
         per_latency=None if path is None else path.hops,
         per_usd=per_usd,
-        merits=merits(program, bandwidth, time),
+        merits=merits(program, bandwidth, time, speed),
     )
 
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from dimsweep.engine.errors import at
 from dimsweep.engine.lower.program import Floats, Longs, Program
+from dimsweep.engine.reliability import Renewal
 from dimsweep.engine.units import PICOSECONDS
 
 _WATTS = "watts: cost.power.npu, and cost.power.tiers for all tiers of the topology, or cost.parts"
+_FAILURES = "how often training is interrupted (reliability)"
 # What each figure needs to be known.
 MERIT_NEEDS = {
     "memory_bytes": "a model, of which it is known what an NPU holds (workload.model)",
@@ -16,6 +19,8 @@ MERIT_NEEDS = {
     "power_w": _WATTS,
     "energy_j": _WATTS,
     "perf_per_watt": _WATTS,
+    "ettr": _FAILURES,
+    "effective_time_s": _FAILURES,
     "usd_per_token": "a transformer with a batch, prices, and cost.lifetime",
 }
 
@@ -25,7 +30,9 @@ def known_merits(program: Program) -> list[str]:
     return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
 
 
-def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats]:
+def merits(
+    program: Program, bandwidth: Floats, time: Longs, speed: float = 1.0
+) -> dict[str, Floats]:
     """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
     ``time`` (P,) in ps.
 
@@ -34,7 +41,11 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
     this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
     drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
     ``perf_per_watt`` (iterations/s per W) the inverse of that.
-    ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it.
+    ``ettr``, the effective training time ratio, is the share of the time that interruptions and
+    checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them,
+    at the share ``speed`` of its own that outages of devices leave in the mean.
+    ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it:
+    those that are kept, where it is known how often training is interrupted.
     """
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
     amount, prices = program.workload.amount, program.prices
@@ -53,9 +64,27 @@ def merits(program: Program, bandwidth: Floats, time: Longs) -> dict[str, Floats
         found["power_w"] = watts
         found["energy_j"] = watts * seconds
         found["perf_per_watt"] = 1 / found["energy_j"]
+    left: Floats | float = 1.0
+    if (renewal := renewal_of(program, seconds)) is not None:
+        found["ettr"] = np.full(len(seconds), renewal.kept)
+        left = found["ettr"] * speed
+        found["effective_time_s"] = seconds / left
     if prices is not None and prices.lifetime and "tokens_per_s" in found:
         spent = prices.cost(bandwidth) / prices.lifetime
         if watts is not None:
             spent = spent + watts * prices.energy
-        found["usd_per_token"] = spent / found["tokens_per_s"]
+        found["usd_per_token"] = spent / (found["tokens_per_s"] * left)
     return found
+
+
+def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:
+    """What interruptions and checkpoints make of the time of a job whose iterations take so many
+    ``seconds``, (P,) or one; None where it is not known how often it is interrupted.
+
+    Raises :class:`DimsweepError` as :meth:`Reliability.renewal` does.
+    """
+    reliability, amount = program.cluster.reliability, program.workload.amount
+    if reliability is None:
+        return None
+    with at("reliability"):
+        return reliability.renewal(program.n_npus, amount.state if amount else 0.0, seconds)

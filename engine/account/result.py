@@ -8,10 +8,12 @@ import numpy as np
 
 from dimsweep.engine.account.along import Along, ClassAccount, along, classes_of
 from dimsweep.engine.account.breakdown import Breakdown, account, sending
+from dimsweep.engine.account.merit import renewal_of
 from dimsweep.engine.account.spans import Spans, spans_of
 from dimsweep.engine.account.timeline import encoded, trace
 from dimsweep.engine.kernels.phase.batch import Run
 from dimsweep.engine.lower.program import Floats, Longs, Program
+from dimsweep.engine.reliability import Outage, Renewal, mean_speed
 from dimsweep.engine.units import PICOSECONDS, format_time
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
@@ -27,6 +29,7 @@ class Result:
     """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
 
     run: "Run | MessageRun"
+    outages: tuple[Outage, ...] = ()  # of devices, each as the run was without them
 
     def __repr__(self) -> str:
         """What a notebook shows of it: its time, and on what."""
@@ -41,7 +44,8 @@ class Result:
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
         own = self.program.bandwidth[None]
-        return account(self.program, own, self.run.measures, self._network)
+        speed = mean_speed(self.outages)
+        return account(self.program, own, self.run.measures, self._network, speed)
 
     @cached_property
     def along(self) -> Along | None:
@@ -156,6 +160,12 @@ class Result:
         """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, accuracy,
         power_w, energy_j (an iteration), perf_per_watt, usd_per_token."""
         return {name: float(values[0]) for name, values in self.breakdown.merits.items()}
+
+    @property
+    def renewal(self) -> Renewal | None:
+        """What interruptions and checkpoints make of a job's time; None where it is not known how
+        often it is interrupted (:attr:`Cluster.reliability`)."""
+        return renewal_of(self.program, self.time)
 
     @property
     def links(self) -> "tuple[LinkAccount, ...]":

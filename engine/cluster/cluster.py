@@ -19,6 +19,7 @@ from dimsweep.engine.errors import DimsweepError, at
 from dimsweep.engine.kinds import DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.reliability import Reliability
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 
@@ -109,6 +110,7 @@ class Cluster:
     memory: RemoteMemory | None = None  # of each NPU, beyond its own
     power: Prices | None = None  # in watts
     other_npus: tuple[OtherNpus, ...] = ()  # those that are no ``npu``
+    reliability: Reliability | None = None  # None: nothing ever fails
 
     @property
     def npus(self) -> Npus:

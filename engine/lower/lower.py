@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms import chosen_algorithms
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.errors import DimsweepError, at
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.choices import Choices
 from dimsweep.engine.lower.fold import fold_ranks
@@ -34,6 +34,10 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     if workload.footprint is not None:
         stages = workload.stages and workload.groups[workload.stages]
         check_memory(workload.footprint, cluster, stages or None)
+    if cluster.reliability is not None:
+        state = workload.amount.state if workload.amount else 0.0
+        with at("reliability"):
+            cluster.reliability.renewal(cluster.topology.n_npus, state)
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
     sizes, npus = cluster.topology.sizes, cluster.npus

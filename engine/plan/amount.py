@@ -10,8 +10,9 @@ from dimsweep.engine.workload.graph import Kernel
 _PASSES = 3  # a backward pass has twice the operations of the forward pass
 
 
-def amount(model: Model, batch: int, task: Task = Task.TRAINING) -> Amount:
-    """The samples, tokens and model FLOPs of ``batch`` samples.
+def amount(model: Model, batch: int, task: Task = Task.TRAINING, kept: float = 0.0) -> Amount:
+    """The samples, tokens and model FLOPs of ``batch`` samples; a checkpoint has ``kept`` bytes a
+    parameter.
 
     The FLOPs are those of model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B),
     with attention as its mask and its kernel have it, and the linear products of all tokens.
@@ -21,10 +22,13 @@ def amount(model: Model, batch: int, task: Task = Task.TRAINING) -> Amount:
         tokens = batch * (1 if task is Task.DECODE else model.sequence)
         model = replace(model, imbalance=1.0)
     network = model.for_rank(Shard(batch=1, task=task))
+    blocks = (*network.front, *network.layers, *network.back)
     forward = sum(
         step.flops
-        for block in (*network.front, *network.layers, *network.back)
+        for block in blocks
         for step in block.forward
         if isinstance(step, Kernel) and (step.matmul or step.attention)
     )
-    return Amount(batch, tokens, batch * forward * (_PASSES if task is Task.TRAINING else 1))
+    flops = batch * forward * (_PASSES if task is Task.TRAINING else 1)
+    parameters = sum(block.parameters + block.expert_parameters for block in blocks)
+    return Amount(batch, tokens, flops, state=kept * parameters)

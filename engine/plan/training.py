@@ -19,6 +19,7 @@ from dimsweep.engine.plan.plan import GradientExchange, Offload, ParallelPlan
 from dimsweep.engine.plan.schedule import actions, at_once, n_passes, repeats
 from dimsweep.engine.plan.stages import Stage, cut
 from dimsweep.engine.plan.steps import Item, RankGraph, compile_steps, partly_beside
+from dimsweep.engine.workload.amount import Amount
 from dimsweep.engine.workload.footprint import Footprint, fullest
 from dimsweep.engine.workload.graph import Graph, Kernel, Receive, Send, Workload
 
@@ -43,8 +44,14 @@ def training(
             name=name,
             stages="pipeline" if len(stages) > 1 else None,
             footprint=_fullest(stages, plan, mesh),
-            amount=amount(model, plan.batch),
+            amount=training_amount(model, plan),
         )
+
+
+def training_amount(model: Model, plan: ParallelPlan) -> Amount:
+    """What an iteration of :func:`training` gets done.  A checkpoint of it has the weights and the
+    optimizer's state, once."""
+    return amount(model, plan.batch, kept=plan.value + state_bytes(plan))
 
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:

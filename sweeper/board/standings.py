@@ -8,7 +8,7 @@ from typing import Self
 
 import pandas as pd
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import DimsweepError, units
 from dimsweep.sweeper.ledger.place import STUDY, Place, entries
 from dimsweep.sweeper.ledger.pulse import last_pulse
 from dimsweep.sweeper.ledger.record import StudyRecord
@@ -18,7 +18,7 @@ from dimsweep.sweeper.report.causes import frequent_errors
 from dimsweep.sweeper.report.rows import Rows
 from dimsweep.sweeper.report.scenes import scenes
 from dimsweep.sweeper.report.searched import Overview
-from dimsweep.sweeper.report.words import duration, fine_percent
+from dimsweep.sweeper.report.words import fine_percent
 
 _LONG = 1.0  # seconds of CPU time; who reads for longer reads rarely
 _RARELY = 10  # times as long as it takes
@@ -199,7 +199,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
     }
     if alive and pulse is not None and pulse.rate > 0:
         left = max(most - n, 0) / pulse.rate
-        told |= {"left": left, "eta": duration(left)}
+        told |= {"left": left, "eta": units.format_duration(left)}
     if causes := standing.causes:
         told |= {"failed": sum(times for _, times in causes), "why": causes[0][0]}
     bests, objective = standing.bests(), standing.objective

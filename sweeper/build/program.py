@@ -11,9 +11,10 @@ from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
 
 
-def build_program(config: Config) -> Program:
-    """The program of a whole configuration, rank by rank if every message is to be simulated."""
-    cluster = build_cluster(config)
+def build_program(config: Config, cluster: Cluster | None = None) -> Program:
+    """The program of a whole configuration, rank by rank if every message is to be simulated, on
+    the ``cluster`` of it that is given, or its own."""
+    cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(
         cluster, fidelity=config.fidelity, fold=config.fold, network=config.topology.file
     )
@@ -43,6 +44,8 @@ def build_cluster(config: Config) -> Cluster:
     if memory is None and network.wafer is not None:
         memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
     cluster = Cluster(topology, npu, collectives, network, memory=memory, other_npus=tuple(others))
+    with key("reliability"):
+        cluster = replace(cluster, reliability=config.reliability.build())
     assert cluster.npus  # which raises for numbers that no NPU has: here it is known whose they are
     bought = config.bought(topology, network)
     return replace(cluster, prices=bought.prices(), power=bought.watts())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, check_phases, run_one, units
+from dimsweep.sweeper.build.outages import Outages
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.schema import Config
@@ -39,14 +40,16 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
         raise not_known("watch", config, "queues, marks and pauses of links", ["packet"])
     if program is None:
         program = build_program(config)
+    outages = Outages.of(config, program)
     if not config.by_message:
         check_phases(program)
         return Result(run_one(program, record=record))
     from dimsweep.engine.kernels.network import run_messages  # which few need
 
-    return Result(
-        run_messages(program, config.fidelity, record=record, watch=config.watch, fold=config.fold)
+    run = run_messages(
+        program, config.fidelity, record=record, watch=config.watch, fold=config.fold
     )
+    return Result(run, outages.simulated(int(run.measures.time[0])))
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from dimsweep.sweeper.build.simulate import AloneRunners
     from dimsweep.sweeper.build.simulate import simulate as simulated
     from dimsweep.sweeper.cli.account import print_jobs, print_result
+    from dimsweep.sweeper.cli.interruptions import print_interruptions
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.study.rules import design_warnings, idle_keys
     from dimsweep.sweeper.terminal import say, say_warnings, waiting
@@ -101,6 +102,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         print(json.dumps(told, indent=1))
     else:
         print_result(result, title, console, config.cost.npu_price)
+        print_interruptions(result, console)
         print_jobs(jobs, console)
         say(f"how sure is the model: {evidence(config)}", console)
     _write_files(result, config, title, console)
@@ -118,9 +120,11 @@ def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> 
     from dimsweep.engine import MODEL_VERSION
     from dimsweep.sweeper.build.evidence import evidence
     from dimsweep.sweeper.cli.account import plain
+    from dimsweep.sweeper.cli.interruptions import plain as interruptions
     from dimsweep.sweeper.ledger.rows import single_row
 
     told = {"model": MODEL_VERSION, **single_row(config, result), **plain(result)}
+    told |= interruptions(result)
     if jobs:
         told["jobs"] = {
             name: {"ranks": job.ranks, "time_s": job.time, "alone_s": job.alone}

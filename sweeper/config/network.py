@@ -234,18 +234,21 @@ def _placed(placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int) -
     return npus
 
 
-_SomeOf = Annotated[Part, Parsed(_which, _written_which)] | None
-_Share = Annotated[Quantity, Parsed(_share)] | None
-_Change = mirror(Change, link=_SomeOf, switch=_SomeOf, npu=_SomeOf, bandwidth=_Share, speed=_Share)
+SomeOf = Annotated[Part, Parsed(_which, _written_which)] | None
+Share = Annotated[Quantity, Parsed(_share)] | None
+_Change = mirror(Change, link=SomeOf, switch=SomeOf, npu=SomeOf, bandwidth=Share, speed=Share)
 
 
 def _built(change: Part) -> Change:
-    told: dict[str, Any] = dict(change)
-    for name, value in change:
-        if isinstance(value, Part):
-            with key(name):
-                told[name] = Which(**dict(value))
-    return Change(**told)
+    return Change(**{name: which(name, value) for name, value in change})
+
+
+def which(name: str, value: Any) -> Any:
+    """The engine's object of some devices or links under a key; any other value as it is."""
+    if not isinstance(value, Part):
+        return value
+    with key(name):
+        return Which(**dict(value))
 
 
 class Network(Part):

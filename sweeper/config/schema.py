@@ -32,6 +32,7 @@ from dimsweep.sweeper.config.parts.part import (
     teaching,
     walk,
 )
+from dimsweep.sweeper.config.reliability import Reliability
 from dimsweep.sweeper.config.study import (
     Budget,
     Executor,
@@ -100,6 +101,7 @@ class Design(Part):
     other_npus: tuple[Others, ...] = ()
     memory: Memory = default(Memory)
     cost: Cost = default(Cost)
+    reliability: Reliability = default(Reliability)
     collective: Collective = default(Collective)
     network: Network = default(Network)
     fidelity: Annotated[Fidelity, member(Fidelity)] = default("phase")
@@ -189,6 +191,10 @@ class Config(Run, Extent, Question, Design):
                 what = "the list prices no NPU, so these would be the only ones in a sum"
                 hint = "leave it out, or say what the rest cost (cost.npu)"
                 raise DimsweepError(what, where=f"other_npus[{i}].cost", hint=hint)
+        if self.reliability.outages and not self.by_message:
+            what = "devices are down, of which fidelity=phase knows none"
+            hint = "add fidelity=message, flow or packet, or leave them out"
+            raise DimsweepError(what, where="reliability.outages", hint=hint)
         for name in ("name", "results"):
             if getattr(self, name) == "":
                 hint = "leave it out, or name a folder"

@@ -19,7 +19,7 @@ from dimsweep.sweeper.config.parts.places import find_option, groups, homes
 from dimsweep.sweeper.config.parts.sold import Price, Watts
 
 SOURCES = "sources"  # the key of a preset's file that is no key of the configuration
-GROUPS = ("npu", "topology", "memory", "cost")  # whose numbers all have a source
+GROUPS = ("npu", "topology", "memory", "cost", "reliability")  # whose numbers all have a source
 
 
 class Evidence(StrEnum):

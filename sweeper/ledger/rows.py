@@ -37,7 +37,7 @@ BESIDE = (RECHECK, PORTFOLIO, BASELINE, WHAT_IF)  # of rows that are no trials o
 ASKED = "ask:"
 CHANGE = tuple(column.name for column in CHANGES)
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
-ROWS_VERSION = 10
+ROWS_VERSION = 11
 
 
 @dataclass(frozen=True)

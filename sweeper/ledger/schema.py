@@ -121,6 +121,8 @@ _MERIT_UNITS = {
     "power_w": "W",
     "energy_j": "J",
     "perf_per_watt": "1/(s W)",
+    "ettr": "1",
+    "effective_time_s": "s",
     "usd_per_token": "USD",
 }
 
@@ -181,11 +183,13 @@ MEASURES = (
     SLOPE,
     Column("ms_per_usd_D", NUMBER, "ms/USD", _per_usd),
 )
-# What only the run of a single trial says: what packets did, which no other fidelity knows, and
-# how long each of several jobs took, and how many times as long as alone.
+# What only the run of a single trial says: what packets did, which no other fidelity knows; how
+# long each of several jobs took, and how many times as long as alone; and how many times as long an
+# iteration takes while something is down.
 OF_PACKETS = (Column("packets_dropped", WHOLE), Column("timeouts", WHOLE))
 JOB_TIME, JOB_SLOWDOWN = Column("job_s", TIMES, "s"), Column("job_slowdown", TIMES, "1")
-OF_ONE = (*OF_PACKETS, JOB_TIME, JOB_SLOWDOWN)
+OUTAGE_SLOWDOWN = Column("outage_slowdown", TIMES, "1")
+OF_ONE = (*OF_PACKETS, JOB_TIME, JOB_SLOWDOWN, OUTAGE_SLOWDOWN)
 COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *OF_ONE)
 
 

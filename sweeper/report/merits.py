@@ -7,6 +7,7 @@ import pandas as pd
 from dimsweep.engine import units
 from dimsweep.sweeper.objective import (
     COST_PER_TOKEN,
+    EFFECTIVE_TIME,
     ENERGY,
     MFU,
     PERF_PER_WATT,
@@ -16,7 +17,7 @@ from dimsweep.sweeper.objective import (
 )
 from dimsweep.sweeper.report.summary import CellSummary
 
-_ALL = (TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PER_WATT)
+_ALL = (EFFECTIVE_TIME, TOKENS, THROUGHPUT, MFU, COST_PER_TOKEN, ENERGY, PERF_PER_WATT)
 _OF_A_MODEL = (TOKENS, THROUGHPUT, MFU)
 
 

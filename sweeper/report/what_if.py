@@ -11,7 +11,14 @@ import pandas as pd
 from dimsweep.sweeper.config.roles import default_role
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.rows import COMPLETE, changes_in
-from dimsweep.sweeper.objective import COST, THROUGHPUT, TIME, TOKENS, Objective
+from dimsweep.sweeper.objective import (
+    COST,
+    EFFECTIVE_TIME,
+    THROUGHPUT,
+    TIME,
+    TOKENS,
+    Objective,
+)
 from dimsweep.sweeper.report.summary import CellSummary
 
 _NEED = re.compile(r"must hold ([\d.]+) (\w+) of ([\d.]+) (\w+)")  # engine.check_memory
@@ -56,10 +63,10 @@ class WhatIf:
 
     @property
     def measure(self) -> Objective:
-        """What tells how fast it is: the time; or tokens/s, or samples/s, of a change that makes an
-        iteration another piece of work."""
+        """What tells how fast it is: the time, with interruptions where they are known; or
+        tokens/s, or samples/s, of a change that makes an iteration another piece of work."""
         if self._is_same_work:
-            return TIME
+            return TIME if self._ratio(EFFECTIVE_TIME) is None else EFFECTIVE_TIME
         known = (TOKENS, THROUGHPUT)
         return next((each for each in known if self._ratio(each) is not None), TIME)
 
@@ -143,7 +150,7 @@ def claim(changes: Sequence[WhatIf]) -> str:
     if not best.speed > 1 + _SAME:
         return f"none of {len(told)} changes, each alone, makes the {best.of.name} design faster"
     alone = f"of {len(told)} changes, each alone, " if len(told) > 1 else ""
-    fast = "as fast" if best.measure is TIME else f"the {best.measure.title}"
+    fast = "as fast" if best.measure in (TIME, EFFECTIVE_TIME) else f"the {best.measure.title}"
     cost = f" at {factor(best.cost)} the cost" if math.isfinite(best.cost) else ""
     cost = " at the same cost" if best.cost == 1 else cost
     most = f"{factor(best.speed)} {fast}{cost}"

@@ -51,16 +51,6 @@ def seconds(value: float, digits: int = 4) -> str:
     return units.format_quantity(value, units.TIME, digits)
 
 
-def duration(value: float) -> str:
-    """How long something takes that is waited for, in seconds: 40 s, 12 min, 3.5 h, 2.1 days."""
-    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
-        if value >= 1.5 * size:
-            return (
-                f"{value / size:.2g} {unit}" if value < 10 * size else f"{value / size:,.0f} {unit}"
-            )
-    return f"{value:.0f} s"
-
-
 def not_exceeded(times: Floats, share: float) -> str:
     """The shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
     return seconds(float(np.quantile(times, share, method="inverted_cdf")))

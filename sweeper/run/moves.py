@@ -1,9 +1,10 @@
 """What may move and is a search of its own: the bandwidth and the latency of a tier, the size of
-the model; and what wins then."""
+the model, the interruptions of a cluster whose size is searched; and what wins then."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from dimsweep.sweeper.run.race import REACH, ROUNDING, Known, Loads, Race, progr
 from dimsweep.sweeper.study.ranking import NEAR
 
 LAYERS = "workload.model.layers"
+INTERRUPTIONS = "reliability.npu_time"
 _HALVINGS = 3  # of the part of the reach in which another bandwidth makes another cell win
 
 
@@ -185,9 +187,29 @@ class OfLayers(Move):
             return Moment(None, own)
 
 
+class OfInterruptions(Move):
+    """Training is interrupted so many times as often, which larger clusters mind more."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known, "interruptions")
+
+    def at(self, factor: float) -> Moment:
+        known, config = self._known, self._known.designs.composed.config
+        if factor == 1:
+            return Moment(known, known.seconds(known.best) * known.factor)
+        assert config.reliability.npu_time is not None
+        changes = {INTERRUPTIONS: f"{config.reliability.npu_time / factor} s"}
+        try:
+            slope = known.own(known.designs.slopes(config.changed(changes)))
+            own = known.seconds(known.best) * (known.factor + slope)
+            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
+        except InfeasibleError:
+            return Moment(None, np.inf)
+
+
 def moves_of(known: Known) -> Iterator[Move]:
-    """What is a search of its own: the tiers of the best network that messages go through, and the
-    size of a model of layers."""
+    """What is a search of its own: the tiers of the best network that messages go through, the size
+    of a model of layers, and how often networks of several sizes are interrupted."""
     config = known.designs.composed.config
     assert config.space.network is not None
     shape = known.designs.cells.shapes[known.where.place.shape]
@@ -204,3 +226,6 @@ def moves_of(known: Known) -> Iterator[Move]:
     assert isinstance(workload, Model)
     if isinstance(workload.model, Transformer) and not workload.plan.stage_layers:
         yield OfLayers(known, workload.model.layers)
+    sizes = {prod(shape.sizes) for shape in known.designs.cells.shapes}
+    if config.reliability.npu_time is not None and len(sizes) > 1:
+        yield OfInterruptions(known)

@@ -19,12 +19,13 @@ from dimsweep.engine import (
     InfeasibleError,
     Program,
     TooManyError,
+    at,
     own_capacity,
     units,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
-from dimsweep.engine.plan import amount
-from dimsweep.engine.workload import AXES
+from dimsweep.engine.plan import training_amount
+from dimsweep.engine.workload import AXES, Amount
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.designs import Networks, Plans
@@ -41,7 +42,10 @@ from dimsweep.sweeper.study.cell import describe, plan_cell
 from dimsweep.sweeper.study.grid import PlannedCell
 
 MOST_CELLS = 10_000_000
-_FACTORS = ("time", "perf_per_cost", "energy", "perf_per_watt", "cost_per_token")
+_FACTORS = (
+    *("time", "effective_time", "perf_per_cost"),
+    *("energy", "perf_per_watt", "cost_per_token"),
+)
 _FRONT = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
@@ -99,7 +103,7 @@ class Designs:
         self._check_size()
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _not_known(COST.name)
-        self._tokens = amount(workload.model, rows[0].plan.batch).tokens
+        self._amount = training_amount(workload.model, rows[0].plan)
         self.factors = self._factors_of(config, shapes)
         self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
 
@@ -192,7 +196,7 @@ class Designs:
         return self.factors + (factor - 1) * slopes
 
     def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
-        return np.concatenate([_factors(config, shape, self._tokens) for shape in shapes])
+        return np.concatenate([_factors(config, shape, self._amount) for shape in shapes])
 
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
@@ -328,8 +332,9 @@ def _parallel(where: Where) -> dict[str, int]:
     return {axis: degrees[axis] for axis in where.place.order if degrees[axis] > 1}
 
 
-def _factors(config: Config, shape: Shape, tokens: float) -> Floats:
-    """What seconds are multiplied by in the objective's loss, for the networks of a shape (W,)."""
+def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
+    """What seconds are multiplied by in the objective's loss, for the networks of a shape (W,);
+    where a checkpoint is waited for until an iteration ends it is more."""
     name, ones = config.objective[0].name, np.ones(len(shape.cost))
     if name not in _FACTORS:
         hint = f"one of {', '.join(_FACTORS)}"
@@ -337,12 +342,17 @@ def _factors(config: Config, shape: Shape, tokens: float) -> Floats:
     spent = shape.cost / (config.cost.lifetime or np.nan)
     if not np.isnan(shape.power).any():
         spent = spent + shape.power * config.cost.electricity
+    left = 1.0
+    with at("reliability"):
+        if (reliability := config.reliability.build()) is not None:
+            left = float(reliability.renewal(prod(shape.sizes), amount.state).kept)
     found = {
         "time": ones,
+        "effective_time": ones / (np.nan if reliability is None else left),
         "perf_per_cost": shape.cost,
         "energy": shape.power,
         "perf_per_watt": shape.power,
-        "cost_per_token": spent / (tokens or np.nan),
+        "cost_per_token": spent / ((amount.tokens or np.nan) * left),
     }[name]
     if np.isnan(found).any():
         raise _not_known(name)
@@ -350,5 +360,8 @@ def _factors(config: Config, shape: Shape, tokens: float) -> Floats:
 
 
 def _not_known(name: str) -> DimsweepError:
+    if name == "effective_time":
+        hint = "reliability says how often training is interrupted, such as reliability=llama3"
+        return DimsweepError("effective_time is not known", where="objective", hint=hint)
     hint = "cost.tiers, cost.power and cost.lifetime, and the tiers' price in space.network"
     return DimsweepError(f"{name} is not known of all networks", where="objective", hint=hint)

@@ -39,6 +39,7 @@ class Asked:
         yield from self._workload()
         yield from self._npu()
         yield from self._prices()
+        yield from self._failures()
 
     @property
     def _sizes(self) -> list[int]:
@@ -149,6 +150,15 @@ class Asked:
             yield f"prices of {tier} x2", {f"cost.tiers.{tier}": "x2"}
         if cost.npu:
             yield "price of NPUs x2", {"cost.npu": "x2", **others}
+
+    def _failures(self) -> Iterator[tuple[str, Changes]]:
+        own = self.config.reliability
+        if own.npu_time is None:
+            return
+        yield "interruptions x2", {"reliability.npu_time": "x1/2"}
+        yield "restart x1/2", {"reliability.restart": "x1/2"}
+        if own.checkpoint.bandwidth is not None:
+            yield "storage bandwidth x2", {"reliability.checkpoint.bandwidth": "x2"}
 
 
 def _each(value: Any) -> tuple[Any, ...]:

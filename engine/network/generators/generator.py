@@ -24,7 +24,8 @@ class Generator(ABC):
     ``server`` above 1, so many NPUs that follow each other are in a server and joined by a switch
     of ``nvlink`` bytes/s and ``nvlink_latency`` ps for each.  There are ``planes`` of the network
     side by side, each with ports of its own, over which every message is spread evenly; NVLink is
-    there once.
+    there once.  Its switches, but those of servers, fail so often and are repaired so long as
+    :class:`Device` says it of one.
     """
 
     kind: ClassVar[str]
@@ -35,6 +36,8 @@ class Generator(ABC):
     nvlink: Annotated[float, BANDWIDTH] = 450e9
     nvlink_latency: Annotated[int, TIME] = 300_000
     planes: int = 1
+    fails: float | None = None
+    repair: Annotated[float, TIME] | None = None
 
     @abstractmethod
     def lay(self, wires: "Wires") -> None:
@@ -47,6 +50,9 @@ class Generator(ABC):
         wires = Wires(self.bandwidth, self.latency, self.planes)
         self.lay(wires)
         n = wires.n_npus
+        for node, device in wires.graph.nodes(data=True):
+            if not isinstance(node, int):
+                device |= {"fails": self.fails, "repair": self.repair}
         if self.server > 1:
             check_divides("server", self.server, n, "NPUs")
             inside: dict[str, Any] = {"bandwidth": self.nvlink, "latency": self.nvlink_latency}

@@ -1,6 +1,6 @@
 """What each change alone does to the best design, and to the baseline."""
 
-from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.objective import EFFECTIVE_TIME, TIME
 from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
@@ -52,7 +52,9 @@ def table_of_cells(report: Report) -> list[Sheet]:
 def _heads(one: WhatIf, *, several: bool, priced: bool) -> list[str]:
     """The heads of a design's columns, with what it has before the change."""
     design = f"{one.of.name}: " if several else ""
-    heads = [f"{design}time,\nfrom {seconds(one.of.row['time_s'])}", "times\nas fast"]
+    measure = TIME if one.of.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
+    time = "time" if measure is TIME else "effective time"
+    heads = [f"{design}{time},\nfrom {seconds(measure.of(one.of.row))}", "times\nas fast"]
     if priced and not several:
         heads.append(f"cost, from\n{usd(one.of.row['cost_usd'])}")
     return heads + ["per\nUSD"] * priced
@@ -80,8 +82,8 @@ def _is_told(change: WhatIf) -> bool:
 def _value(change: WhatIf) -> str:
     """The time after the change; of another piece of work the throughput before and after."""
     measure = change.measure
-    if measure is TIME:
-        return "same" if change.speed == 1 else seconds(change.row["time_s"])
+    if measure in (TIME, EFFECTIVE_TIME):
+        return "same" if change.speed == 1 else seconds(measure.of(change.row))
     before, after = (measure.show(measure.of(row)) for row in (change.of.row, change.row))
     return f"{before.split(' ')[0]} -> {after}"
 

@@ -31,6 +31,8 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import MessageRunner
+from dimsweep.engine.reliability import Outage, mean_speed
+from dimsweep.sweeper.build.outages import Outages
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.build.simulate import AloneRunners, JobTime
 from dimsweep.sweeper.config.schema import Config
@@ -43,7 +45,7 @@ from dimsweep.sweeper.ledger.rows import (
     failed_row,
     labels,
 )
-from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME, OF_PACKETS
+from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME, OF_PACKETS, OUTAGE_SLOWDOWN
 from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.trials import Integers, Trial, Trials
 
@@ -194,16 +196,18 @@ class Evaluator:
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
-        network = None
+        network, speed = None, 1.0
         if isinstance(prepared.runner, Runner):
             measures = prepared.runner.batch(bandwidth, program.latency)
         else:
             (trial,) = bandwidth
             run = prepared.runner.run(trial, fold=prepared.alone.fold)
             jobs = prepared.alone.times(run.measures.end[0], trial)
+            outages = prepared.outages.simulated(int(run.measures.time[0]), trial)
             measures, named = run.measures, named | _of_packets(run) | _of_jobs(jobs)
+            named, speed = named | _of_outages(outages), mean_speed(outages)
             network = run.network
-        breakdown = account(program, bandwidth, measures, network)
+        breakdown = account(program, bandwidth, measures, network, speed)
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED
@@ -243,17 +247,18 @@ class Evaluator:
         config = self._config(cell, setting)
         program = build_program(config)
         runner = MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
-        return _Prepared(runner, AloneRunners.of(config))
+        return _Prepared(runner, AloneRunners.of(config), Outages.of(config, program))
 
     def _changed(self, cell: int, setting: Setting) -> Config:
         return self._cells[cell].config.changed(setting)
 
 
 class _Prepared(NamedTuple):
-    """What runs the program of a setting, and each of its jobs alone."""
+    """What runs the program of a setting, each of its jobs alone, and what may be down."""
 
     runner: Runner | MessageRunner
     alone: AloneRunners
+    outages: Outages
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
@@ -318,6 +323,12 @@ def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
         JOB_SLOWDOWN: [(name, job.slowdown) for name, job in jobs.items()],
     }
     return {column.name: [value] for column, value in found.items()}
+
+
+def _of_outages(outages: Sequence[Outage]) -> dict[str, Sequence[Any]]:
+    """How many times as long an iteration takes while something is down."""
+    found = [(outage.what, outage.slowdown) for outage in outages]
+    return {OUTAGE_SLOWDOWN.name: [found]} if found else {}
 
 
 def _of_packets(run: MessageRun) -> dict[str, Sequence[Any]]:

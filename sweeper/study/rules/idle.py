@@ -23,11 +23,13 @@ from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.config.workload import KINDS
 
 _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said
-# These are whole designs, and what only says how far, how large or by what name.
+# These are whole designs, what is simulated beside, and what only says how far, how large or by
+# what name.
 _OTHER_THINGS = {
     *("workload", "topology", "workload.name", "topology.tiers"),
     *("topology.machines", "npu.machines", "cost.machines"),
     *("fold", "fidelity", "network.max_messages", "network.max_packets", "plugins"),
+    "reliability.outages",
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(.*)")
 _CHOOSE = (None, "auto", ["auto"], [None])

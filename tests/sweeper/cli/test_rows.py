@@ -1,6 +1,7 @@
 """Commands around a study: begin one, compare, export and ask its rows, and look at the machine."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -117,3 +118,44 @@ def test_the_doctor_knows_the_machine(
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5})())
     assert main(["doctor"]) == 1
     assert "has less than 1 GiB free" in capsys.readouterr().out
+
+
+LLAMA = ("simulate", "workload=llama3_70b", "cluster=dgx_h100", "nodes=512")
+
+
+def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = said(capsys, *LLAMA, "reliability=llama3")
+    for name, value in (
+        ("one in the mean every", "12 h"),
+        ("a checkpoint holds", "987.752 GB"),
+        (r"time for training \(ETTR\)", "98.2%"),
+    ):
+        assert re.search(f"{name} +{value}", shown)
+    assert "twice as many interruptions would leave 96.7% for training, half as many 99.0%" in shown
+
+    found = json.loads(said(capsys, "simulate", "--json", *LLAMA[1:], "reliability=llama3"))
+    assert found["between_interruptions_s"] == pytest.approx(2112 * 86400 / 4096)
+    assert found["checkpoint_bytes"] == pytest.approx(14 * 70.55e9, rel=1e-3)
+    assert found["effective_time_s"] == pytest.approx(found["time_s"] / found["ettr"])
+    plain = json.loads(said(capsys, "simulate", "--json", *LLAMA[1:]))
+    assert plain.keys() == found.keys() - {
+        *("between_interruptions_s", "checkpoint_bytes", "checkpoint_interval_s"),
+        *("checkpoint_stall_s", "outages", "effective_time_s", "ettr"),
+    }
+    assert plain["time_ps"] == found["time_ps"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["reliability.npu_time=9 day"], "reliability.restart"),
+        (["reliability=rsc1", "reliability.checkpoint.bandwidth=null"], "nothing is said of"),
+        (["reliability=rsc1", "reliability.npu_time=2000"], "no unit"),
+        (["reliability=rsc1", "reliability.npu_time=1 hour"], "leaves no time"),
+        (["reliability=rsc"], "did you mean 'rsc"),
+    ],
+)
+def test_what_is_wrong_with_it_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert told in said(capsys, *LLAMA, *words, code=1)

@@ -77,6 +77,7 @@ def test_each_column_has_what_its_name_says(run: Breakdown) -> None:
             **{"error": None, "change": None, "change_of": None, "changes": None},
             **{"fidelity": None, "a.b": "v", "c": None},
             **{"packets_dropped": None, "timeouts": None, "job_s": None, "job_slowdown": None},
+            "outage_slowdown": None,
             **{"time_s": time / second, "time_ps": time},
             "compute_s": run.compute[p] / second,
             "exposed_s": run.exposed[p] / second,
@@ -84,6 +85,7 @@ def test_each_column_has_what_its_name_says(run: Breakdown) -> None:
             **{"cost_usd": run.cost[p], "perf_per_cost": run.perf_per_cost[p]},  # type: ignore[index]
             **{"memory_bytes": None, "samples_per_s": None, "tokens_per_s": None},
             **{"accuracy": None, "energy_j": None, "perf_per_watt": None, "usd_per_token": None},
+            **{"ettr": None, "effective_time_s": None},
             **{name: values[p] for name, values in run.merits.items()},
             "exposed_by_collective_s": [
                 ("tensor", run.exposed_by_tally[p, 0] / second),
@@ -149,7 +151,7 @@ def test_who_changes_a_column_raises_the_version() -> None:
     """Rows of different columns do not mix in a ledger."""
     told = "; ".join(f"{column.name} {column.type} {column.unit}" for column in COLUMNS)
     digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
-    assert (ROWS_VERSION, digest) == (10, "9cf0d4ab"), told
+    assert (ROWS_VERSION, digest) == (11, "2bdd270f"), told
 
 
 def test_columns_of_dimensions_are_found_among_others() -> None:

@@ -366,3 +366,32 @@ def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
             assert cells.loads_of(i, moved) == pytest.approx(whole, rel=1e-13)
             some = np.flatnonzero(random.random(len(whole)) < 0.3)
             assert cells.loads_of(i, moved, some) == pytest.approx(whole[some], rel=1e-13)
+
+
+def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Composed) -> None:
+    """The same as all cells say, each with what is left of its time."""
+    words = {"objective": "effective_time", "space.network.npus": {"at_least": 4, "at_most": 32}}
+    tiers = composed.config.value("space.network.tiers")
+    tiers[1] |= {"sizes": [1, 2, 4, 8], "blocks": ["Switch"], "bandwidth": ["50 GB/s"]}
+    words |= {"space.network.tiers": tiers, "space.plan.tensor": [1], "space.plan.pipeline": [1]}
+    words |= {"reliability.restart": "2 min", "reliability.checkpoint.stall": "10 s"}
+    words |= {"reliability.npu_time": "0.05 day"}
+    own = replace(composed, config=composed.config.changed(words))
+    designs = Designs(own)
+    cells = [designs.plan(number) for number in range(len(designs))]
+    programs = [cell.program for cell in cells if isinstance(cell, PlannedCell)]
+    times = np.array([run_batch(each, each.bandwidth[None]).time[0] for each in programs]) / 1e12
+
+    def losses(factor: float) -> Floats:
+        changes = {"reliability.npu_time": f"{0.05 / factor} day"}
+        other = Designs(replace(own, config=own.config.changed(changes)))
+        return times * np.concatenate([other.factor(row) for row in other.cells.rows])
+
+    best = int(np.argmin(losses(1.0)))
+    (change,) = (each for each in changes_of(designs, best).changes if each.name == "interruptions")
+    assert change.down.by is None and change.up.by is not None
+    within, beyond = change.up.factor, change.up.factor * 2 ** (1 / 8)  # the step that is looked at
+    assert all(int(np.argmin(losses(factor))) == best for factor in (0.5, within))
+    winner = number_of(designs, change.up.by)
+    assert winner == int(np.argmin(losses(beyond))) != best
+    assert programs[winner].n_npus < programs[best].n_npus

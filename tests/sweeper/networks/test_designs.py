@@ -71,6 +71,14 @@ def test_limits_that_no_network_is_within_are_told_with_the_least(
     assert which(f"space.network.cost={float(least[1]) * 1.001} k USD").cells
 
 
+def test_who_asks_for_time_under_interruptions_says_how_many(
+    which: Callable[..., StudyPlan],
+) -> None:
+    with pytest.raises(DimsweepError, match="effective_time is not known") as told:
+        which("objective=effective_time")
+    assert "reliability=" in told.value.hint
+
+
 def proof_of(plan: StudyPlan) -> Proof:
     found = read_study(plan.folder).proof
     assert found is not None
@@ -96,20 +104,24 @@ def simulate_all(designs: Designs) -> dict[int, tuple[float, float]]:
     return found
 
 
+OFTEN = ("reliability=rsc1", "reliability.npu_time=2 day")
+
+
 @pytest.mark.parametrize(
-    "objective",
+    "words",
     [
-        "time",
-        *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in ("perf_per_cost", "cost_per_token")
-        ),
+        ["objective=time"],
+        pytest.param(["objective=perf_per_cost"], marks=pytest.mark.long),
+        pytest.param(["objective=cost_per_token"], marks=pytest.mark.long),
+        pytest.param(["objective=effective_time", *OFTEN], marks=pytest.mark.long),
+        ["objective=cost_per_token", *OFTEN],
     ],
+    ids=" ".join,
 )
 def test_the_best_is_that_of_all_cells_simulated(
-    which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]], objective: str
+    which: Callable[..., StudyPlan], levels: dict[int, tuple[float, float]], words: list[str]
 ) -> None:
-    plan = which(f"objective={objective}")
+    plan = which(*words)
     designs, own = plan.stream, plan.cells[0].objective[0]
     assert isinstance(designs, Designs)
     assert 60 <= len(designs) <= 100

@@ -1,0 +1,98 @@
+"""What interruptions and checkpoints make of a job's time, for the terminal and for programs."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from dimsweep.engine import Result, units
+from dimsweep.engine.reliability import Outage, Reliability, Renewal, mean_speed
+from dimsweep.sweeper.report.words import fine_percent
+from dimsweep.sweeper.terminal import say, table
+
+
+def print_interruptions(result: Result, console: Console) -> None:
+    """Print how often the job is interrupted, where its time goes then, and what it does while
+    something is down; nothing where it is not known."""
+    renewal, reliability = result.renewal, result.program.cluster.reliability
+    if renewal is None or reliability is None:
+        return
+    console.print(table(("interruptions", "", ""), _rows(result, renewal)))
+    if result.outages:
+        columns = ("while it is down", "there are", "of the time", "slower", "simulated")
+        console.print(table(columns, _outages(result.outages)))
+    often, seldom = (_kept(result, reliability, factor) for factor in (0.5, 2.0))
+    say(
+        f"twice as many interruptions would leave {f'{often:.1%}'} for training,"
+        f" half as many {f'{seldom:.1%}'}",
+        console,
+    )
+
+
+def plain(result: Result) -> dict[str, Any]:
+    """What no row of a study has of it."""
+    renewal = result.renewal
+    if renewal is None:
+        return {}
+    return {
+        "between_interruptions_s": renewal.between,
+        "checkpoint_bytes": _state(result),
+        "checkpoint_interval_s": float(renewal.interval),
+        "checkpoint_stall_s": renewal.stall,
+        "outages": [
+            {"what": each.what, "count": each.count, "down": each.down, "slowdown": each.slowdown}
+            for each in result.outages
+        ],
+    }
+
+
+def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
+    taken, kept = renewal.stall + renewal.beside, float(renewal.kept)
+    yield "one in the mean every", units.format_duration(renewal.between), ""
+    if state := _state(result):
+        yield "a checkpoint holds", units.format_bytes(state), ""
+    if taken:
+        yield "  is written in", units.format_duration(taken), ""
+        yield "  stops training for", units.format_duration(renewal.stall), ""
+    every = units.format_duration(float(renewal.interval))
+    chosen = result.program.cluster.reliability
+    best = chosen is not None and chosen.checkpoint.interval is None
+    yield f"  is taken every{' (the best)' * best}", every, ""
+    yield "time for training (ETTR)", "", f"{kept:.1%}"
+    yield "  stopped for checkpoints", "", f"{float(renewal.writing):.1%}"
+    yield "  trained again after interruptions", "", f"{float(renewal.again):.1%}"
+    yield "  restarting", "", f"{renewal.restarting:.1%}"
+
+
+def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:
+    """How long one is down, and how much longer an iteration takes then; and all of them."""
+    yield from map(_outage, outages)
+    time = 1 - math.prod(1 - outage.time for outage in outages)
+    count = f"{sum(outage.count for outage in outages):,}"
+    slower = f"{1 / mean_speed(outages) - 1:+.2%}"
+    yield "any of them; all the time", count, fine_percent(time), slower, ""
+
+
+def _outage(outage: Outage) -> tuple[str, ...]:
+    slower = sorted(1 / speed - 1 for speed in outage.speeds)
+    told = [f"{each:+.2%}" for each in (slower[0], slower[-1])]
+    return (
+        outage.what,
+        f"{outage.count:,}",
+        fine_percent(outage.time),
+        " to ".join(dict.fromkeys(told)),
+        f"{len(slower)} of them",
+    )
+
+
+def _state(result: Result) -> float:
+    amount = result.program.workload.amount
+    return amount.state if amount is not None else 0.0
+
+
+def _kept(result: Result, reliability: Reliability, factor: float) -> float:
+    """The share that is left where ``factor`` times the time is between interruptions."""
+    other = replace(reliability, npu_time=reliability.npu_time * factor)
+    return float(other.renewal(result.program.n_npus, _state(result), result.time).kept)

@@ -1,0 +1,82 @@
+"""How often training is interrupted, and what is done about it; what is down while it goes on."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+import dimsweep.engine.reliability
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.network import Share, SomeOf
+from dimsweep.sweeper.config.parts.part import (
+    Bandwidth,
+    Part,
+    Seconds,
+    Whole,
+    default,
+    key,
+    teaching,
+)
+
+
+class Checkpoint(Part):
+    """See engine.reliability.Checkpoint.  ``interval``: of training between two, the best unless
+    given; ``bandwidth`` of the storage, from all NPUs together; ``stall``: how long training stands
+    still for each, until it is written unless given."""
+
+    interval: Seconds | None = None
+    bandwidth: Bandwidth | None = None
+    stall: Seconds | None = None
+
+
+class Outage(Part):
+    """Devices or links, as network.degrade names them, of which each is ``down`` for a share of the
+    time: {switch: leaf *, down: 0.03 %}; without it as long as the devices say by ``fails`` and
+    ``repair``.  Of those whose names differ by numbers only, ``draw`` are simulated as down, one at
+    a time."""
+
+    switch: SomeOf = None
+    link: SomeOf = None
+    down: Share = None
+    draw: Annotated[Whole, Field(ge=1)] = 2
+
+    @model_validator(mode="after")
+    @teaching
+    def _check(self) -> "Outage":
+        if (self.switch is None) == (self.link is None):
+            what = "it is of nothing" if self.switch is None else "switch and link at once"
+            raise DimsweepError(what, hint="such as {switch: leaf *, down: 0.03 %}")
+        if self.down is not None and not 0 < self.down < 1:
+            raise DimsweepError(f"{self.down:.6g} is no share of the time", where="down")
+        if self.link is not None and self.down is None:
+            hint = "down: 0.01 %, of the time; only devices say how often they fail"
+            raise DimsweepError("a link does not say how long it is down", where="down", hint=hint)
+        return self
+
+
+class Reliability(Part):
+    """See engine.reliability.Reliability.  ``npu_time``: NPU-days between interruptions (a job of N
+    NPUs is interrupted every ``npu_time`` / N in the mean; null: never); ``restart``: from an
+    interruption until training goes on.  ``outages``: of what is down while training goes on."""
+
+    npu_time: Seconds | None = None
+    restart: Seconds | None = None
+    checkpoint: Checkpoint = default(Checkpoint)
+    outages: tuple[Outage, ...] = ()
+
+    def build(self) -> dimsweep.engine.reliability.Reliability | None:
+        """What interrupts training, if anything does.  Raises :class:`DimsweepError` naming the key
+        that is missing."""
+        given = [self.npu_time, self.restart, *dict(self.checkpoint).values(), *self.outages]
+        if all(value is None for value in given):
+            return None
+        for name, hint in (
+            ("npu_time", "such as 2000 day, of NPUs, or a list (reliability=llama3)"),
+            ("restart", "such as 10 min, from an interruption until training goes on"),
+        ):
+            if getattr(self, name) is None:
+                raise DimsweepError("this key needs a value", where=name, hint=hint)
+        assert self.npu_time is not None
+        assert self.restart is not None
+        with key("checkpoint"):
+            checkpoint = dimsweep.engine.reliability.Checkpoint(**dict(self.checkpoint))
+        return dimsweep.engine.reliability.Reliability(self.npu_time, self.restart, checkpoint)

@@ -1,0 +1,126 @@
+"""How often a job is interrupted, and what is known of its checkpoints."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dimsweep.engine import (
+    Cluster,
+    Compute,
+    DimsweepError,
+    GraphBuilder,
+    InfeasibleError,
+    Prices,
+    Topology,
+    Workload,
+    simulate,
+)
+from dimsweep.engine.model import Transformer
+from dimsweep.engine.plan.amount import amount
+from dimsweep.engine.reliability import Checkpoint, Reliability, best_interval
+from dimsweep.engine.workload.amount import Amount
+
+DAY = 86400.0
+OFTEN = Reliability(1000 * DAY, 300.0, Checkpoint(bandwidth=1e11))
+
+
+def test_a_job_of_more_npus_is_interrupted_more_often() -> None:
+    found = [OFTEN.renewal(n, 1e12) for n in (100, 200)]
+    assert [each.between for each in found] == [10 * DAY, 5 * DAY]
+    assert found[0].kept > found[1].kept
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "state", "taken"),
+    [
+        (Checkpoint(bandwidth=1e11), 1e12, (10, 0)),
+        (Checkpoint(bandwidth=1e11, stall=2.0), 1e12, (2, 8)),
+        (Checkpoint(bandwidth=1e11, stall=20.0), 1e12, (10, 0)),  # it does not wait for nothing
+        (Checkpoint(bandwidth=1e11, stall=2.0), 0.0, (2, 0)),
+        (Checkpoint(stall=2.0), 1e12, (2, 0)),
+        (Checkpoint(interval=60.0), 1e12, (0, 0)),
+    ],
+    ids=str,
+)
+def test_how_long_a_checkpoint_takes(
+    checkpoint: Checkpoint, state: float, taken: tuple[float, float]
+) -> None:
+    assert checkpoint.taken(state) == taken
+
+
+def test_checkpoints_are_as_near_as_they_can_be() -> None:
+    """At the best interval, but not before the last one is kept, nor within an iteration."""
+    between = OFTEN.renewal(100, 1e12).between
+    assert OFTEN.renewal(100, 1e12).interval == best_interval(10.0, between)
+    slow = replace(OFTEN, checkpoint=Checkpoint(bandwidth=1e7, stall=0.001))
+    assert slow.renewal(100, 1e12).interval == pytest.approx(1e5 - 0.001)
+    found = OFTEN.renewal(100, 1e12, np.array([1.0, 1e6])).interval
+    assert np.array_equal(found, [best_interval(10.0, between), 1e6])
+    told = replace(OFTEN, checkpoint=Checkpoint(interval=60.0))
+    assert told.renewal(100, 1e12, 1.0).interval == 60
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: Reliability(0.0, 1.0), "npu_time: 0.0 s is not positive"),
+        (lambda: Reliability(np.inf, 1.0), "npu_time: inf s is not positive and finite"),
+        (lambda: Reliability(1.0, -1.0), "restart: -1.0 s is no time"),
+        (lambda: Checkpoint(stall=0.0), "stall: 0.0 is not positive"),
+        (lambda: Checkpoint().taken(1e12), "nothing is said of checkpoints"),
+        (lambda: Checkpoint(bandwidth=1e9).taken(0.0), "stall: nobody knows how many bytes"),
+        (
+            lambda: Checkpoint(interval=60.0, bandwidth=1e9, stall=1.0).taken(1e12),
+            "interval: each is written for 17 min beside training",
+        ),
+    ],
+)
+def test_what_cannot_be(made: object, told: str) -> None:
+    assert callable(made)
+    with pytest.raises(DimsweepError, match=f"^{re.escape(told)}"):
+        made()
+
+
+def test_nothing_is_left_where_restarts_take_longer_than_goes_well() -> None:
+    with pytest.raises(InfeasibleError, match=r"npu_time: 100,000 NPUs are interrupted every 14 m"):
+        replace(OFTEN, restart=5 * 3600.0).renewal(100_000, 1e12)
+
+
+def test_a_checkpoint_has_weights_and_the_optimizers_state() -> None:
+    model = Transformer(hidden=64, layers=2, heads=4, sequence=32, vocabulary=100)
+    parameters = amount(model, 8, kept=1.0).state
+    assert amount(model, 8, kept=14.0).state == 14 * parameters
+    assert amount(model, 8).state == 0, "of a pass that changes no weight"
+    assert parameters == pytest.approx(2 * 12 * 64**2 + (100 + 32) * 64, rel=0.02)
+
+
+def one_second() -> Workload:
+    graph = GraphBuilder()
+    graph.add("step", Compute(duration=10**12))
+    return Workload((graph.build(),), amount=Amount(8, 800, 2e12, state=1e12))
+
+
+def test_figures_of_merit_count_what_is_kept() -> None:
+    topology = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])
+    prices = Prices((1e-9,), lifetime=1e6)
+    calm = simulate(one_second(), Cluster(topology, prices=prices))
+    assert calm.renewal is None
+    assert "ettr" not in calm.merits
+    result = simulate(one_second(), Cluster(topology, prices=prices, reliability=OFTEN))
+    assert result.renewal is not None
+    kept = float(result.renewal.kept)
+    assert 0 < kept < 1
+    assert result.merits["ettr"] == kept
+    assert result.merits["effective_time_s"] == 1 / kept
+    assert result.merits["tokens_per_s"] == calm.merits["tokens_per_s"], "while it trains"
+    each = calm.merits["usd_per_token"]
+    assert result.merits["usd_per_token"] == pytest.approx(each / kept)
+
+
+def test_what_a_checkpoint_takes_is_asked_before_anything_is_simulated() -> None:
+    topology = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])
+    unknown = replace(OFTEN, checkpoint=Checkpoint())
+    with pytest.raises(DimsweepError, match=r"^reliability\.checkpoint: nothing is said"):
+        simulate(one_second(), Cluster(topology, reliability=unknown))
