@@ -101,15 +101,23 @@ class KernelTimes:
     def attend(self, attention: Attention) -> float:
         """Picoseconds of the forward pass of fused attention in bf16.
 
-        A head size between the measured ones takes the time of the nearest one, by its FLOPs; so
-        does a sequence of which other queries than keys are here.  A mask that is not causal
-        doubles the work.
+        The time is linear in the size of a head, through the two nearest ones that were measured:
+        the exponential of a score takes as long, whatever its size.  Where one was measured, and
+        at least below the smallest, it is by its FLOPs, as is a sequence of which other queries
+        than keys are here.  A mask that is not causal doubles the work.
         """
-        nearest = min(self.attention, key=lambda size: (abs(size - attention.size), size))
-        rows, columns = attention.rows, attention.columns
-        time = _at(self.attention[nearest], attention.heads, columns)
+        rows, columns, size = attention.rows, attention.columns, attention.size
+        near = sorted(sorted(self.attention, key=lambda measured: abs(measured - size))[:2])
+        times = [_at(self.attention[measured], attention.heads, columns) for measured in near]
+        time = times[0] * size / near[0]
+        if size in near:
+            time = times[near.index(size)]
+        elif len(near) > 1:
+            each = max(0.0, times[1] - times[0]) / (near[1] - near[0])
+            line = times[0] + each * (size - near[0])
+            time = line if size > near[0] else max(line, time)
         whole = 1.0 if attention.causal else 2.0
-        return time * whole * (rows / columns) * (attention.size / nearest)
+        return time * whole * (rows / columns)
 
 
 @lru_cache(maxsize=2**16)

@@ -8,7 +8,7 @@ from dimsweep.engine.cluster.compute import EfficiencyCurve, SystolicArray
 from dimsweep.engine.cluster.kernel_times import KernelTimes
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
-from dimsweep.engine.workload.graph import Compute, Kernel, MatMul
+from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Compute, Kernel, MatMul
 
 _MEASURED = "bf16"  # the precision that every GPU was measured in
 _ALIGNED = 8  # values of two bytes, so that a row begins where tensor cores can load it
@@ -33,7 +33,8 @@ class Npu:
     With ``kernels`` products and fused attention take the times that were measured of a GPU;
     ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
     fused attention takes ``attention_time`` times as long as the measured kernels (others than
-    theirs are slower), and its gradients ``attention_backward`` times as long as itself.
+    theirs are slower), and its gradients ``attention_backward`` times as long as itself; without
+    ``kernels`` attention takes ``attention_time`` times as long as its FLOPs.
     Several products at once whose rows are no multiple of 16 bytes long, as the scores of attention
     with odd head sizes, miss the tensor cores (NVIDIA, "Matrix multiplication background",
     requirements of tensor cores), and run at no more than ``plain_flops``, if it is given.
@@ -64,7 +65,7 @@ class Npu:
     measured: Mapping[str, int] | None = None
     kernels: KernelTimes | None = None
     attention_time: float = 1.0
-    attention_backward: float = 2.5
+    attention_backward: float = ATTENTION_BACKWARD
     precision: str = "bf16"
     narrow: Mapping[str, float] = field(default_factory=dict)
     relative_time: Mapping[str, float] = field(default_factory=dict)
@@ -160,7 +161,11 @@ class Npu:
             time = self._of_table(self.kernels, kernel, kernel.matmul)
             if time is not None:
                 return time / self.efficiency
-        return _time(kernel.flops, self._peak(kernel), "flops")
+        time = _time(kernel.flops, self._peak(kernel), "flops")
+        if kernel.attention is None or self.kernels is not None:
+            return time
+        again = self.attention_backward / ATTENTION_BACKWARD if kernel.attention.backward else 1.0
+        return time * self.attention_time * again
 
     def _of_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
         """The measured time of a product or of attention, if there is one."""
@@ -172,7 +177,8 @@ class Npu:
             return table.product(product, self.precision) * self.relative_time[kernel.precision]
         if kernel.attention is not None:
             again = self.attention_backward if kernel.attention.backward else 1.0
-            return table.attend(kernel.attention) * self.attention_time * again
+            at_peak = kernel.flops / self.flops * PICOSECONDS if self.flops else 0.0
+            return max(table.attend(kernel.attention) * self.attention_time * again, at_peak)
         precision = kernel.precision or self.precision
         if precision not in table.products:
             return None

@@ -5,7 +5,7 @@ from dimsweep.engine.model.parallel import Region
 from dimsweep.engine.model.rank import LayerBlock, Module, Shard
 from dimsweep.engine.model.shape import TransformerShape
 from dimsweep.engine.model.steps import Step, elementwise, product
-from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
+from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Attention, Kernel, MatMul
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -57,16 +57,22 @@ def block(model: TransformerShape, r: Region) -> LayerBlock:
 def _cached(model: TransformerShape, shard: Shard) -> float:
     """Bytes of the keys and values of the rank's sequences, of its heads."""
     heads = model.kv / shard.tensor
-    return shard.value * shard.batch * model.sequence / shard.context * 2 * heads * model.head
+    return shard.value * shard.batch * _seen(model) / shard.context * 2 * heads * model.head
+
+
+def _seen(model: TransformerShape) -> int:
+    """The tokens that the last one of a sequence sees."""
+    return min(model.window or model.sequence, model.sequence)
 
 
 def _decoded(model: TransformerShape, r: Region) -> Kernel:
     """One query of each sequence and head, which meets all of the cache."""
     heads, size = r.shard.batch * model.heads // r.shard.tensor, model.head
-    flops = 4.0 * heads * model.sequence * size
+    seen = _seen(model)
+    flops = 4.0 * heads * seen * size
     n_bytes = _cached(model, r.shard) + 2 * r.value * heads * size
-    shape = Attention(heads, 1, model.sequence, size, causal=False)
-    return Kernel("attention", flops, n_bytes, MatMul(heads, 1, size, model.sequence), shape)
+    shape = Attention(heads, 1, seen, size, causal=False)
+    return Kernel("attention", flops, n_bytes, MatMul(heads, 1, size, seen), shape)
 
 
 def _keys(model: TransformerShape, r: Region) -> float:
@@ -119,20 +125,32 @@ def _core(
 
 
 def _fused(
-    model: TransformerShape, r: Region, heads: int, rows: int
+    model: TransformerShape, r: Region, heads: float, rows: int
 ) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...], float, float]:
     """Scores that never leave the chip (Dao et al., FlashAttention, 2022): the backward pass
-    computes them again, so it has five products to the forward pass's two."""
+    computes them again, so it has five products to the forward pass's two.
+
+    A window of w of s tokens leaves each query w (1 - w / 2s) keys in the mean, as many as whole
+    sequences of w (2 - w / s) would: the blocks that kernels skip are those outside of these.
+    """
     value, columns, size = r.value, model.sequence, model.head
-    masked = 0.5 if model.causal else 1.0
-    flops = 4.0 * heads * rows * columns * size * masked
     shared = heads * model.kv // model.heads
     n_bytes = value * size * (2 * heads * rows + 2 * shared * columns)
     kept = 4.0 * heads * rows  # a log-sum of each row
+    met = columns * (0.5 if model.causal else 1.0)
+    if (window := _seen(model)) < columns:
+        met = window * (1 - 0.5 * window / columns)
+        whole = round(2 * met)
+        heads, rows, columns = heads * rows / whole, whole, whole
+    flops = 4.0 * heads * rows * met * size
     shape = Attention(heads, rows, columns, size, model.causal)
     product_of = MatMul(heads, rows, size, columns)
     forward = Kernel("attention", flops, n_bytes, product_of, shape)
     backward = Kernel(
-        "attention input_grad", 2.5 * flops, 2 * n_bytes, product_of, shape._replace(backward=True)
+        "attention input_grad",
+        ATTENTION_BACKWARD * flops,
+        2 * n_bytes,
+        product_of,
+        shape._replace(backward=True),
     )
     return (forward,), (backward,), kept, 2 * n_bytes

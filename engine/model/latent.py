@@ -18,7 +18,7 @@ from dimsweep.engine.model.parallel import AXIS, Region
 from dimsweep.engine.model.rank import LayerBlock, Module, Shard
 from dimsweep.engine.model.shape import TransformerShape
 from dimsweep.engine.model.steps import CollectiveStep, Step, elementwise
-from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
+from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Attention, Kernel, MatMul
 
 
 def block(model: TransformerShape, r: Region) -> LayerBlock:
@@ -108,7 +108,7 @@ def _core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
     back = shape._replace(backward=True)
     return (
         Kernel("attention", flops, n_bytes, product, shape),
-        Kernel("attention input_grad", 2.5 * flops, 2 * n_bytes, product, back),
+        Kernel("attention input_grad", ATTENTION_BACKWARD * flops, 2 * n_bytes, product, back),
     )
 
 

@@ -17,9 +17,11 @@ class TransformerShape:
     what their activation gets is limited first (GPT-OSS).  ``imbalance`` is how many times the mean
     number of tokens the busiest rank gets, for which all others wait.
     ``flash``: the scores never leave the chip, and a causal mask halves the work; without it all
-    scores are computed and stored.  ``vocabulary`` 0: no embedding and no logits; ``patch``: an
-    image transformer's (values in a patch), with a head of ``classes``.  ``mtp_layers``: so many
-    tokens after the next one are predicted in training, too, each by a layer and logits of its own.
+    scores are computed and stored.  ``window``: so many tokens, itself the last one, are what a
+    token sees, but for every ``window_pattern``-th layer, which sees all (0: none does).
+    ``vocabulary`` 0: no embedding and no logits; ``patch``: an image transformer's (values in a
+    patch), with a head of ``classes``.  ``mtp_layers``: so many tokens after the next one are
+    predicted in training, too, each by a layer and logits of its own.
     """
 
     hidden: int
@@ -37,6 +39,8 @@ class TransformerShape:
     positions: bool = True
     causal: bool = True
     flash: bool = False
+    window: int = 0
+    window_pattern: int = 0
     experts: int = 0
     top_k: int = 2
     expert_ffn: int = 0
@@ -56,7 +60,7 @@ class TransformerShape:
         check_least(
             self, 0, "ffn", "kv_heads", "head_size", "vocabulary", "experts", "patch", "classes",
             "expert_ffn", "shared_experts", "dense_layers", "kv_rank", "query_rank", "rope",
-            "mtp_layers",
+            "mtp_layers", "window", "window_pattern",
         )  # fmt: skip
         check_least(self, 1, "imbalance")
         if self.kv_rank and not (self.query_rank and self.flash):
@@ -64,6 +68,12 @@ class TransformerShape:
                 "latent attention has latent queries too, and never stores its scores",
                 where="kv_rank",
                 hint="give query_rank, and flash: true",
+            )
+        if self.window and (self.kv_rank or not (self.flash and self.causal)):
+            raise DimsweepError(
+                "only causal attention whose scores never leave the chip skips what is outside",
+                where="window",
+                hint="give flash: true and causal: true, and no kv_rank; or window: 0",
             )
         if not self.head_size and self.hidden % self.heads:
             raise DimsweepError(
@@ -81,6 +91,12 @@ class TransformerShape:
             )
         if self.experts and self.top_k > self.experts:
             raise DimsweepError(f"{self.top_k} of {self.experts} experts", where="top_k")
+
+    def sees_all(self, layer: int) -> bool:
+        """Whether attention of that layer, from 0, sees all tokens before it."""
+        return not self.window or (
+            bool(self.window_pattern) and not (layer + 1) % self.window_pattern
+        )
 
     @property
     def inner(self) -> int:

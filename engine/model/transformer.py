@@ -55,10 +55,7 @@ class Transformer(TransformerShape, Model):
         """The model as one rank of ``shard`` runs it."""
         self.check(shard)
         region = Region(shard, self._tokens(shard), self.hidden)
-        n_dense = min(self.dense_layers, self.layers) if self.experts else 0
-        dense = self._layer(region, mlp.block(self, region)) if n_dense else None
-        feed = experts.block if self.experts else mlp.block
-        layer = self._layer(region, feed(self, region))
+        layers = self._layers(region)
         further = self.mtp_layers if shard.task is Task.TRAINING and self.vocabulary else 0
         # Whoever predicts further tokens looks them up, so the last stage has the embedding, too.
         is_shared = self.tied or further
@@ -66,15 +63,23 @@ class Transformer(TransformerShape, Model):
         back = self._back(region)
         return RankModel(
             (self._front(region),),
-            (*((dense,) * n_dense if dense else ()), *(layer,) * (self.layers - n_dense)),
+            layers,
             (
-                *(self._further(region, layer),) * further,
+                *(self._further(region, layers[-1]),) * further,
                 back,
                 *(replace(back, parameters=self._norm_parameters),) * further,
             ),
             tied,
             message_is_cut=region.cut,
         )
+
+    def _layers(self, r: Region) -> tuple[LayerBlock, ...]:
+        """Those of a kind are one object: the first ones may have no experts, and windows leave
+        some out (:meth:`sees_all`)."""
+        n_dense = self.dense_layers if self.experts else self.layers
+        kinds = [(i < n_dense, self.sees_all(i)) for i in range(self.layers)]
+        made = {kind: self._layer(r, *kind) for kind in dict.fromkeys(kinds)}
+        return tuple(made[kind] for kind in kinds)
 
     def _further(self, r: Region, layer: LayerBlock) -> LayerBlock:
         """A layer that predicts one token more: the hidden features and the embedding of the next
@@ -110,9 +115,12 @@ class Transformer(TransformerShape, Model):
     def _tokens(self, shard: Shard) -> int:
         return shard.batch * (1 if shard.decode else self.sequence // shard.context)
 
-    def _layer(self, r: Region, feed_forward: LayerBlock) -> LayerBlock:
-        attended = (latent.block if self.kv_rank else attention.block)(self, r)
-        parts = [attended, feed_forward]
+    def _layer(self, r: Region, dense: bool, sees_all: bool) -> LayerBlock:
+        attends = replace(self, window=0) if self.window and sees_all else self
+        parts = [
+            (latent.block if self.kv_rank else attention.block)(attends, r),
+            (mlp.block if dense else experts.block)(self, r),
+        ]
         forward = tuple(step for part in parts for step in part.forward)
         backward = tuple(step for part in reversed(parts) for step in part.backward)
         output = r.value * r.rows * self.hidden

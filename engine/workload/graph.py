@@ -57,11 +57,15 @@ class MatMul(NamedTuple):
         return 2.0 * self.products * self.m * self.k * self.n
 
 
+ATTENTION_BACKWARD = 2.5  # its gradients' FLOPs: five products, scores again, to the two forward
+
+
 class Attention(NamedTuple):
     """Fused attention of ``heads`` heads (of all sequences together), each of ``size`` features,
-    from ``rows`` queries to ``columns`` keys; ``backward`` for its gradients."""
+    from ``rows`` queries to ``columns`` keys; ``backward`` for its gradients.  Heads of which there
+    is a part are in the mean."""
 
-    heads: int
+    heads: float
     rows: int
     columns: int
     size: int

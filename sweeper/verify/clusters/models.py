@@ -32,7 +32,9 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "gpt.?oss.*120b",
         "GPT-OSS",
-        _LLAMA | {"bias": True, "head_size": 64, "experts": 128, "top_k": 4, "clamped": True},
+        _LLAMA
+        | {"bias": True, "head_size": 64, "experts": 128, "top_k": 4, "clamped": True}
+        | {"window": 128, "window_pattern": 2},
     ),
     ("deepseek.?v2", "DeepSeek", _DEEPSEEK_2),
     # A model cut to four layers keeps one dense layer of its three.

@@ -118,15 +118,18 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         _HOST,
     ),
     ("llm-foundry", {"stack": "fsdp", "gradients": "bf16"}, _EAGER),
-    # MaxText: XLA overlaps FSDP's collectives (--xla_tpu_enable_async_collective_fusion), and those
-    # of tensor parallelism in pieces unless told not to (DISABLE_COLLECTIVE_MATMUL of
-    # benchmarks/xla_flags_library.py).
+    # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
+    # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
+    # (its own flag, fuse_reduce_scatter, is of later scripts); so of tensor parallelism what the
+    # backward pass leaves room for.  Whether XLA took collectives and products apart (collective
+    # matmul) is not printed.
     (
         "maxtext",
         {
             "stack": "fsdp",
             "sequence_parallel": True,
-            "overlap_tensor": "pieces",
+            "overlap_gradients": False,
+            "overlap_tensor": "backward",
             "gradients": "bf16",
         },
         {},
@@ -281,7 +284,7 @@ def _modules(measured: Measurement) -> list[str]:
     words = re.split(r"[^a-z]+", measured.recompute.lower())
     if "torchtitan" in measured.source and "selective" in words:
         return ["activation", "linear", "norm"]
-    names = {"norm": "norm", "layernorm": "norm", "act": "activation"}
+    names = {"norm": "norm", "layernorm": "norm", "act": "activation", "core": "core"}
     return sorted({names[word] for word in words if word in names})
 
 

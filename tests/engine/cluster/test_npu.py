@@ -14,7 +14,7 @@ from dimsweep.engine import (
     Workload,
     lower,
 )
-from dimsweep.engine.workload import Kernel
+from dimsweep.engine.workload import Attention, Kernel, MatMul
 
 NPU = Npu(flops=1e12, memory_bandwidth=1e11)
 
@@ -31,6 +31,21 @@ def test_efficiency_slows_compute_only() -> None:
     half = Npu(flops=1e12, memory_bandwidth=1e11, efficiency=0.5)
     assert half.duration(Compute(1e9, 0)) == 2 * 10**9
     assert half.duration(Compute(0, 1e9)) == 10**10
+
+
+@given(st.floats(0.5, 4), st.floats(1, 5))
+def test_attention_takes_so_many_times_its_flops(time: float, back: float) -> None:
+    """Without measured kernels its time, and that of its gradients, are by that of its FLOPs."""
+    npu = Npu(flops=1e12, attention_time=time, attention_backward=back)
+    shape = Attention(8, 2048, 2048, 128)
+
+    def of(flops: float, attention: Attention | None) -> int:
+        kernel = Kernel("", flops, 0.0, MatMul(8, 2048, 128, 2048), attention)
+        return npu.duration(Compute(kernels=(kernel,)))
+
+    assert of(1e9, None) == 10**9
+    assert of(1e9, shape) == pytest.approx(time * 1e9)
+    assert of(2.5e9, shape._replace(backward=True)) == pytest.approx(time * back * 1e9)
 
 
 def test_durations_are_rounded_to_the_nearest_picosecond() -> None:

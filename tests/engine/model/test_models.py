@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dimsweep.engine import CollectiveKind, DimsweepError
 from dimsweep.engine.model import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
@@ -337,6 +339,60 @@ def test_what_activations_of_experts_get_is_limited_in_memory() -> None:
     assert layer(model, task=Task.PREFILL) == layer(MIXTRAL, task=Task.PREFILL)
     with pytest.raises(DimsweepError, match="only what gated experts' activations get"):
         dataclasses.replace(MIXTRAL, experts=0, clamped=True)
+
+
+def attention_of(model: Transformer, layer: int = 0, **keys: Any) -> Kernel:
+    steps = model.for_rank(Shard(batch=1, **keys)).layers[layer].forward
+    (kernel,) = (step for step in steps if isinstance(step, Kernel) and step.name == "attention")
+    return kernel
+
+
+@given(window=st.integers(1, 4096), context=st.sampled_from([1, 2, 4]))
+def test_a_window_leaves_each_query_the_keys_in_it(window: int, context: int) -> None:
+    """Pairs of queries and keys, counted by lines of a triangle as without a window: half the
+    square, less what lies before the window.  Whoever looks their time up sees as many queries
+    in shorter sequences."""
+    whole = attention_of(MIXTRAL, context=context)
+    kernel = attention_of(dataclasses.replace(MIXTRAL, window=window), context=context)
+    length = MIXTRAL.sequence
+    pairs = length**2 / 2 - (length - window) ** 2 / 2
+    assert kernel.flops / whole.flops == pytest.approx(pairs / (length**2 / 2))
+    assert kernel.n_bytes == whole.n_bytes, "every key is in some query's window"
+    looked_up, given = kernel.attention, whole.attention
+    assert looked_up is not None and given is not None and looked_up.causal
+    assert looked_up.heads * looked_up.rows == pytest.approx(given.heads * given.rows)
+    assert looked_up.columns == pytest.approx(2 * pairs / length, abs=0.5)
+
+
+def test_windows_leave_out_layers_by_their_pattern() -> None:
+    """GPT-OSS: 128 tokens in the first layer, all in the second; Mistral: a window in every one."""
+    model = dataclasses.replace(MIXTRAL, window=128, window_pattern=2)
+    cut, whole, *_ = (attention_of(model, layer) for layer in range(4))
+    assert whole == attention_of(MIXTRAL) and cut.flops < whole.flops / 15
+    layers = model.for_rank(Shard(batch=1)).layers
+    assert layers == (layers[0], layers[1]) * (model.layers // 2)
+    every = dataclasses.replace(model, window_pattern=0).for_rank(Shard(batch=1)).layers
+    assert every == (layers[0],) * model.layers
+    dense = dataclasses.replace(model, dense_layers=3).for_rank(Shard(batch=1)).layers
+    assert len(set(map(id, dense))) == 4 and dense[4:] == layers[4:]
+    assert dataclasses.replace(MIXTRAL, window=4096).for_rank(Shard(1)) == MIXTRAL.for_rank(
+        Shard(1)
+    )
+
+
+def test_a_window_limits_what_is_kept_for_the_next_token() -> None:
+    model = dataclasses.replace(MIXTRAL, window=128, window_pattern=2)
+    cut, whole = model.for_rank(Shard(batch=1, task=Task.DECODE)).layers[:2]
+    assert cut.cache * 32 == whole.cache > 0
+    seen = [attention_of(model, layer, task=Task.DECODE).flops for layer in (0, 1)]
+    assert seen[0] * 32 == seen[1]
+
+
+@pytest.mark.parametrize(("model", "key"), [(GPT3, "flash"), (LATENT, "kv_rank")])
+def test_a_window_needs_kernels_that_skip_what_is_outside(model: Transformer, key: str) -> None:
+    with pytest.raises(DimsweepError, match="skips what is outside") as error:
+        dataclasses.replace(model, window=128)
+    assert error.value.where == "window" and key in (error.value.hint or "")
 
 
 def test_the_busiest_expert_makes_all_wait() -> None:

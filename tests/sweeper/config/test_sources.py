@@ -76,7 +76,7 @@ def test_the_pages_that_documents_name_exist() -> None:
     ("npu", "gib"),
     [
         *(("a100", 80), ("h100", 79.1), ("h200", 139.8), ("b200", 178.35), ("gb200", 184.31)),
-        *(("b300", 267.69), ("gb300", 276.5), ("peak_tpu_v5p", 95), ("peak_tpu_v7", 192)),
+        *(("b300", 267.69), ("gb300", 276.5), ("tpu_v5p", 95), ("tpu_v7", 192)),
     ],
 )
 def test_memory_is_what_the_device_reports(npu: str, gib: float) -> None:

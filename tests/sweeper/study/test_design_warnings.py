@@ -118,7 +118,7 @@ CLUSTERS = {  # topology -> NPUs, prices, USD and watts of an NPU with its netwo
     "dgx_b200": ("b200", "dgx_b200", 74_000, 2_000),
     "gb200_nvl72": ("b200", "gb200_nvl72", 48_000, 1_750),
     "rail_optimised": ("h100", "dgx_h100", 45_000, 1_400),
-    "tpu_v5p": ("peak_tpu_v5p", "illustrative", None, None),
+    "tpu_v5p": ("tpu_v5p", "illustrative", None, None),
     "alps": ("h100", "illustrative", 28_000, 1_320),
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.model import Module
 from dimsweep.engine.plan import DeviceMesh, training_footprint
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.workload.model import Model
@@ -315,7 +316,10 @@ def test_plans_of_maxtext_are_those_of_its_scripts() -> None:
     assert system_of(wide).shape(wide.gpus) == "Ring(16)_Ring(16)_Switch(32)"
     plan = configure(wide, 1).workload.plan  # type: ignore[union-attr]
     assert (plan.zero, plan.shard_ranks) == (3, 256), "slices hold copies"
+    assert not plan.overlap_gradients, "no reduce-scatter is asynchronous"
     assert not system_of(wide).is_measured
+    kept = configure(row, 1).workload.plan  # type: ignore[union-attr]
+    assert {*kept.recompute_modules} == {Module.CORE, Module.NORM, Module.ACTIVATION}
 
 
 def test_deepspeed_fills_stages_from_the_first_one() -> None:
