@@ -42,6 +42,12 @@ def _share_of(f: Flows, hop: int) -> float:
     return share_at(f.shares, flow.route + hop - flow.hops)
 
 
+@inlined
+def _has_room(f: Flows, number: int) -> bool:
+    """Whether several flows that share a link leave some of it, so that it limits nobody."""
+    return f.links[number].room > f.links[number].capacity * _NONE_LEFT
+
+
 @kernel
 def join(f: Flows, number: int, now: int) -> None:
     """A flow begins to move; its rate is found by the next :func:`share`."""
@@ -74,7 +80,8 @@ def leave(f: Flows, number: int) -> None:
             f.hops[hop.next].before = hop.before
         link.n -= 1
         at += 1
-        _change(f, f.routes[k])
+        if link.n > 0 and not _has_room(f, f.routes[k]):  # else it has limited nobody else
+            _change(f, f.routes[k])
 
 
 @kernel
@@ -103,17 +110,15 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
 
     Flows that have come elsewhere have rate 0 until it is their links' turn.
     """
-    _use(f, changed, 0)
-    at, end, n, solved, rounds = 0, 1, 0, 0, 0
-    while True:
+    n, end = _take_changed(f, changed, 0, 0)
+    at, solved, rounds = 0, 0, 0
+    while n > solved:
         while at < end:
             n, end = _take_changed(f, f.used[at], n, end)
             at += 1
-        if n == solved:
-            break
         for i in range(n):
             flow = f.flows[f.found[i]]
-            flow.rate, flow.most = _NO_RATE, np.inf
+            flow.rate, flow.most, flow.full = _NO_RATE, flow.alone, flow.alone_on
         _fill(f, _weigh_all(f, end), n)
         solved, rounds = n, rounds + 1
         for i in range(end):  # not on links that come in meanwhile: those have no new rates yet
@@ -125,21 +130,22 @@ def _share_around(f: Flows, changed: int, now: int) -> None:
 
 
 @kernel
-def _use(f: Flows, number: int, end: int) -> None:
-    """Note a link of those whose rates are found anew, behind ``end`` others."""
-    link = f.links[number]
-    link.mark, link.looked, link.weighed, f.used[end] = _FOUND, 0, 0, number
-
-
-@kernel
 def _take(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
-    """Find the rate of another flow anew, after ``n`` whose links end at ``end``."""
+    """Find the rate of another flow anew, after ``n``; of its links, what those allow on which it
+    is alone is known, and the others come after ``end`` that are used."""
     flow = f.flows[number]
     f.found[n], f.before[n], flow.looked = number, flow.rate, 1
+    flow.alone, flow.alone_on = np.inf, NONE
     for k in range(flow.route, flow.route_end):
         link = f.links[f.routes[k]]
+        if link.n == 1:
+            link.changed = 0
+            most = link.capacity / share_at(f.shares, k)
+            if most < flow.alone:
+                flow.alone, flow.alone_on = most, f.routes[k]
+            continue
         if link.mark == _FRESH:
-            _use(f, f.routes[k], end)
+            link.mark, link.looked, link.weighed, f.used[end] = _FOUND, 0, 0, f.routes[k]
             end += 1
         link.looked += 1
     return n + 1, end
@@ -166,22 +172,22 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
     """Take those that are faster than one that a link limits now, and those that it limited and
     that could be faster now; or ``every`` flow on it."""
     link = f.links[number]
-    room, most, limit = link.capacity + 0.0, 0.0, np.inf
-    fastest, slowest = 0.0, np.inf  # that keep their rates; of the latter, those that it limited
-    hop = link.head + 0
+    if link.weighed != link.looked:  # since others have been taken
+        _weigh(f, number)
+    has_room = _has_room(f, number)
+    if has_room and link.slowest == np.inf and not every:  # it limits nobody, and did not
+        return n, end
+    most, limit = link.fastest + 0.0, np.inf
+    hop = link.one if link.looked == 1 else link.head
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
-        room -= flow.rate * _share_of(f, hop)
-        most = max(most, flow.rate)
         if flow.looked:
+            most = max(most, flow.rate)
             limit = min(limit, flow.rate) if flow.full == number else limit
-        else:
-            fastest = max(fastest, flow.rate)
-            slowest = min(slowest, flow.rate) if flow.full == number else slowest
-        hop = f.hops[hop].next + 0
-    if room > link.capacity * _NONE_LEFT:
-        most = np.inf  # it limits nobody
-    if not (every or slowest * _EQUAL < most or fastest > limit * _EQUAL):
+        hop = NONE if link.looked == 1 else f.hops[hop].next
+    if has_room:
+        most = np.inf
+    if not (every or link.slowest * _EQUAL < most or link.fastest > limit * _EQUAL):
         return n, end
     hop = link.head + 0
     while hop != NONE:
@@ -216,21 +222,26 @@ def _weigh_all(f: Flows, end: int) -> int:
 
 @inlined
 def _weigh(f: Flows, number: int) -> None:
-    """Find what a link has left beside the flows that keep their rates, and for how many."""
+    """Find what a link has left beside the flows that keep their rates, and for how many; how fast
+    those are, and the slowest that it limited."""
     link = f.links[number]
     room, load, one = link.capacity + 0.0, 0.0, link.head + 0
+    fastest, slowest = 0.0, np.inf
     every = link.looked == link.n and len(f.shares) == 0
     hop = NONE if every else one
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
         if flow.looked == 0:
             room -= flow.rate * _share_of(f, hop)
+            fastest = max(fastest, flow.rate)
+            slowest = min(slowest, flow.rate) if flow.full == number else slowest
         else:
             load += _share_of(f, hop)
             one = hop
         hop = f.hops[hop].next + 0
     link.beside, link.one, link.weighed = max(room, 0.0), one, link.looked
     link.load = float(link.looked) if every else load
+    link.fastest, link.slowest = fastest, slowest
 
 
 @kernel

@@ -22,6 +22,8 @@ FLOW = record(
     left="f8",  # bytes, at the tick ``since``
     rate="f8",  # bytes a tick, from then on
     most="f8",  # that links allow which it has to itself, while shares are found
+    alone="f8",  # that those allow on which it is the only one, and
+    alone_on="i4",  # which of them allows the least
     # These stand beside its rate, with which they are read most often.
     full="i4",  # the link that limits it
     looked="i4",  # whether its rate is found anew
@@ -48,6 +50,8 @@ LINK = record(
     beside="f8",  # of it, beside the flows that keep their rates
     load="f8",  # what those whose rates are found anew have of theirs on it, added up,
     weight="f8",  # and of these those whose rate is not found yet
+    fastest="f8",  # the rate of the fastest flow that keeps its own,
+    slowest="f8",  # and of the slowest one of these that it limits
     delay="i8",  # ticks
     head="i4",  # the first HOP of the flows on it
     n="i4",  # how many they are,

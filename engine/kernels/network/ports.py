@@ -30,7 +30,7 @@ def settle_ports(st: State) -> None:
         st.wires.ports[number].touched = 0
         if _is_free(st, number) and st.wires.ports[number].head != NONE:
             entry = st.wires.ports[number].head + 0
-            if _heads_all(st, entry) and _are_free(st, entry):
+            if _are_free(st, entry) and _heads_all(st, entry):
                 _start(st, entry)
     while _let_pass(st, n_touched):
         pass
@@ -119,9 +119,14 @@ def _is_free(st: State, port: int) -> bool:
 @kernel
 def _first_to_pass(st: State, head: int) -> int:
     """The entry of a free port's queue with this head that passes others; or NONE."""
-    if _heads_all(st, head):
+    entry, busy = head + 0, NONE  # and the line that was last seen to be busy
+    while entry != NONE:
+        number = flows.line_of(st, entry)
+        if number != busy and _are_free(st, entry):
+            break
+        busy, entry = number, st.entries[entry].next + 0
+    if entry == NONE or _heads_all(st, head):  # in this order: few ports tell that some are busy
         return NONE
-    entry = head + 0
     while entry != NONE:
         if _can_pass(st, entry):
             return entry if _is_first_to_pass(st, entry) else NONE
