@@ -245,8 +245,8 @@ OBJECTIVES: Registry[Objective] = Registry(
     {
         objective.name: objective
         for objective in (
-            *(TIME, EFFECTIVE_TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU, ACCURACY),
-            *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT),
+            *(TIME, COST, PERF_PER_COST, THROUGHPUT, TOKENS, MFU, ACCURACY),
+            *(COST_PER_TOKEN, ENERGY, PERF_PER_WATT, EFFECTIVE_TIME),
         )
     },
 )
