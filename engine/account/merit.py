@@ -83,8 +83,7 @@ def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:
 
     Raises :class:`DimsweepError` as :meth:`Reliability.renewal` does.
     """
-    reliability, amount = program.cluster.reliability, program.workload.amount
-    if reliability is None:
+    if (reliability := program.cluster.reliability) is None:
         return None
     with at("reliability"):
-        return reliability.renewal(program.n_npus, amount.state if amount else 0.0, seconds)
+        return reliability.renewal(program.n_npus, program.workload.state, seconds)

@@ -29,7 +29,7 @@ class Result:
     """One iteration.  Times are seconds, sizes bytes; see :class:`Breakdown` for what they mean."""
 
     run: "Run | MessageRun"
-    outages: tuple[Outage, ...] = ()  # of devices, each as the run was without them
+    outages: tuple[Outage, ...] = ()  # what may be down while the job goes on, and what that costs
 
     def __repr__(self) -> str:
         """What a notebook shows of it: its time, and on what."""
@@ -158,7 +158,7 @@ class Result:
     @property
     def merits(self) -> dict[str, float]:
         """Further figures, as far as they are known: samples_per_s, tokens_per_s, mfu, accuracy,
-        power_w, energy_j (an iteration), perf_per_watt, usd_per_token."""
+        power_w, energy_j (an iteration), perf_per_watt, ettr, effective_time_s, usd_per_token."""
         return {name: float(values[0]) for name, values in self.breakdown.merits.items()}
 
     @property

@@ -35,9 +35,8 @@ def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
         stages = workload.stages and workload.groups[workload.stages]
         check_memory(workload.footprint, cluster, stages or None)
     if cluster.reliability is not None:
-        state = workload.amount.state if workload.amount else 0.0
-        with at("reliability"):
-            cluster.reliability.renewal(cluster.topology.n_npus, state)
+        with at("reliability"):  # before anything is simulated
+            cluster.reliability.renewal(cluster.topology.n_npus, workload.state)
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)
     sizes, npus = cluster.topology.sizes, cluster.npus

@@ -328,6 +328,11 @@ class Workload:
         """Each rank has one operator; its ``group``, if it has any, is called ``all``."""
         return cls(((Operator("one", work),),), {"all": group})
 
+    @property
+    def state(self) -> float:
+        """The bytes of a checkpoint; 0 where nobody knows how many."""
+        return 0.0 if self.amount is None else self.amount.state
+
     def templates(self) -> list[Stamp]:
         """The first stamp of all that have the same operators."""
         found: dict[int, Stamp] = {}

@@ -100,8 +100,8 @@ def _down(outage: reliability.Outage, network: Network) -> Iterator[_Down]:
     """Those of an outage, whose names without their numbers tell them apart: a leaf is not missed
     as a spine is.  What does not say that it fails never does."""
     of = "link" if outage.switch is None else "switch"
+    some: Which = which(of, getattr(outage, of))
     with key(of):
-        some: Which = which("", getattr(outage, of))
         found = _links(network, some) if of == "link" else _devices(network, some)
         if outage.down is not None:
             found = [thing._replace(down=float(outage.down)) for thing in found]

@@ -38,7 +38,7 @@ def plain(result: Result) -> dict[str, Any]:
         return {}
     return {
         "between_interruptions_s": renewal.between,
-        "checkpoint_bytes": _state(result),
+        "checkpoint_bytes": result.program.workload.state,
         "checkpoint_interval_s": float(renewal.interval),
         "checkpoint_stall_s": renewal.stall,
         "outages": [
@@ -51,7 +51,7 @@ def plain(result: Result) -> dict[str, Any]:
 def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
     taken, kept = renewal.stall + renewal.beside, float(renewal.kept)
     yield "one in the mean every", units.format_duration(renewal.between), ""
-    if state := _state(result):
+    if state := result.program.workload.state:
         yield "a checkpoint holds", units.format_bytes(state), ""
     if taken:
         yield "  is written in", units.format_duration(taken), ""
@@ -87,12 +87,9 @@ def _outage(outage: Outage) -> tuple[str, ...]:
     )
 
 
-def _state(result: Result) -> float:
-    amount = result.program.workload.amount
-    return amount.state if amount is not None else 0.0
-
-
 def _kept(result: Result, reliability: Reliability, factor: float) -> float:
     """The share that is left where ``factor`` times the time is between interruptions."""
     other = replace(reliability, npu_time=reliability.npu_time * factor)
-    return float(other.renewal(result.program.n_npus, _state(result), result.time).kept)
+    return float(
+        other.renewal(result.program.n_npus, result.program.workload.state, result.time).kept
+    )

@@ -50,9 +50,11 @@ class Generator(ABC):
         wires = Wires(self.bandwidth, self.latency, self.planes)
         self.lay(wires)
         n = wires.n_npus
+        told = {"fails": self.fails, "repair": self.repair}
+        told = {name: value for name, value in told.items() if value is not None}
         for node, device in wires.graph.nodes(data=True):
             if not isinstance(node, int):
-                device |= {"fails": self.fails, "repair": self.repair}
+                device |= told
         if self.server > 1:
             check_divides("server", self.server, n, "NPUs")
             inside: dict[str, Any] = {"bandwidth": self.nvlink, "latency": self.nvlink_latency}
