@@ -16,9 +16,10 @@ from dimsweep.sweeper.ledger.place import Place, results_in
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.report import CellSummary, Report
 from dimsweep.sweeper.report.naming import label
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.scenes import scenes
+from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.what_if import WhatIf, groups
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.board.board import Board
 from dimsweep.sweeper.draw.show.page import render
 from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 
 LOOPBACK = "127.0.0.1"
 _HOSTS = (LOOPBACK, "localhost", "::1")  # under which this machine is asked by its own user

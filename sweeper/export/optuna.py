@@ -10,7 +10,8 @@ import pandas as pd
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import COMPLETE
-from dimsweep.sweeper.report import Report, naming
+from dimsweep.sweeper.report import naming
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.searched import BROKEN
 from dimsweep.sweeper.report.summary import CellSummary
 

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
-from dimsweep.sweeper.ledger.record import CellRecord
-from dimsweep.sweeper.report.summary import CellSummary
+    from dimsweep.sweeper.ledger.record import CellRecord
+    from dimsweep.sweeper.report.summary import CellSummary
 
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
@@ -21,17 +23,17 @@ _DEGRADED = re.compile(
 _FEW = 2  # axes, all of whose values are told
 
 
-def label(summary: CellSummary) -> str:
+def label(summary: "CellSummary") -> str:
     """What tells a cell from the others of its study: its coordinates, or else its workload."""
     return cell_label(summary.cell)
 
 
-def cell_label(cell: CellRecord) -> str:
+def cell_label(cell: "CellRecord") -> str:
     """What tells a cell of a study from the others, whether or not anything is found in it."""
     return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
 
 
-def labels(cells: Sequence[CellSummary]) -> list[str]:
+def labels(cells: "Sequence[CellSummary]") -> list[str]:
     """What tells cells from each other: of their coordinates those that are not the same in all."""
     told = [cell.cell.coordinates for cell in cells]
     alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
@@ -82,7 +84,7 @@ def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
     return f"the same with {found}" if found else coordinates_of(coordinates)
 
 
-def in_turn(cells: Sequence[CellSummary]) -> list[str]:
+def in_turn(cells: "Sequence[CellSummary]") -> list[str]:
     """Names of cells below one another: the first in full, of the others what is not the same."""
     first = cells[0]
     return [
@@ -100,7 +102,7 @@ def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
     return coordinates_of(dict(sorted(found.items(), key=lambda item: len(item[1]))))
 
 
-def searched(summary: CellSummary, row: pd.Series) -> str:
+def searched(summary: "CellSummary", row: "pd.Series") -> str:
     """The values of the searched keys in a row."""
     return coordinates_of({key: str(row[key]) for key in summary.parameters})
 

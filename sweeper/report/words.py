@@ -4,16 +4,20 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from dimsweep.engine import units
 from dimsweep.sweeper.config.roles import is_plan
-from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.objective import TIME, Objective
 from dimsweep.sweeper.report.naming import coordinates_of
-from dimsweep.sweeper.report.summary import CellSummary, Floats
+
+if TYPE_CHECKING:  # who says a time or a percentage needs neither studies nor pandas
+    import pandas as pd
+
+    from dimsweep.sweeper.ledger.record import StudyRecord
+    from dimsweep.sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
@@ -51,7 +55,7 @@ def seconds(value: float, digits: int = 4) -> str:
     return units.format_quantity(value, units.TIME, digits)
 
 
-def not_exceeded(times: Floats, share: float) -> str:
+def not_exceeded(times: "Floats", share: float) -> str:
     """The shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
     return seconds(float(np.quantile(times, share, method="inverted_cdf")))
 
@@ -123,7 +127,7 @@ def behind(share: float) -> str:
     return f"{loss(share)} behind" if share >= _LEVEL else "as good"
 
 
-def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
+def behind_best(share: float, summary: "CellSummary", row: "pd.Series") -> str:
     """How far a ``row`` of a cell is behind the best; of two objectives in the first, with what it
     has in both."""
     if len(summary.objectives) == 1:
@@ -132,7 +136,7 @@ def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
     return f"{behind(share)} in {first} ({values_of(summary, row)})"
 
 
-def most(summary: CellSummary) -> str:
+def most(summary: "CellSummary") -> str:
     """What the best is: fastest; of two objectives, as the answer names it, to within 1%."""
     return f"{summary.objective.most}{' to within 1%' if len(summary.objectives) > 1 else ''}"
 
@@ -162,7 +166,7 @@ def cost_of(npu_price: float) -> str:
     return "cluster cost" if npu_price else "network cost"
 
 
-def cost_head(summaries: Iterable[CellSummary]) -> str:
+def cost_head(summaries: "Iterable[CellSummary]") -> str:
     """The head of a column of costs: of clusters where NPUs are in them."""
     with_npus = any(summary.npu_price for summary in summaries)
     return "cluster\ncost,\nM USD" if with_npus else "cost,\nM USD"
@@ -182,20 +186,20 @@ def axis(objective: Objective, typical: float) -> tuple[float, str]:
     return factor, f"{objective.title} ({unit})"
 
 
-def short_split(summary: CellSummary, row: pd.Series) -> str:
+def short_split(summary: "CellSummary", row: "pd.Series") -> str:
     """The split of ``row`` in GB/s, in few characters; a dash of a graph, which has none."""
     if summary.of_graph:
         return "-"
     return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
 
 
-def dim_name(summary: CellSummary, d: int) -> str:
+def dim_name(summary: "CellSummary", d: int) -> str:
     """A dimension's name inside a sentence: "dim 0 Ring(4)" for "0: Ring(4)"."""
     # The spaces do not break, lest a title's line ends between "dim" and its number.
     return f"dim {summary.dims[d].replace(': ', ' ', 1)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def noun(summary: CellSummary) -> str:
+def noun(summary: "CellSummary") -> str:
     """What was searched for: a plan where nothing but its keys varies, a split, or a design."""
     if summary.parameters:
         is_one = all(map(is_plan, summary.parameters)) and not summary.split_varies
@@ -203,12 +207,12 @@ def noun(summary: CellSummary) -> str:
     return "split" if summary.split_varies else "design"
 
 
-def best_name(summary: CellSummary) -> str:
+def best_name(summary: "CellSummary") -> str:
     """What to call the best trial; of two objectives it is the best in neither."""
     return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
-def comparison(summary: CellSummary) -> str:
+def comparison(summary: "CellSummary") -> str:
     """How the best trial compares with the reference."""
     gain, reference = summary.gain(summary.objective), summary.reference
     if gain is None or reference is None:
@@ -222,7 +226,7 @@ def comparison(summary: CellSummary) -> str:
     return f"the {best_name(summary)} is {better} {reference.name}"
 
 
-def finding(summary: CellSummary) -> str:
+def finding(summary: "CellSummary") -> str:
     """What the search of one cell found: the front of two objectives; of one the comparison, and
     the values compared."""
     if len(summary.objectives) > 1:
@@ -234,19 +238,19 @@ def finding(summary: CellSummary) -> str:
     return f"{comparison(summary)} ({' against '.join(dict.fromkeys(values))})"
 
 
-def simulated_again(summaries: Sequence[CellSummary]) -> str:
+def simulated_again(summaries: "Sequence[CellSummary]") -> str:
     """How many designs were simulated again; nothing if none was."""
     again = Counter(str(name) for summary in summaries for name in summary.again["fidelity"])
     return "".join(f", and {n} simulated again {name} by {name}" for name, n in again.items())
 
 
-def shared(summaries: Sequence[CellSummary]) -> str:
+def shared(summaries: "Sequence[CellSummary]") -> str:
     """How many trials were splits tried for a whole portfolio; nothing if there is none."""
     trials = sum(len(summary.shared) for summary in summaries)
     return f", and {trials} for all workloads together" if trials else ""
 
 
-def unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
+def unfinished(study: "StudyRecord", begun: "Sequence[CellSummary]") -> str:
     """How much was planned, of a sweep that was stopped before its end or still runs; nothing of
     others."""
     if study.finished is not False:
@@ -257,7 +261,7 @@ def unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
     return f"{planned}{where} (the sweep was stopped or still runs)"
 
 
-def stopped_early(summaries: Sequence[CellSummary]) -> str:
+def stopped_early(summaries: "Sequence[CellSummary]") -> str:
     """How many searches were near enough to their bound to stop; nothing if none was."""
     stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
     if not stopped:
@@ -266,7 +270,7 @@ def stopped_early(summaries: Sequence[CellSummary]) -> str:
     return f", {which} within {fine_percent(max(stopped))} of the bound"
 
 
-def trade_off(summary: CellSummary) -> str:
+def trade_off(summary: "CellSummary") -> str:
     """The Pareto front of two objectives, from one end to the other, and what is as good as the
     first end but for a per cent, if that is another trial."""
     first, last = (values_of(summary, summary.front.iloc[i]) for i in (0, -1))
@@ -277,19 +281,19 @@ def trade_off(summary: CellSummary) -> str:
     return f"{len(summary.front)} trade-offs, from {first} to {last}"
 
 
-def values_of(summary: CellSummary, row: pd.Series) -> str:
+def values_of(summary: "CellSummary", row: "pd.Series") -> str:
     """What a row has in each objective."""
     return " at ".join(objective.told(objective.of(row)) for objective in summary.objectives)
 
 
-def convergence(summary: CellSummary) -> str:
+def convergence(summary: "CellSummary") -> str:
     """The finding, and when the search was close to it."""
     first = summary.trials.near_first() + 1
     soon = f"; after {first} trials the search was within 1%" if first > 1 else ""
     return comparison(summary) + soon
 
 
-def largest_share(summary: CellSummary) -> str:
+def largest_share(summary: "CellSummary") -> str:
     """Where the best trial puts most of the bandwidth."""
     if not summary.split_varies:
         return "every trial has the same split"
@@ -298,7 +302,7 @@ def largest_share(summary: CellSummary) -> str:
     return f"the {best_name(summary)} gives {share} of the bandwidth to {dim}"
 
 
-def tolerance(summary: CellSummary) -> str:
+def tolerance(summary: "CellSummary") -> str:
     """How far the two most varied shares may stray from the best split."""
     low, high = summary.trials.shares_near()
     dims = summary.trials.widest_dims

@@ -18,7 +18,7 @@ from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import BESIDE
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.session import run_in
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from dimsweep.sweeper.verify.answers import ROWS, Answers, asking, named_tables

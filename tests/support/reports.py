@@ -8,7 +8,8 @@ from rich.console import Console
 
 from dimsweep.sweeper.draw.show.terminal import print_report
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.report import Report, summarise
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.summary import summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
 

@@ -17,8 +17,9 @@ from dimsweep.sweeper.charts.points import COMPUTE, Points
 from dimsweep.sweeper.charts.scatter import tooltip
 from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.report import Report, naming, words
 from dimsweep.sweeper.report import colours as palette
+from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.what_if import Design, WhatIf
 from tests.support.reports import (
     again,

@@ -19,8 +19,8 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.bill import bill_of_design
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import best_of_cells, dimensions
 from dimsweep.sweeper.study.rules import design_warnings
 from tests.support.studies import planned, run

@@ -117,6 +117,17 @@ def test_help_imports_neither_the_engine_nor_hydra(command: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
+@pytest.mark.parametrize("command", ["simulate", "list"])
+def test_what_only_studies_need_is_not_imported(command: str) -> None:
+    code = (
+        "import sys; from dimsweep.sweeper.cli.main import main;"
+        f"main({command.split()});"
+        "late = {'matplotlib', 'optuna', 'pandas', 'pyarrow', 'ray'};"
+        "sys.exit(bool(late & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("dimsweep ")

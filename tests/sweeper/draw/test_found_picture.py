@@ -14,8 +14,8 @@ from dimsweep.sweeper.draw.canvas import kind_of, reduced
 from dimsweep.sweeper.draw.design import design_of, the_design
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.objective import COST, TIME
-from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.colours import PALETTE, SERIES
+from dimsweep.sweeper.report.report import Report
 from tests.support.reports import failing, grid, make_rows, make_study, networks, only, search
 
 STUDIES = {

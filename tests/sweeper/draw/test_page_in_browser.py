@@ -7,7 +7,7 @@ import pytest
 
 from dimsweep.sweeper.charts.frame import NUMBER
 from dimsweep.sweeper.draw.show.page import write_report
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.words import number
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search, what_if

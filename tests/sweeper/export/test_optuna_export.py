@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.export.optuna import write_optuna
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from tests.support.browser import browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 

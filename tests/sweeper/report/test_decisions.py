@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.factors import factors
 from dimsweep.sweeper.report.question import Question
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.scenes import scenes
 from dimsweep.sweeper.report.sections import sheets
 from dimsweep.sweeper.study.ranking import best, front, near

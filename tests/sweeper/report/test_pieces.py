@@ -10,8 +10,8 @@ from dimsweep.sweeper.charts import drawn as thinned
 from dimsweep.sweeper.charts.drawn import drawn, limits
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.rows import Rows
 from dimsweep.sweeper.report.sections import detail_sheets, sheets
 from dimsweep.sweeper.report.what_if import groups

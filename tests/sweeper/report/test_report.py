@@ -10,9 +10,11 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.page import write_report
-from dimsweep.sweeper.report import Report, naming, summarise, words
+from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
 from dimsweep.sweeper.report.sections.messages import Comparison, agreement
+from dimsweep.sweeper.report.summary import summarise
 from tests.support.reports import (
     again,
     bounded,

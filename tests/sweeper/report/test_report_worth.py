@@ -12,8 +12,9 @@ from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.charts import next_bandwidth as next_bandwidth_chart
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.draw.show.page import render
-from dimsweep.sweeper.report import Report, summarise
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import front, next_bandwidth, provisioned, sheets
+from dimsweep.sweeper.report.summary import summarise
 from tests.support.examples import examples
 from tests.support.reports import (
     again,

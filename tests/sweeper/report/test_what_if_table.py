@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource
 
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.charts.what_if import CHART
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import cell_sheets, sheets
 from dimsweep.sweeper.report.summary import summarise
 from dimsweep.sweeper.report.what_if import claim, groups

@@ -10,7 +10,7 @@ from dimsweep import load
 from dimsweep.sweeper.build.simulate import AloneRunners, simulate
 from dimsweep.sweeper.export.rows import write_csv
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
 from tests.support.studies import TINY, planned, run
 

@@ -9,7 +9,7 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
 from tests.support.studies import planned, run
 

@@ -8,7 +8,7 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run import standing
 from dimsweep.sweeper.run.driver import Progress, run_sweep
 from dimsweep.sweeper.run.executor.inline import InlineExecutor

@@ -8,7 +8,7 @@ from dimsweep.sweeper.api.study import Study
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.report import Report
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.study import plan as planning
 from tests.support.studies import SMALL, planned, run

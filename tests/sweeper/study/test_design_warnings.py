@@ -17,8 +17,8 @@ from dimsweep.sweeper.config.parts.places import study_names
 from dimsweep.sweeper.draw.show.page import render
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
-from dimsweep.sweeper.report import Report
 from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.study.plan import StudyPlan
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys, once, verdict
 from tests.support.studies import run

@@ -20,9 +20,11 @@ from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.terminal import print_report
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.report import Report, summarise, words
+from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.summary import summarise
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.study.plan import StudyPlan
 from dimsweep.sweeper.study.portfolio import Together
