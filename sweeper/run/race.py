@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program, run_batch, units
+from dimsweep.engine import DimsweepError, InfeasibleError, Program, Runner, units
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import Composed
@@ -24,6 +24,8 @@ from dimsweep.sweeper.study.designs import Designs
 REACH = GREATEST  # times what it is, or that part of it, that are looked at
 ROUNDING = 1e-9
 _LOOKS = 24  # cells that are simulated for one end, at most
+# So many programs are kept, of up to 100 MB each: races look at much the same cells.
+_RUNNERS = _LOOKS
 
 
 class Loads:
@@ -73,7 +75,7 @@ class Known:
     def __init__(self, designs: Designs, best: int) -> None:
         self.designs, self.best, self.loads = designs, best, Loads(designs)
         self.where = designs.cells.where(best)
-        self._programs = dict[int, Program | None]()
+        self._runners = dict[int, Runner | None]()  # the one asked last comes last
 
     @cached_property
     def factor(self) -> float:
@@ -84,18 +86,26 @@ class Known:
         """The simulated time of a cell; infinite if it cannot be simulated."""
         where = self.designs.cells.where(number)
         shape = self.designs.cells.shapes[where.place.shape]
-        # One program serves all bandwidths, unless links are no tier's.
-        first = number - where.network if shape.made is None else number
-        if first not in self._programs:
-            self._programs[first] = program_of(self.designs.compose(number)[1])
-        program = self._programs[first]
-        if program is None:
+        runner = self._runner(number if shape.made is not None else number - where.network, number)
+        if runner is None:
             return np.inf
         if shape.made is not None:
-            return simulate(self.designs.compose(number)[1].config, program).time
+            return simulate(self.designs.compose(number)[1].config, runner.program).time
         bandwidth = shape.scaled(moved.bandwidth)[where.network]
-        program = program.rebind(latency=shape.later(moved.latency))
-        return float(run_batch(program, bandwidth[None]).time[0]) / units.PICOSECONDS
+        measures = runner.batch(bandwidth, shape.later(moved.latency))
+        return float(measures.time[0]) / units.PICOSECONDS
+
+    def _runner(self, program: int, number: int) -> Runner | None:
+        """That of a cell's program, which serves all bandwidths unless links are no tier's."""
+        if program in self._runners:
+            runner = self._runners.pop(program)
+        else:
+            made = program_of(self.designs.compose(number)[1])
+            runner = None if made is None else Runner(made)
+        self._runners[program] = runner
+        if len(self._runners) > _RUNNERS:
+            del self._runners[next(iter(self._runners))]
+        return runner
 
     def simulate(self, loads: Loads, i: int, m: int, moved: Moved = AS_IS) -> None:
         """Know a cell's time, where tiers are ``moved``."""
