@@ -1,14 +1,14 @@
 """Simulations beside one: the same on a network of which something is down."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program
-from dimsweep.engine.network import Change, Network, Which
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, InfeasibleError, NetworkModel, Program
+from dimsweep.engine.network import Change, Network, Which, build_network, degraded
 from dimsweep.engine.reliability import Outage, share_down
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config import reliability
@@ -32,26 +32,34 @@ class _Down:
 
 @dataclass(frozen=True)
 class Outages:
-    """What may be down while a configuration is simulated; nothing where nothing is said of it."""
+    """What may be down while a configuration is simulated; nothing where nothing is said of it.
+
+    Phases know no links.  Of a network that is simulated by phases, the whole one (``by_flows``) is
+    simulated by flows, too, as those are of which something is down: by how many times an iteration
+    takes longer is told by flows, and how long it takes by phases.
+    """
 
     config: Config
     kinds: tuple[_Down, ...] = ()
+    by_flows: Program | None = None
 
     @classmethod
     def of(cls, config: Config, program: Program) -> Self:
         """Those of a configuration and its program.
 
-        Raises :class:`DimsweepError` naming the key for what the network does not have.
+        Raises :class:`DimsweepError` naming the key for what the network does not have, unless it
+        is one of a space of networks, of which :func:`outlasted` asks whether one has it.
         """
         if not config.reliability.outages:
             return cls(config)
         from dimsweep.engine.kernels.messages import network_of  # which few need
 
-        network, kinds = network_of(program), list[_Down]()
-        for i, outage in enumerate(config.reliability.outages):
-            with key(f"reliability.outages[{i}]"):
-                kinds += _down(outage, network)
-        return cls(config, tuple(kinds))
+        by_flows = None
+        if not config.by_message:
+            config = config.changed({"fidelity": Fidelity.FLOW.value})
+            by_flows = program = build_program(config)
+        kinds = _kinds(config, network_of(program), {} if config.space.network else None)
+        return cls(config, tuple(kinds), by_flows)
 
     def simulated(
         self, picoseconds: int, bandwidth: np.ndarray | None = None
@@ -62,29 +70,81 @@ class Outages:
         Raises :class:`InfeasibleError` for what training cannot go on without.
         """
         found = []
+        if self.kinds and self.by_flows is not None:
+            picoseconds = self._time(self.by_flows, bandwidth)
         for kind in self.kinds:
             times = [self._without(change, bandwidth) for change in kind.changes]
-            speeds = tuple(picoseconds / time for time in times)
+            # What is down helps nobody: a time below the whole network's is an accident of the
+            # order of events, and bounds are of the whole network.
+            speeds = tuple(min(1.0, picoseconds / time) for time in times)
             found.append(Outage(kind.what, kind.count, kind.share, speeds))
         return tuple(found)
 
     def _without(self, change: Change, bandwidth: np.ndarray | None) -> int:
         """The picoseconds of an iteration; its program, which is large, is not kept."""
-        from dimsweep.engine.kernels.network import MessageRunner
-
         cluster = build_cluster(self.config)
         network = cluster.network
         network = replace(network, degrade=(*network.degrade, change))
         program = build_program(self.config, replace(cluster, network=network))
         try:
-            run = MessageRunner(program, self.config.fidelity).run(bandwidth, fold=self.config.fold)
+            return self._time(program, bandwidth)
         except InfeasibleError as error:
             raise InfeasibleError(
                 f"{error.what}: that interrupts training",
                 where="reliability.outages",
                 hint="leave it out, for reliability.npu_time counts what interrupts training",
             ) from error
+
+    def _time(self, program: Program, bandwidth: np.ndarray | None) -> int:
+        from dimsweep.engine.kernels.network import MessageRunner  # which few need
+
+        run = MessageRunner(program, self.config.fidelity).run(bandwidth, fold=self.config.fold)
         return int(run.measures.time[0])
+
+
+def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
+    """Whether training goes on, on each of the ``clusters`` of a space of networks, without each of
+    the things that may be down there.  What a network does not have is never down there.
+
+    Raises :class:`DimsweepError` naming the key for what none of them has.
+    """
+    found, lacked = list[bool](), list[dict[int, DimsweepError]]()
+    for cluster in clusters:
+        model = cluster.network
+        whole = model.graph or build_network(cluster.topology, model.fabrics)
+        lacked.append({})
+        kinds = _kinds(config, degraded(whole, model.degrade, model.placement), lacked[-1])
+        found.append(all(_is_joined(whole, model, change) for k in kinds for change in k.changes))
+    for number in set.intersection(*map(set, lacked)) if lacked else ():
+        raise lacked[0][number]
+    return found
+
+
+def _is_joined(whole: Network, model: NetworkModel, change: Change) -> bool:
+    try:
+        degraded(whole, (*model.degrade, change), model.placement)
+    except InfeasibleError:
+        return False
+    return True
+
+
+def _kinds(
+    config: Config, network: Network, lacked: dict[int, DimsweepError] | None
+) -> list[_Down]:
+    """What may be down of a network.  The numbers of outages of what it does not have are put among
+    those that are ``lacked``, each with the error that is raised where None is given."""
+    kinds = list[_Down]()
+    for i, outage in enumerate(config.reliability.outages):
+        with key(f"reliability.outages[{i}]"):
+            try:
+                things = _things(outage, network)
+            except DimsweepError as error:
+                if lacked is None:
+                    raise
+                lacked[i] = error.at(f"reliability.outages[{i}]")
+                continue
+            kinds += _down(outage, things)
+    return kinds
 
 
 class _Thing(NamedTuple):
@@ -96,15 +156,24 @@ class _Thing(NamedTuple):
     down: float | None
 
 
-def _down(outage: reliability.Outage, network: Network) -> Iterator[_Down]:
-    """Those of an outage, whose names without their numbers tell them apart: a leaf is not missed
-    as a spine is.  What does not say that it fails never does."""
-    of = "link" if outage.switch is None else "switch"
+def _of(outage: reliability.Outage) -> str:
+    return "link" if outage.switch is None else "switch"
+
+
+def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
+    """What an outage is of; raises :class:`DimsweepError` where the network has nothing of it."""
+    of = _of(outage)
     some: Which = which(of, getattr(outage, of))
     with key(of):
         found = _links(network, some) if of == "link" else _devices(network, some)
-        if outage.down is not None:
-            found = [thing._replace(down=float(outage.down)) for thing in found]
+    if outage.down is None:
+        return found
+    return [thing._replace(down=float(outage.down)) for thing in found]
+
+
+def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down]:
+    """Those of an outage, whose names without their numbers tell them apart: a leaf is not missed
+    as a spine is.  What does not say that it fails never does."""
     alike: dict[str, list[_Thing]] = {}
     for thing in found:
         if thing.down is not None:
@@ -119,7 +188,8 @@ def _down(outage: reliability.Outage, network: Network) -> Iterator[_Down]:
         n, parts = min(outage.draw, len(own)), sum(thing.parts for thing in own)
         share = sum(thing.parts * (thing.down or 0.0) for thing in own) / parts
         drawn = [own[(2 * i + 1) * len(own) // (2 * n)] for i in range(n)]  # equally far apart
-        yield _Down(what, parts, share, tuple(_without_one(of, thing) for thing in drawn))
+        changes = tuple(_without_one(_of(outage), thing) for thing in drawn)
+        yield _Down(what, parts, share, changes)
 
 
 def _devices(network: Network, some: Which) -> list[_Thing]:

@@ -43,7 +43,8 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
     outages = Outages.of(config, program)
     if not config.by_message:
         check_phases(program)
-        return Result(run_one(program, record=record))
+        phases = run_one(program, record=record)
+        return Result(phases, outages.simulated(int(phases.measures.time[0])))
     from dimsweep.engine.kernels.network import run_messages  # which few need
 
     run = run_messages(

@@ -191,7 +191,8 @@ class Config(Run, Extent, Question, Design):
                 what = "the list prices no NPU, so these would be the only ones in a sum"
                 hint = "leave it out, or say what the rest cost (cost.npu)"
                 raise DimsweepError(what, where=f"other_npus[{i}].cost", hint=hint)
-        if self.reliability.outages and not self.by_message:
+        # Of networks of a space that are simulated by phases, what is down is told by flows.
+        if self.reliability.outages and not self.by_message and self.space.network is None:
             what = "devices are down, of which fidelity=phase knows none"
             hint = "add fidelity=message, flow or packet, or leave them out"
             raise DimsweepError(what, where="reliability.outages", hint=hint)

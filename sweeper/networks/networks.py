@@ -25,6 +25,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.network import degraded
 from dimsweep.engine.network.generators import Generator
+from dimsweep.sweeper.build.outages import outlasted
 from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.designs import Count, Networks, Tier
 from dimsweep.sweeper.config.network import Network
@@ -106,6 +107,8 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
     ]
     found = [_within(shape, config, space, refused) for shape in several]
     found = [shape for shape in found if len(shape.bandwidth)]
+    if config.reliability.outages:
+        found = _outlasting(found, config, refused)
     if not found:
         why = ", ".join(f"{n:,} {reason}" for reason, n in refused.items())
         raise InfeasibleError(
@@ -114,6 +117,14 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
             hint=_least(several, space) or _other(space),
         )
     return found
+
+
+def _outlasting(shapes: Sequence[Shape], config: Config, refused: Counter[str]) -> list[Shape]:
+    """Those on which training goes on while something is down."""
+    goes_on = outlasted(config, (shape.cluster for shape in shapes))
+    for shape in itertools.compress(shapes, (not each for each in goes_on)):
+        refused["networks cannot do without one of reliability.outages"] += len(shape.bandwidth)
+    return [*itertools.compress(shapes, goes_on)]
 
 
 def _least(shapes: Sequence[Shape], space: Networks) -> str:

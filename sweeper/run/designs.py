@@ -377,8 +377,10 @@ class Search:
 
     def changes(self) -> Changes:
         """What would change the answer, if the study asks for what-ifs that it does not name."""
-        asked = self.designs.composed.config.what_if == DEFAULT
-        alone = len(self.designs.composed.config.objective) == 1
+        config = self.designs.composed.config
+        # With outages each of hundreds of looks would be several simulations by flows.
+        asked = config.what_if == DEFAULT and not config.reliability.outages
+        alone = len(config.objective) == 1
         if not asked or not alone or self.winner < 0:
             return Changes()
         try:

@@ -26,6 +26,7 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
 from dimsweep.engine.plan import training_amount
 from dimsweep.engine.workload import AXES, Amount
+from dimsweep.sweeper.build.outages import Outages
 from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.designs import Networks, Plans
@@ -250,6 +251,7 @@ class Designs:
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
+            Outages.of(cell.config, program)  # whose messages may be too many
         except (InfeasibleError, TooManyError) as error:
             left_out = isinstance(error, TooManyError)
             return PrunedCell(coordinates=coordinates, error=str(error), left_out=left_out)
@@ -303,6 +305,17 @@ def check_designs(config: Config) -> None:
             raise DimsweepError(
                 "networks and plans are searched without it", where=where, hint=hint
             )
+    by_flows = {
+        "what generators make": config.space.network.generators,
+        "what is down": config.reliability.outages,
+    }
+    for what in (what for what, given in by_flows.items() if given and config.collective.library):
+        raise DimsweepError(
+            f"{what} is simulated by flows, and which messages {config.collective.library} sends is"
+            " not known",
+            where="collective.library",
+            hint="collective=whole, streamed or default, whose algorithms send every message",
+        )
 
 
 def _is_known(config: Config) -> bool:

@@ -155,12 +155,13 @@ class Evaluator:
 
     def _calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
         """Settings and the trials that have them; all kernels but the phase kernel take one trial
-        at a time."""
+        at a time, and so does what is simulated beside it where something is down."""
         together: dict[Setting, list[int]] = {}
         for i, number in enumerate(job.trials.setting.tolist()):
             together.setdefault(job.trials.settings[number], []).append(i)
         for setting, indices in together.items():
-            if self._fidelity(job.cell, setting) is not Fidelity.PHASE:
+            is_alone = bool(self._cells[job.cell].config.reliability.outages)
+            if is_alone or self._fidelity(job.cell, setting) is not Fidelity.PHASE:
                 yield from ((setting, [i]) for i in indices)
             else:
                 yield setting, indices
@@ -196,18 +197,18 @@ class Evaluator:
     ) -> tuple[list[pa.RecordBatch], float]:
         bandwidth = _bandwidths(program, trials)
         start = time.thread_time()
-        network, speed = None, 1.0
+        network = None
         if isinstance(prepared.runner, Runner):
             measures = prepared.runner.batch(bandwidth, program.latency)
         else:
             (trial,) = bandwidth
             run = prepared.runner.run(trial, fold=prepared.alone.fold)
             jobs = prepared.alone.times(run.measures.end[0], trial)
-            outages = prepared.outages.simulated(int(run.measures.time[0]), trial)
             measures, named = run.measures, named | _of_packets(run) | _of_jobs(jobs)
-            named, speed = named | _of_outages(outages), mean_speed(outages)
             network = run.network
-        breakdown = account(program, bandwidth, measures, network, speed)
+        outages = prepared.outages.simulated(int(measures.time[0]), bandwidth[0])
+        named = named | _of_outages(outages)
+        breakdown = account(program, bandwidth, measures, network, mean_speed(outages))
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED
@@ -231,7 +232,7 @@ class Evaluator:
         again."""
         config = self._config(cell, setting)
         point = [name for name in setting if name.startswith(_of_point(config))]
-        if not point or config.by_message:
+        if not point or config.by_message or config.reliability.outages:
             prepared = self._runner(cell, setting)
             return prepared, prepared.runner.program
         cluster = build_cluster(config)
