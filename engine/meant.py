@@ -98,11 +98,11 @@ def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]
     return []
 
 
-def of_number(number: float, base: str) -> list[str]:
-    """The quantities that a bare number may stand for."""
+def of_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
+    """The quantities that a bare number may stand for, in these ``bare`` units if there are any."""
     if not 0 < number < float("inf"):
         return []
-    units = [base] if number >= _LARGE and base != "USD" else _BARE.get(base, [base])
+    units = [base] if number >= _LARGE and base != "USD" else bare or _BARE.get(base, [base])
     return [f"{number:.15g} {unit}" for unit in units]
 
 

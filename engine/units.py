@@ -53,16 +53,19 @@ pico- = 1e-12 = p-
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: its name, the unit it is stored in, and examples for error messages."""
+    """A kind of quantity: its name, the unit it is stored in, examples for error messages, and what
+    a number without a unit may be of, if not what others of the same unit are."""
 
     kind: str
     base: str
     examples: str
+    bare: tuple[str, ...] = ()
 
 
 BYTES = Unit("size", "B", "64 MB, 1 GiB")
 BANDWIDTH = Unit("bandwidth", "B/s", "200 GB/s, 50 GiB/s, 1.6 Tb/s")
 TIME = Unit("time", "s", "500 ns, 1.7 us")
+LONG_TIME = Unit("time", "s", "30 s, 10 min, 2 day", bare=("s", "min", "hour", "day"))
 COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
 COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
 FREQUENCY = Unit("frequency", "Hz", "940 MHz, 1.4 GHz")
@@ -150,7 +153,7 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     a_kind = f"{'an' if unit.kind[0] in 'aeiou' else 'a'} {unit.kind}"
     example = f"write a number and a unit, such as {unit.examples}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        asked = _asked(of_number(value, unit.base))
+        asked = _asked(of_number(value, unit.base, unit.bare))
         raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
     if not isinstance(value, str):
         raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)

@@ -45,7 +45,8 @@ def merits(
     checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them,
     at the share ``speed`` of its own that outages of devices leave in the mean.
     ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it:
-    those that are kept, where it is known how often training is interrupted.
+    those that are kept, where it is known how often training is interrupted, and spare nodes cost
+    what others do.
     """
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
     amount, prices = program.workload.amount, program.prices
@@ -70,11 +71,20 @@ def merits(
         left = found["ettr"] * speed
         found["effective_time_s"] = seconds / left
     if prices is not None and prices.lifetime and "tokens_per_s" in found:
-        spent = prices.cost(bandwidth) / prices.lifetime
+        spent = _price_of_spares(program) * prices.cost(bandwidth) / prices.lifetime
         if watts is not None:
             spent = spent + watts * prices.energy
         found["usd_per_token"] = spent / (found["tokens_per_s"] * left)
     return found
+
+
+def _price_of_spares(program: Program) -> float:
+    """How many times as much is paid as for the NPUs that are billed, with spare nodes."""
+    if (reliability := program.cluster.reliability) is None:
+        return 1.0
+    graph = program.cluster.network.graph
+    billed = program.n_npus if graph is None else graph.n_npus
+    return reliability.price(program.n_npus, billed)
 
 
 def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:

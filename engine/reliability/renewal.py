@@ -17,6 +17,9 @@ last tau + s + w.
 To first order in 1/M the share tau / E is the effective training time ratio of Kokolis et al.
 ("Revisiting reliability in large-scale machine learning research clusters", HPCA 2025),
 (1 - (R + tau/2)/M) / (1 + s/tau).
+
+Where no spare is left for a broken node, the job waits for a repair before it restarts.  All else
+stands still meanwhile, interruptions too, so all other shares are of the time that is left.
 """
 
 import math
@@ -33,13 +36,15 @@ _SMALL = 1e-8  # below it, Lambert's W has lost half of its digits
 class Renewal:
     """Seconds: ``interval`` of training between two checkpoints (one, or several to be compared),
     the ``stall`` for each, the time ``beside`` training until it is kept, the ``restart`` after an
-    interruption, and the mean time ``between`` interruptions."""
+    interruption, and the mean time ``between`` interruptions.  ``waiting`` is the share of the time
+    in which the job waits for a repair; the rest goes as if it never did."""
 
     interval: _Seconds
     stall: float
     beside: float
     restart: float
     between: float
+    waiting: float = 0.0
 
     @property
     def kept(self) -> _Seconds:
@@ -48,7 +53,8 @@ class Renewal:
         tried = (self.interval + self.stall) / self.between
         lost = (self.restart + self.beside) / self.between
         # Divided by the exponentials, which overflow where interruptions are frequent.
-        return self.interval / self.between * np.exp(-tried - lost) / -np.expm1(-tried)
+        kept = self.interval / self.between * np.exp(-tried - lost) / -np.expm1(-tried)
+        return (1 - self.waiting) * kept
 
     @property
     def writing(self) -> _Seconds:
@@ -59,12 +65,13 @@ class Renewal:
     @property
     def restarting(self) -> float:
         """The share in which training restarts, also anew where that is interrupted."""
-        return -math.expm1(-self.restart / self.between)
+        return (1 - self.waiting) * -math.expm1(-self.restart / self.between)
 
     @property
     def again(self) -> _Seconds:
         """The share in which training does what interruptions undo."""
-        return np.maximum(0.0, 1 - self.kept - self.writing - self.restarting)
+        others = self.kept + self.writing + self.restarting + self.waiting
+        return np.maximum(0.0, 1 - others)
 
 
 def best_interval(stall: float, between: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dimsweep.engine import Result, units
-from dimsweep.engine.reliability import Outage, Reliability, Renewal, mean_speed
+from dimsweep.engine.reliability import Outage, Reliability, Renewal, Spares, mean_speed
 from dimsweep.sweeper.report.words import fine_percent
 from dimsweep.sweeper.terminal import say, table
 
@@ -23,6 +23,9 @@ def print_interruptions(result: Result, console: Console) -> None:
     if result.outages:
         columns = ("while it is down", "there are", "of the time", "slower", "simulated")
         console.print(table(columns, _outages(result.outages)))
+    if reliability.spares is not None:
+        of_nodes = ("spare nodes", "waiting", "for training", "per node paid, of the most")
+        console.print(table(of_nodes, _spares(result, renewal, reliability.spares)))
     often, seldom = (_kept(result, reliability, factor) for factor in (0.5, 2.0))
     say(
         f"twice as many interruptions would leave {f'{often:.1%}'} for training,"
@@ -41,6 +44,7 @@ def plain(result: Result) -> dict[str, Any]:
         "checkpoint_bytes": result.program.workload.state,
         "checkpoint_interval_s": float(renewal.interval),
         "checkpoint_stall_s": renewal.stall,
+        "waiting_for_repair": renewal.waiting,
         "outages": [
             {"what": each.what, "count": each.count, "down": each.down, "slowdown": each.slowdown}
             for each in result.outages
@@ -60,10 +64,28 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
     chosen = result.program.cluster.reliability
     best = chosen is not None and chosen.checkpoint.interval is None
     yield f"  is taken every{' (the best)' * best}", every, ""
+    if chosen is not None and chosen.spares is not None:
+        broken = chosen.spares.broken_at_once(renewal.between) * (1 - renewal.waiting)
+        yield "nodes in repair in the mean", f"{broken:.2f}", ""
     yield "time for training (ETTR)", "", f"{kept:.1%}"
     yield "  stopped for checkpoints", "", f"{float(renewal.writing):.1%}"
     yield "  trained again after interruptions", "", f"{float(renewal.again):.1%}"
     yield "  restarting", "", f"{renewal.restarting:.1%}"
+    if chosen is not None and chosen.spares is not None:
+        yield "  waiting for a repair", "", f"{renewal.waiting:.1%}"
+
+
+def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[str, ...]]:
+    """What one spare node less or more would leave, and as many as train most for each node."""
+    n, between = result.program.n_npus, renewal.between
+    best = spares.best(n, between)
+    for count in sorted({max(0, spares.nodes - 1), spares.nodes, spares.nodes + 1, best}):
+        other = replace(spares, nodes=count)
+        waiting = other.waiting(between)
+        left = float(renewal.kept) * (1 - waiting) / (1 - renewal.waiting)
+        each = other.per_node(n, between) / replace(spares, nodes=best).per_node(n, between)
+        mine = " (as now)" * (count == spares.nodes)
+        yield f"{count:,}{mine}", f"{waiting:.1%}", f"{left:.1%}", f"{each:.1%}"
 
 
 def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:

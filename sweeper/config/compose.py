@@ -38,6 +38,7 @@ from dimsweep.sweeper.config.schema import Config, load_plugins
 from dimsweep.sweeper.config.search_path import Options
 
 CLUSTER = "cluster"  # the group whose options choose those of other groups
+WORKLOAD = "workload"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def compose(
     with origin.blaming():
         if values is None:
             load_plugins(plain, anew=True)
-        config = Config.of(plain)
+        try:
+            config = Config.of(plain)
+        except DimsweepError as error:
+            raise _of_portfolio(error, plain, choices) from error.__cause__
     return Composed(origin.overrides, origin.choices, config, varied=origin.varied)
 
 
@@ -254,6 +258,18 @@ def _check_size(plain: Any, choices: Mapping[str, str]) -> None:
         raise DimsweepError(
             "nodes is the size of a machine, and none is named", where="nodes", hint=hint
         )
+
+
+def _of_portfolio(error: DimsweepError, plain: Any, choices: Mapping[str, str]) -> DimsweepError:
+    """The same error; where a study gives a key of its portfolio's workloads, and itself stands on
+    a workload that has no such key, with what makes it known."""
+    weights = (plain.get("portfolio") or {}).get("workloads")
+    chosen = choices.get(WORKLOAD)
+    if not weights or chosen in weights or error.where.partition(".")[0] != WORKLOAD:
+        return error
+    hint = f"the study itself stands on workload={chosen}, whose keys they are that are known: add"
+    hint += f" `override /{WORKLOAD}: {next(iter(weights))}` to its defaults, before _self_"
+    return type(error)(error.what, where=error.where, hint=hint)
 
 
 def _check_choice(word: Word) -> None:

@@ -53,20 +53,40 @@ class Outage(Part):
         return self
 
 
+class Spares(Part):
+    """See engine.reliability.Spares.  So many spare ``nodes`` of ``npus`` each; ``broken``: the
+    share of all interruptions that break a node; ``repair``: until it is back, in the mean."""
+
+    nodes: Annotated[Whole, Field(ge=0)]
+    npus: Annotated[Whole, Field(ge=1)]
+    repair: Seconds
+    broken: Share = default("100 %")
+
+    def build(self) -> dimsweep.engine.reliability.Spares:
+        """The engine's."""
+        assert self.broken is not None
+        return dimsweep.engine.reliability.Spares(
+            self.nodes, self.npus, float(self.repair), float(self.broken)
+        )
+
+
 class Reliability(Part):
     """See engine.reliability.Reliability.  ``npu_time``: NPU-days between interruptions (a job of N
     NPUs is interrupted every ``npu_time`` / N in the mean; null: never); ``restart``: from an
-    interruption until training goes on.  ``outages``: of what is down while training goes on."""
+    interruption until training goes on; ``spares``: nodes that take the place of broken ones, as
+    many as are needed unless given.  ``outages``: of what is down while training goes on."""
 
     npu_time: Seconds | None = None
     restart: Seconds | None = None
     checkpoint: Checkpoint = default(Checkpoint)
+    spares: Spares | None = None
     outages: tuple[Outage, ...] = ()
 
     def build(self) -> dimsweep.engine.reliability.Reliability | None:
         """What interrupts training, if anything does.  Raises :class:`DimsweepError` naming the key
         that is missing."""
-        given = [self.npu_time, self.restart, *dict(self.checkpoint).values(), *self.outages]
+        given = [self.npu_time, self.restart, *dict(self.checkpoint).values()]
+        given += [self.spares, *self.outages]
         if all(value is None for value in given):
             return None
         for name, hint in (
@@ -79,4 +99,8 @@ class Reliability(Part):
         assert self.restart is not None
         with key("checkpoint"):
             checkpoint = dimsweep.engine.reliability.Checkpoint(**dict(self.checkpoint))
-        return dimsweep.engine.reliability.Reliability(self.npu_time, self.restart, checkpoint)
+        with key("spares"):
+            spares = None if self.spares is None else self.spares.build()
+        return dimsweep.engine.reliability.Reliability(
+            self.npu_time, self.restart, checkpoint, spares
+        )

@@ -352,13 +352,15 @@ def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
     if name not in _FACTORS:
         hint = f"one of {', '.join(_FACTORS)}"
         raise DimsweepError(f"no bound of a plan tells {name}", where="objective", hint=hint)
-    spent = shape.cost / (config.cost.lifetime or np.nan)
-    if not np.isnan(shape.power).any():
-        spent = spent + shape.power * config.cost.electricity
-    left = 1.0
+    left, price = 1.0, 1.0
     with at("reliability"):
         if (reliability := config.reliability.build()) is not None:
-            left = float(reliability.renewal(prod(shape.sizes), amount.state).kept)
+            n, graph = prod(shape.sizes), shape.cluster.network.graph
+            left = float(reliability.renewal(n, amount.state).kept)
+            price = reliability.price(n, n if graph is None else graph.n_npus)
+    spent = price * shape.cost / (config.cost.lifetime or np.nan)
+    if not np.isnan(shape.power).any():
+        spent = spent + shape.power * config.cost.electricity
     found = {
         "time": ones,
         "effective_time": ones / (np.nan if reliability is None else left),

@@ -159,6 +159,10 @@ class Asked:
         yield "restart x1/2", {"reliability.restart": "x1/2"}
         if own.checkpoint.bandwidth is not None:
             yield "storage bandwidth x2", {"reliability.checkpoint.bandwidth": "x2"}
+        if own.spares is not None:
+            n = own.spares.nodes
+            yield f"spare nodes {n} -> {n + 1}", {"reliability.spares.nodes": n + 1}
+            yield "repair x1/2", {"reliability.spares.repair": "x1/2"}
 
 
 def _each(value: Any) -> tuple[Any, ...]:

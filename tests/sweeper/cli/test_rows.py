@@ -140,9 +140,22 @@ def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[st
     plain = json.loads(said(capsys, "simulate", "--json", *LLAMA[1:]))
     assert plain.keys() == found.keys() - {
         *("between_interruptions_s", "checkpoint_bytes", "checkpoint_interval_s"),
-        *("checkpoint_stall_s", "outages", "effective_time_s", "ettr"),
+        *("checkpoint_stall_s", "outages", "effective_time_s", "ettr", "waiting_for_repair"),
     }
     assert plain["time_ps"] == found["time_ps"]
+
+
+def test_simulate_says_how_many_spares_pay(capsys: pytest.CaptureFixture[str]) -> None:
+    spares = "reliability.spares={nodes: 4, npus: 8, repair: 24 hour, broken: 78 %}"
+    shown = said(capsys, *LLAMA, "reliability=llama3", spares)
+    assert re.search(r"nodes in repair in the mean +1\.49", shown)
+    assert re.search(r"time for training \(ETTR\) +96\.8%", shown)
+    assert re.search(r"waiting for a repair +1\.5%", shown)
+    _, below = shown.split("per node paid, of the most")
+    rows = [line.split("  ")[0].split() for line in below.strip().splitlines()[:4]]
+    assert [row[0] for row in rows] == ["3", "4", "5", "6"]
+    assert re.search(r"\n 4 \(as now\) +1\.5% +96\.8% +99\.0%", below)
+    assert re.search(r"\n 6 +0\.1% +98\.1% +100\.0%", below)
 
 
 @pytest.mark.parametrize(

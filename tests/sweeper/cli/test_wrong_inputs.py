@@ -220,7 +220,7 @@ STUDY = [
     ("portfolio.workloads.gpt3_libra", "much", "such as 0.05"),
     ("portfolio.workloads", "{gpt3_libra: 0}", "at least one that is more than zero"),
     ("portfolio.workloads", "[gpt3_libra]", "such as {KEY: VALUE}"),
-    ("executor.timeout", "60", "did you mean 60 ns or 60 us?"),
+    ("executor.timeout", "60", "did you mean 60 s or 60 min or 60 hour or 60 day?"),
     ("executor.memory", "4G", "did you mean 4 GB or 4 GiB?"),
 ]
 
