@@ -53,19 +53,17 @@ pico- = 1e-12 = p-
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: its name, the unit it is stored in, examples for error messages, and what
-    a number without a unit may be of, if not what others of the same unit are."""
+    """A kind of quantity: its name, the unit it is stored in, and examples for error messages."""
 
     kind: str
     base: str
     examples: str
-    bare: tuple[str, ...] = ()
 
 
 BYTES = Unit("size", "B", "64 MB, 1 GiB")
 BANDWIDTH = Unit("bandwidth", "B/s", "200 GB/s, 50 GiB/s, 1.6 Tb/s")
 TIME = Unit("time", "s", "500 ns, 1.7 us")
-LONG_TIME = Unit("time", "s", "30 s, 10 min, 2 day", bare=("s", "min", "hour", "day"))
+LONG_TIME = Unit("time", "s", "30 s, 10 min, 2 day")
 COMPUTE = Unit("operation count", "FLOP", "2 TFLOP")
 COMPUTE_RATE = Unit("compute rate", "FLOP/s", "312 TFLOP/s")
 FREQUENCY = Unit("frequency", "Hz", "940 MHz, 1.4 GHz")
@@ -78,6 +76,7 @@ PRICE_OF_ENERGY = Unit("price of energy", "USD/J", "0.08 USD/kWh")
 SAMPLE_RATE = Unit("throughput", "samples/s", "1200 samples/s")
 TOKEN_RATE = Unit("throughput", "tokens/s", "460 k tokens/s")
 PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
+_BARE = {LONG_TIME: ("s", "min", "hour", "day")}  # what a bare number may be of, if not as usual
 
 
 @lru_cache(maxsize=1)
@@ -153,7 +152,7 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     a_kind = f"{'an' if unit.kind[0] in 'aeiou' else 'a'} {unit.kind}"
     example = f"write a number and a unit, such as {unit.examples}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        asked = _asked(of_number(value, unit.base, unit.bare))
+        asked = _asked(of_number(value, unit.base, _BARE.get(unit, ())))
         raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
     if not isinstance(value, str):
         raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dimsweep.engine import units
 from dimsweep.sweeper.config.roles import is_plan
-from dimsweep.sweeper.objective import TIME, Objective
+from dimsweep.sweeper.objective import COST, COST_PER_TOKEN, PERF_PER_COST, TIME, Objective
 from dimsweep.sweeper.report.naming import coordinates_of
 
 if TYPE_CHECKING:  # who says a time or a percentage needs neither studies nor pandas
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # who says a time or a percentage needs neither studies nor p
     from dimsweep.sweeper.report.summary import CellSummary, Floats
 
 _LARGE = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
+_OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
 NOTICEABLE = 1.005  # a smaller gain would print as 1.00x
 _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
 
@@ -137,8 +138,11 @@ def behind_best(share: float, summary: "CellSummary", row: "pd.Series") -> str:
 
 
 def most(summary: "CellSummary") -> str:
-    """What the best is: fastest; of two objectives, as the answer names it, to within 1%."""
-    return f"{summary.objective.most}{' to within 1%' if len(summary.objectives) > 1 else ''}"
+    """What the best is: fastest; of two objectives, as the answer names it, to within 1%; without
+    NPUs where these are in no price."""
+    alone = summary.objective.name in _OF_PRICES and not summary.npu_price
+    within = " to within 1%" if len(summary.objectives) > 1 else ""
+    return f"{summary.objective.most}{' without NPUs' if alone else ''}{within}"
 
 
 def ratios(values: Sequence[float]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dimsweep.sweeper.objective import PERF_PER_COST, TIME
+from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME
 from dimsweep.sweeper.report import merits, naming, words
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
@@ -24,6 +24,9 @@ def table(report: Report) -> list[Sheet]:
     columns = [*heads]
     columns += ["best split,\nGB/s" if split else "GB/s"] * (not graphs) + ["time"]
     figures = merits.of_model(summaries)
+    told = {each.name for each in (TIME, COST, PERF_PER_COST, *figures)}
+    sought = [each for each in summaries[0].objectives if each.name not in told]
+    columns += [each.name.replace("_", " ") for each in sought]
     columns += [f"{'it/s per USD' if o is PERF_PER_COST else 'faster'}\nthan {over}" for o in gains]
     columns += [merits.head(figure) for figure in figures]
     columns += [words.cost_head(summaries), "it/s per\nM USD"] * priced
@@ -34,6 +37,7 @@ def table(report: Report) -> list[Sheet]:
         if s.found:
             best = s.best
             row += [words.short_split(s, best)] * (not graphs) + [words.seconds(best["time_s"])]
+            row += [each.show(each.of(best)) for each in sought]
             row += [words.ratio(s.gain(objective)) for objective in gains]
             row += [merits.cell(figure, best) for figure in figures]
             row += [words.million_usd(best["cost_usd"])] * priced

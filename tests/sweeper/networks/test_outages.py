@@ -36,6 +36,7 @@ def designs_of(study: StudyPlan) -> Designs:
     return study.stream
 
 
+@pytest.mark.long
 def test_the_best_with_outages_is_that_of_all_simulated(plan: Callable[..., StudyPlan]) -> None:
     study = plan(LINKS, f"space.network.generators=[{ZCUBE}]", "what_if=default")
     designs, times, slower = designs_of(study), list[float](), list[float]()
