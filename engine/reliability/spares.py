@@ -34,8 +34,7 @@ class Spares:
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= _MOST:
-            what = f"{self.nodes:,} spare nodes; there may be none, and {_MOST:,}"
-            raise DimsweepError(what, where="nodes")
+            raise DimsweepError(f"{self.nodes:,} spare nodes; there may be 0 to {_MOST:,}")
         if self.npus < 1:
             raise DimsweepError(f"a node of {self.npus} NPUs", where="npus", hint="such as 8")
         if not 0 < self.repair < math.inf:

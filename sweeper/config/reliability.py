@@ -53,40 +53,34 @@ class Outage(Part):
         return self
 
 
-class Spares(Part):
-    """See engine.reliability.Spares.  So many spare ``nodes`` of ``npus`` each; ``broken``: the
-    share of all interruptions that break a node; ``repair``: until it is back, in the mean."""
+class Repair(Part):
+    """What becomes of a node of ``npus`` that breaks, as the ``share`` of all interruptions has it:
+    it is back after that ``time`` in the mean."""
 
-    nodes: Annotated[Whole, Field(ge=0)]
-    npus: Annotated[Whole, Field(ge=1)]
-    repair: Seconds
-    broken: Share = default("100 %")
-
-    def build(self) -> dimsweep.engine.reliability.Spares:
-        """The engine's."""
-        assert self.broken is not None
-        return dimsweep.engine.reliability.Spares(
-            self.nodes, self.npus, float(self.repair), float(self.broken)
-        )
+    time: Seconds | None = None
+    npus: Annotated[Whole, Field(ge=1)] | None = None
+    share: Share = default("100 %")
 
 
 class Reliability(Part):
     """See engine.reliability.Reliability.  ``npu_time``: NPU-days between interruptions (a job of N
     NPUs is interrupted every ``npu_time`` / N in the mean; null: never); ``restart``: from an
-    interruption until training goes on; ``spares``: nodes that take the place of broken ones, as
-    many as are needed unless given.  ``outages``: of what is down while training goes on."""
+    interruption until training goes on; ``spares``: how many nodes there are to take the place of
+    broken ones, as many as are needed unless given, and ``repair``: of these.  ``outages``: of what
+    is down while training goes on."""
 
     npu_time: Seconds | None = None
     restart: Seconds | None = None
     checkpoint: Checkpoint = default(Checkpoint)
-    spares: Spares | None = None
+    spares: Annotated[Whole, Field(ge=0)] | None = None
+    repair: Repair = default(Repair)
     outages: tuple[Outage, ...] = ()
 
     def build(self) -> dimsweep.engine.reliability.Reliability | None:
         """What interrupts training, if anything does.  Raises :class:`DimsweepError` naming the key
         that is missing."""
         given = [self.npu_time, self.restart, *dict(self.checkpoint).values()]
-        given += [self.spares, *self.outages]
+        given += [self.spares, self.repair.time, *self.outages]
         if all(value is None for value in given):
             return None
         for name, hint in (
@@ -99,8 +93,29 @@ class Reliability(Part):
         assert self.restart is not None
         with key("checkpoint"):
             checkpoint = dimsweep.engine.reliability.Checkpoint(**dict(self.checkpoint))
-        with key("spares"):
-            spares = None if self.spares is None else self.spares.build()
         return dimsweep.engine.reliability.Reliability(
-            self.npu_time, self.restart, checkpoint, spares
+            self.npu_time, self.restart, checkpoint, self._spares()
         )
+
+    def _spares(self) -> dimsweep.engine.reliability.Spares | None:
+        if self.spares is None:
+            return None
+        repair = self.repair
+        for name, hint in (
+            ("time", "such as 24 hour, until a broken node is back"),
+            ("npus", "such as 8, the NPUs of a node"),
+        ):
+            if getattr(repair, name) is None:
+                what = "this key needs a value where spares are counted"
+                raise DimsweepError(what, where=f"repair.{name}", hint=hint)
+        assert repair.time is not None
+        assert repair.npus is not None
+        assert repair.share is not None
+        if not 0 < repair.share <= 1:
+            hint = "more than 0 %, and 100 % at most"
+            what = f"{repair.share:.6g} is no share of all interruptions"
+            raise DimsweepError(what, where="repair.share", hint=hint)
+        with key("spares"):
+            return dimsweep.engine.reliability.Spares(
+                self.spares, repair.npus, float(repair.time), float(repair.share)
+            )

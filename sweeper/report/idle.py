@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from dimsweep.engine import MERIT_NEEDS
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK, WHAT_IF
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
 from dimsweep.sweeper.report.rows import Rows
 
 _CHANGED = (RECHECK, BASELINE, WHAT_IF)  # differ in more than the axes of the study
-_RESULT = ["time_ps", "cost_usd"]
+_RESULTS = ("time_ps", "cost_usd", *MERIT_NEEDS)
 _FIRST = 100_000  # rows, which show of most axes that they make a difference
 
 
@@ -43,9 +44,10 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
 
 def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
     """The design and the results of the rows that are compared, some of them at a time."""
-    for own in rows.pieces([*design, *_RESULT, "state", "origin"]):
+    results = rows.there(_RESULTS)
+    for own in rows.pieces([*design, *results, "state", "origin"]):
         complete = (own["state"] == COMPLETE) & ~own["origin"].isin(_CHANGED)
-        yield own[complete.to_numpy()][[*design, *_RESULT]]
+        yield own[complete.to_numpy()][[*design, *results]]
 
 
 def _alike(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
@@ -72,5 +74,6 @@ def _is_idle(rows: pd.DataFrame, axis: str, design: Sequence[str]) -> bool | Non
     compared = alike[axis].nunique() > 1
     if not compared.any():
         return None
-    results = alike[_RESULT].nunique(dropna=False).max(axis=1)
+    there = [name for name in rows.columns if name not in design]
+    results = alike[there].nunique(dropna=False).max(axis=1)
     return bool((results[compared] == 1).all())

@@ -160,9 +160,8 @@ class Asked:
         if own.checkpoint.bandwidth is not None:
             yield "storage bandwidth x2", {"reliability.checkpoint.bandwidth": "x2"}
         if own.spares is not None:
-            n = own.spares.nodes
-            yield f"spare nodes {n} -> {n + 1}", {"reliability.spares.nodes": n + 1}
-            yield "repair x1/2", {"reliability.spares.repair": "x1/2"}
+            yield f"spares {own.spares} -> {own.spares + 1}", {"reliability.spares": own.spares + 1}
+            yield "repair x1/2", {"reliability.repair.time": "x1/2"}
 
 
 def _each(value: Any) -> tuple[Any, ...]:

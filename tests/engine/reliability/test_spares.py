@@ -84,8 +84,8 @@ def test_what_is_left_is_of_the_time_that_the_job_does_not_wait() -> None:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: Spares(-1, 8, DAY), "nodes: -1 spare nodes"),
-        (lambda: Spares(10**9, 8, DAY), "nodes: 1,000,000,000 spare nodes"),
+        (lambda: Spares(-1, 8, DAY), "-1 spare nodes"),
+        (lambda: Spares(10**9, 8, DAY), "1,000,000,000 spare nodes"),
         (lambda: Spares(1, 0, DAY), "npus: a node of 0 NPUs"),
         (lambda: Spares(1, 8, 0.0), "repair: 0.0 s is not positive"),
         (lambda: Spares(1, 8, math.inf), "repair: inf s is not positive and finite"),

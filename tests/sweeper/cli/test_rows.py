@@ -146,8 +146,8 @@ def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[st
 
 
 def test_simulate_says_how_many_spares_pay(capsys: pytest.CaptureFixture[str]) -> None:
-    spares = "reliability.spares={nodes: 4, npus: 8, repair: 24 hour, broken: 78 %}"
-    shown = said(capsys, *LLAMA, "reliability=llama3", spares)
+    repair = "reliability.repair={time: 24 hour, npus: 8, share: 78 %}"
+    shown = said(capsys, *LLAMA, "reliability=llama3", "reliability.spares=4", repair)
     assert re.search(r"nodes in repair in the mean +1\.49", shown)
     assert re.search(r"time for training \(ETTR\) +96\.8%", shown)
     assert re.search(r"waiting for a repair +1\.5%", shown)

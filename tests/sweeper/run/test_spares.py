@@ -10,6 +10,7 @@ from dimsweep.engine.reliability import Spares
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.report.idle import idle_axes
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
 from tests.support.studies import planned, run
@@ -21,11 +22,14 @@ SMALL = (
     *("topology.shape=Switch(8)_Switch(2)", "workload.model.layers=2", "workload.plan.batch=16"),
     *("reliability=llama3", "reliability.npu_time=100 day"),
 )
-SPARES = "reliability.spares={nodes: 1, npus: 8, repair: 24 hour, broken: 80 %}"
+SPARES = (
+    "reliability.spares=1",
+    "reliability.repair={time: 24 hour, npus: 8, share: 80 %}",
+)
 
 
 def test_spares_cost_what_other_nodes_do_and_are_waited_for() -> None:
-    plain, own = (simulate(compose([*SMALL, *words]).config) for words in ((), (SPARES,)))
+    plain, own = (simulate(compose([*SMALL, *words]).config) for words in ((), SPARES))
     load = 0.8 * 16 / 100
     waiting = load**2 / 2 / (1 + load + load**2 / 2)
     assert own.renewal is not None
@@ -42,30 +46,35 @@ def test_spares_cost_what_other_nodes_do_and_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("given", "where"),
     [
-        ("{nodes: 1}", "npus"),
-        ("{nodes: -1, npus: 8, repair: 1 day}", "nodes"),
-        ("{nodes: 1000000, npus: 8, repair: 1 day}", "nodes"),
-        ("{nodes: 1, npus: 8, repair: 24}", "repair"),
-        ("{nodes: 1, npus: 8, repair: 1 day, broken: 120 %}", "broken"),
-        ("{nods: 1}", "nods"),
+        ("spares=-1", "spares"),
+        ("spares=1000000", "spares"),
+        ("spares=1.5", "spares"),
+        ("repair.time=24", "repair.time"),
+        ("repair.time=null", "repair.time"),
+        ("repair.time=0 s", "repair.time"),
+        ("repair.npus=null", "repair.npus"),
+        ("repair.npus=0", "repair.npus"),
+        ("repair.share=120 %", "repair.share"),
+        ("repair.share=0 %", "repair.share"),
+        ("repair={tim: 1 day}", "repair.tim"),
     ],
 )
 def test_what_cannot_be_is_named(given: str, where: str) -> None:
     with pytest.raises(DimsweepError) as told:
-        simulate(compose([*SMALL, f"reliability.spares={given}"]).config)
-    assert told.value.where.startswith(f"reliability.spares.{where}")
+        simulate(compose([*SMALL, *SPARES, f"reliability.{given}"]).config)
+    assert told.value.where.split(" ")[0] == f"reliability.{where}"
 
 
 def test_spares_need_interruptions() -> None:
     with pytest.raises(DimsweepError, match="needs a value") as told:
-        simulate(compose([*SMALL, "reliability=none", SPARES]).config)
+        simulate(compose([*SMALL, "reliability=none", *SPARES]).config)
     assert told.value.where.startswith("reliability")
 
 
 def test_how_many_pay_is_a_study(tmp_path: Path) -> None:
-    words = ["objective=cost_per_token", "name=spares", "what_if=default", SPARES]
+    words = ["objective=cost_per_token", "name=spares", "what_if=default", *SPARES]
     words += ["reliability.npu_time=10 day"]
-    words += ["grid={reliability.spares.nodes: [0, 1, 2, 3]}"]
+    words += ["grid={reliability.spares: [0, 1, 2, 3]}"]
     plan = planned([*SMALL, *words], tmp_path)
     run(plan)
     rows = load(plan.folder).to_pylist()
@@ -75,13 +84,14 @@ def test_how_many_pay_is_a_study(tmp_path: Path) -> None:
     costs = [row["usd_per_token"] for row in own]
     assert costs.index(min(costs)) == Spares(0, 8, DAY, 0.8).best(16, 10 * DAY / 16) == 1
     changes = {row["change"] for row in rows if row["origin"] == "what_if"}
-    assert {"spare nodes 1 -> 2", "repair x1/2"} <= changes
+    assert {"spares 1 -> 2", "repair x1/2"} <= changes
+    assert not idle_axes(load(plan.folder).to_pandas(), plan.study)
 
 
 def test_bounds_among_networks_know_them(tmp_path: Path) -> None:
     file = tmp_path / "which.yaml"
     file.write_text(STUDY)
-    words = (f"study={file}", "reliability=llama3", "reliability.npu_time=100 day", SPARES)
+    words = (f"study={file}", "reliability=llama3", "reliability.npu_time=100 day", *SPARES)
     designs = plan_study(compose([*words, "objective=cost_per_token"])).stream
     assert isinstance(designs, Designs)
     found = designs.plan(0)

@@ -334,6 +334,7 @@ def test_nothing_is_said_of_axes_that_were_not_compared() -> None:
     assert idle_axes(rows, study) == []
     assert idle_axes(rows.assign(b="1"), study) == ["a"]
     assert idle_axes(rows.assign(b="1", time_ps=[5, 6, 5]), study) == []
+    assert idle_axes(rows.assign(b="1", usd_per_token=[1.0, 2.0, 1.0]), study) == []
 
 
 def test_the_first_of_equal_ways_is_a_choice() -> None:
