@@ -146,16 +146,16 @@ def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[st
 
 
 def test_simulate_says_how_many_spares_pay(capsys: pytest.CaptureFixture[str]) -> None:
-    repair = "reliability.repair={time: 24 hour, npus: 8, share: 78 %}"
+    repair = "reliability.repair.time=24 hour"
     shown = said(capsys, *LLAMA, "reliability=llama3", "reliability.spares=4", repair)
-    assert re.search(r"nodes in repair in the mean +1\.49", shown)
-    assert re.search(r"time for training \(ETTR\) +96\.8%", shown)
-    assert re.search(r"waiting for a repair +1\.5%", shown)
+    assert re.search(r"nodes in repair in the mean +1\.33", shown)
+    assert re.search(r"time for training \(ETTR\) +97\.3%", shown)
+    assert re.search(r"waiting for a repair +0\.9%", shown)
     _, below = shown.split("per node paid, of the most")
-    rows = [line.split("  ")[0].split() for line in below.strip().splitlines()[:4]]
-    assert [row[0] for row in rows] == ["3", "4", "5", "6"]
-    assert re.search(r"\n 4 \(as now\) +1\.5% +96\.8% +99\.0%", below)
-    assert re.search(r"\n 6 +0\.1% +98\.1% +100\.0%", below)
+    rows = [line.split("  ")[0].split() for line in below.strip().splitlines()[:3]]
+    assert [row[0] for row in rows] == ["3", "4", "5"]
+    assert re.search(r"\n 4 \(as now\) +0\.9% +97\.3% +99\.5%", below)
+    assert re.search(r"\n 5 +0\.2% +98\.0% +100\.0%", below)
 
 
 @pytest.mark.parametrize(
