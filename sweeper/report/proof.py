@@ -92,8 +92,13 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     empty where nothing was looked at.  Without full stops."""
     if not proof.changes:
         return "", ""
-    ends = [(c.name, end) for c in proof.changes for end in (c.near_down, c.near_up)]
-    ends = sorted((each for each in ends if not each[1].is_far), key=lambda each: _far(each[1]))
+    ends = [
+        (f"{c.name} {way} {times(end)}", end)
+        for c in proof.changes
+        for way, end in (("below", c.near_down), ("above", c.near_up))
+        if not end.is_far
+    ]
+    ends.sort(key=lambda each: _far(each[1]))
     held = "no design is better by more than 1%"
     if not ends:
         reach = max(c.near_up.factor for c in proof.changes)
@@ -101,18 +106,18 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
         *first, last = ("number of layers" if each == "layer" else each for each in kinds)
         what = f"{', '.join(first)} or {last}" if first else last
         return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
-    (name, end), *others = ends
-    told = "it is not known what is" if end.by is None else f"{beside(end.by, named)} is"
-    more = [f"or {other} {_beyond(its)}" for other, its in others]
-    return f"{name} {_beyond(end)}", "; ".join([f"then {told} better by more than 1%", *more])
+    unknown = [beyond for beyond, end in ends if end.by is None]
+    left = [f"it is not known of {', nor of '.join(unknown)}"] if unknown else []
+    known = [(beyond, end.by) for beyond, end in ends if end.by is not None]
+    if not known:
+        return "nothing that is known", left[0]
+    (first, by), *others = known
+    more = [f"or {beyond}" for beyond, _ in others]
+    return first, "; ".join([f"then {beside(by, named)} is better by more than 1%", *more, *left])
 
 
 def _far(end: End) -> float:
     return max(end.factor, 1 / end.factor)
-
-
-def _beyond(end: End) -> str:
-    return f"{'above' if end.factor >= 1 else 'below'} {times(end)}"
 
 
 def times(end: End) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from dimsweep.sweeper.ledger.record import Change, End, Proof
+from dimsweep.sweeper.report.proof import moved
 from dimsweep.sweeper.report.sections.proof import why
 from dimsweep.sweeper.report.words import fine_percent
 
@@ -37,3 +39,23 @@ def test_shares_beyond_all_are_whole_percents() -> None:
     assert fine_percent(1.04) == "104%"
     assert fine_percent(12.3) == "1230%"
     assert fine_percent(0.00123) == "0.12%"
+
+
+def test_what_nobody_knows_of_changes_no_answer() -> None:
+    named, by = {"a": "1"}, {"a": "2"}
+
+    def told(up: End, down: End) -> tuple[str, str]:
+        one = Change(name="price", down=down, up=up, near_down=down, near_up=up)
+        proof = Proof(cells=9, excluded=(8, 0, 0), bounded=1, simulated=1, changes=(one,))
+        return moved(proof, named)
+
+    unknown, far = End(factor=1.0, is_open=True), End(factor=0.5)
+    assert told(End(factor=1.2, by=by), unknown) == (
+        "price above x1.2",
+        "then a 2 is better by more than 1%; it is not known of price below x1",
+    )
+    assert told(unknown, far) == ("nothing that is known", "it is not known of price above x1")
+    assert told(End(factor=2.0), far) == (
+        "no design is better by more than 1% at any one price times 0.5 to 2",
+        "",
+    )
