@@ -133,7 +133,7 @@ def _kinds(
 ) -> list[_Down]:
     """What may be down of a network.  The numbers of outages of what it does not have are put among
     those that are ``lacked``, each with the error that is raised where None is given."""
-    kinds = list[_Down]()
+    kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
         with key(f"reliability.outages[{i}]"):
             try:
@@ -143,6 +143,10 @@ def _kinds(
                     raise
                 lacked[i] = error.at(f"reliability.outages[{i}]")
                 continue
+            if twice := [thing.name for thing in things if thing.name in before]:
+                what = f"{twice[0]!r} is one of outages[{before[twice[0]]}], too"
+                raise DimsweepError(what, hint="name everything once, for each is down by itself")
+            before |= dict.fromkeys((thing.name for thing in things), i)
             kinds += _down(outage, things)
     return kinds
 

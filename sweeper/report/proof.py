@@ -111,9 +111,9 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     known = [(beyond, end.by) for beyond, end in ends if end.by is not None]
     if not known:
         return "nothing that is known", left[0]
-    (first, by), *others = known
+    (nearest, by), *others = known
     more = [f"or {beyond}" for beyond, _ in others]
-    return first, "; ".join([f"then {beside(by, named)} is better by more than 1%", *more, *left])
+    return nearest, "; ".join([f"then {beside(by, named)} is better by more than 1%", *more, *left])
 
 
 def _far(end: End) -> float:

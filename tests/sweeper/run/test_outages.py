@@ -69,6 +69,10 @@ def test_what_cannot_be_down_is_a_sentence() -> None:
     assert told.value.where == "reliability.outages[0].down"
     with pytest.raises(DimsweepError, match="no switch is called 'leaf 9'"):
         simulate(small("[{switch: leaf 9, down: 1 %}]"))
+    twice = "[{switch: rails leaf *, down: 1 %}, {switch: rails leaf 2, down: 1 %}]"
+    with pytest.raises(DimsweepError, match="'rails leaf 2' is one of outages") as told:
+        simulate(small(twice))
+    assert told.value.where == "reliability.outages[1]"
     single = "{kind: fat_tree, npus: 16, radix: 16}"
     with pytest.raises(InfeasibleError, match="that interrupts training"):
         simulate(small("[{switch: {kind: switch}, down: 1 %}]", generator=single))
