@@ -78,6 +78,8 @@ def test_what_a_network_has_not_is_not_down_there_but_one_has_it(
     designs, kinds = designs_of(plan(switches)), dict[str, int]()
     for number in range(len(designs)):
         _, cell = designs.compose(number)
+        if cell.config.topology.shape in kinds:
+            continue
         found = designs.plan(number)
         assert not isinstance(found, PrunedCell)
         kinds[cell.config.topology.shape] = len(Outages.of(cell.config, found.program).kinds)
