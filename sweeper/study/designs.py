@@ -47,6 +47,7 @@ _FACTORS = (
     *("time", "effective_time", "perf_per_cost"),
     *("energy", "perf_per_watt", "cost_per_token"),
 )
+_OF_POWER = ("energy", "perf_per_watt")
 _FRONT = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
@@ -103,7 +104,7 @@ class Designs:
         self.cells: Cells = Cells(rows, places, stagings)
         self._check_size()
         if len(config.objective) > 1 and np.isnan(self._cost).any():
-            raise _not_known(COST.name)
+            raise _not_known(COST.name, config)
         self._amount = training_amount(workload.model, rows[0].plan)
         self.factors = self._factors_of(config, shapes)
         self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
@@ -370,13 +371,17 @@ def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
         "cost_per_token": spent / ((amount.tokens or np.nan) * left),
     }[name]
     if np.isnan(found).any():
-        raise _not_known(name)
+        raise _not_known(name, config)
     return found
 
 
-def _not_known(name: str) -> DimsweepError:
+def _not_known(name: str, config: Config) -> DimsweepError:
     if name == "effective_time":
         hint = "reliability says how often training is interrupted, such as reliability=llama3"
         return DimsweepError("effective_time is not known", where="objective", hint=hint)
-    hint = "cost.tiers, cost.power and cost.lifetime, and the tiers' price in space.network"
+    if name == "cost_per_token" and not config.cost.lifetime:
+        what = "cost_per_token is not known: nobody says for how long a cluster is paid for"
+        return DimsweepError(what, where="objective", hint="cost.lifetime, such as 4 year")
+    of = "watts: cost.power" if name in _OF_POWER else "prices: cost.tiers"
+    hint = f"{of}, of each tier that is a price in space.network, or cost.parts"
     return DimsweepError(f"{name} is not known of all networks", where="objective", hint=hint)

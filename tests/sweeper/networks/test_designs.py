@@ -79,6 +79,22 @@ def test_who_asks_for_time_under_interruptions_says_how_many(
     assert "reliability=" in told.value.hint
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["objective=cost_per_token", "cost.lifetime=null"], "cost.lifetime"),
+        (["objective=perf_per_cost", "space.network.tiers.1.price=lan"], "prices: cost.tiers"),
+        (["objective=energy", "space.network.tiers.1.price=lan"], "watts: cost.power"),
+    ],
+)
+def test_what_an_objective_lacks_is_named(
+    which: Callable[..., StudyPlan], words: list[str], hint: str
+) -> None:
+    with pytest.raises(DimsweepError, match="is not known") as told:
+        which(*words)
+    assert told.value.hint.startswith(hint)
+
+
 def proof_of(plan: StudyPlan) -> Proof:
     found = read_study(plan.folder).proof
     assert found is not None
