@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME
 from dimsweep.sweeper.report import merits, naming, words
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sheet import Section, Sheet
 from dimsweep.sweeper.report.summary import CellSummary
+
+_ETTR = "ettr"  # what interruptions leave of the time, which makes other figures of it
 
 
 def table(report: Report) -> list[Sheet]:
@@ -27,6 +31,8 @@ def table(report: Report) -> list[Sheet]:
     told = {each.name for each in (TIME, COST, PERF_PER_COST, *figures)}
     sought = [each for each in summaries[0].objectives if each.name not in told]
     columns += [each.name.replace("_", " ") for each in sought]
+    kept = bool(sought) and any(pd.notna(s.best.get(_ETTR)) for s in report.found)
+    columns += ["ETTR"] * kept
     columns += [f"{'it/s per USD' if o is PERF_PER_COST else 'faster'}\nthan {over}" for o in gains]
     columns += [merits.head(figure) for figure in figures]
     columns += [words.cost_head(summaries), "it/s per\nM USD"] * priced
@@ -38,6 +44,7 @@ def table(report: Report) -> list[Sheet]:
             best = s.best
             row += [words.short_split(s, best)] * (not graphs) + [words.seconds(best["time_s"])]
             row += [each.show(each.of(best)) for each in sought]
+            row += [_ettr(best)] * kept
             row += [words.ratio(s.gain(objective)) for objective in gains]
             row += [merits.cell(figure, best) for figure in figures]
             row += [words.million_usd(best["cost_usd"])] * priced
@@ -47,6 +54,11 @@ def table(report: Report) -> list[Sheet]:
             row += ["none complete", *["-"] * (len(columns) - len(heads) - 1 - failed)]
         rows.append((*row, *[str(s.trials.n_broken)] * failed))
     return [Sheet("The best trial of every cell", tuple(columns), rows, n_names=len(heads))]
+
+
+def _ettr(best: pd.Series) -> str:
+    share = best.get(_ETTR)
+    return "-" if share is None or pd.isna(share) else f"{share:.2%}"
 
 
 def _names(report: Report, cells: Sequence[CellSummary]) -> tuple[list[str], list[Sequence[str]]]:

@@ -40,4 +40,6 @@ def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:
     at = found[0].columns.index("effective time")
     rows = load(plan.folder).to_pylist()
     told = {row[at] for row in found[0].rows}
+    kept = found[0].columns.index("ETTR")
+    assert {row[kept] for row in found[0].rows} == {f"{row['ettr']:.2%}" for row in rows}
     assert told == {plan.cells[0].objective[0].show(row["effective_time_s"]) for row in rows}
