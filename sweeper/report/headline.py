@@ -2,6 +2,8 @@
 
 import math
 
+import pandas as pd
+
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions
@@ -51,9 +53,25 @@ def _next(decisions: Decisions) -> str:
     if share < LEVEL:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
         more = f" and {alike} more" if alike > 0 else ""
-        return f"; {name}{more} {'are' if more else 'is'} as good"
+        return f"; {name}{more} {'are' if more else 'is'} as good{_cheaper(decisions)}"
     cell = decisions.cells[other, 0]
     return f"; the runner-up, {name}, is {words.behind_best(share, cell, cell.best)}"
+
+
+def _cheaper(decisions: Decisions) -> str:
+    """Which of those that are as good as the best costs least, and how much less; empty where none
+    costs noticeably less, or costs are not known."""
+    first, *others = decisions.order(0)
+    alike = [i for i in others if decisions.regrets[i, 0] < LEVEL]
+    costs = {i: decisions.cells[i, 0].best.get("cost_usd") for i in (first, *alike)}
+    if not decisions.cells[first, 0].priced or any(map(pd.isna, costs.values())):
+        return ""
+    least = min(alike, key=costs.__getitem__)
+    less = 1 - costs[least] / costs[first]
+    if less < words.NOTICEABLE - 1:
+        return ""
+    who = "" if alike == [least] else f"{decisions.beside(least, first)} "
+    return f" and {who}costs {words.fine_percent(less)} less"
 
 
 def _of_scenarios(decisions: Decisions) -> str:

@@ -1,5 +1,6 @@
 """What a report says of the objective of a study, beside its time."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,3 +44,21 @@ def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:
     kept = found[0].columns.index("ETTR")
     assert {row[kept] for row in found[0].rows} == {f"{row['ettr']:.2%}" for row in rows}
     assert told == {plan.cells[0].objective[0].show(row["effective_time_s"]) for row in rows}
+
+
+@pytest.mark.parametrize("dear_first", [True, False])
+def test_of_designs_that_are_as_good_the_headline_tells_which_costs_less(
+    dear_first: bool, tmp_path: Path
+) -> None:
+    """Nothing is sent in the second dimension, whose bandwidth has a price all the same."""
+    words = ["workload=gpt3_13b", "topology=dgx_h100"]
+    words += ["npu=h100", "workload.model.layers=2", "workload.plan.batch=16", "name=alike"]
+    words += ["workload.parallel={tensor: 8, data: rest}", "cost=dgx_h100", "what_if=null"]
+    words += ["topology.shape=Switch(8)_Switch(1)", "objective=time"]
+    each = ["[450 GB/s, 100 GB/s]", "[450 GB/s, 10 GB/s]"]
+    words += [f"grid={{topology.bandwidth: [{', '.join(each if dear_first else each[::-1])}]}}"]
+    plan = planned(words, tmp_path)
+    run(plan)
+    headline = Report.read(plan.folder).headline
+    assert " is as good" in headline
+    assert bool(re.search(r"is as good and costs [\d.]+% less$", headline)) == dear_first
