@@ -1,4 +1,4 @@
-"""How long a job waits for a repair: published values, laws, and a witness that breaks nodes."""
+"""How long a job waits for a repair: values, laws, and a witness that breaks nodes."""
 
 import math
 import re
@@ -27,7 +27,8 @@ some = st.builds(
     [(1.0, 1, 0.5), (1.0, 2, 0.2), (3.0, 3, 0.3462), (10.0, 10, 0.2146), (20.0, 30, 0.0085)],
 )
 def test_it_is_erlangs_formula(load: float, servers: int, lost: float) -> None:
-    """Of its published tables: so many servers, one of which waits itself."""
+    """So many servers, of which the job that waits has one: the first two are a half and a fifth by
+    hand, the others the share of all states, summed."""
     assert Spares(servers - 1, 8, load).waiting(1.0) == pytest.approx(lost, abs=6e-5)
 
 
