@@ -36,6 +36,7 @@ def command(name: str, question: str) -> int:
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")
+    name = name.removesuffix(".yaml")
     file = Path("studies") / f"{name}.yaml"
     if file.exists():
         raise DimsweepError("there is such a study already", where=str(file), hint="another name")

@@ -104,7 +104,8 @@ def test_a_new_study_composes_as_it_is(
     assert "dimsweep sweep mine " in file.read_text()
     config = compose(["study=mine"]).config
     assert config.space.bandwidth.is_searched == (question not in ("network", "plan"))
-    assert "such a study already" in said(capsys, "new", "mine", code=1)
+    for again in ("mine", "mine.yaml"):
+        assert "such a study already" in said(capsys, "new", again, code=1)
     assert "cannot name a file" in said(capsys, "new", "../up", code=1)
 
 
