@@ -27,8 +27,11 @@ class PacketModel:
     holds).  What leaves a port is marked never up to ``kmin`` bytes behind it, always above
     ``kmax``, with a probability that rises to ``pmax`` in between (None: by the port's rate, see
     :meth:`thresholds`).
-    Without ``pauses`` switches drop what finds no room, which only TCP sends again (None: pauses
-    for all but TCP).  ``rto_min`` is the shortest that TCP's timer waits for an ACK (ps).
+    Without ``pauses`` switches drop what finds no room, which only TCP and Ultra Ethernet's
+    transports send again (None: pauses for all others); with ``trim`` they cut its payload instead
+    and send the header on, in a priority of its own above all, as ACKs (None: where the transport's
+    receivers ask for what was cut, and nobody pauses).  ``rto_min`` is the shortest that TCP's
+    timer waits for an ACK (ps).
     Of several ``priorities`` (IEEE 802.1Q's traffic classes) tensor parallelism has the highest;
     of two, all else has the other; of three, messages between the stages of a pipeline have the
     second.  Each has its own queue and marks at every port, its own headroom, and pauses that
@@ -46,6 +49,7 @@ class PacketModel:
     kmax: float | None = None
     pmax: float = 0.2
     pauses: bool | None = None
+    trim: bool | None = None
     rto_min: int = 200 * 10**9  # Linux: TCP_RTO_MIN
     priorities: int = 1
 
@@ -68,11 +72,19 @@ class PacketModel:
                 where="kmin",
                 hint="kmin must be less than kmax",
             )
-        if self.pauses is False and not self.sender.speaks_tcp:
+        if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
+            raise DimsweepError(
+                f"{self.sender.name} does not ask for what was cut"
+                if not self.sender.takes_trimmed
+                else "where switches pause who sends, nothing has no room",
+                where="trim",
+                hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
+            )
+        if self.pauses is False and not self.sender.resends:
             raise DimsweepError(
                 f"{self.sender.name} does not send again what is dropped",
                 where="pauses",
-                hint=f"pauses=true, or transport={_named(speaks_tcp=True)}",
+                hint=f"pauses=true, or transport={_named(resends=True)}",
             )
         if not 0 < self.rto_min <= _RTO_MAX:
             raise DimsweepError(
@@ -120,7 +132,13 @@ class PacketModel:
     @property
     def has_pauses(self) -> bool:
         """Whether switches pause who sends."""
-        return not self.sender.speaks_tcp if self.pauses is None else self.pauses
+        return not self.sender.resends if self.pauses is None else self.pauses
+
+    @property
+    def trims(self) -> bool:
+        """Whether switches cut the payload of what finds no room."""
+        takes = self.sender.takes_trimmed and not self.has_pauses
+        return takes if self.trim is None else self.trim
 
     @property
     def data_size(self) -> int:

@@ -7,6 +7,7 @@ This is what all of dimsweep asks of a transport, whichever it is; what it does 
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 from dimsweep.engine.errors import DimsweepError, suggestion
@@ -44,6 +45,10 @@ class Transport(ABC):
     fairness: ClassVar[float]
     #: Whether it speaks TCP's segments: it has a window of its own, and sends again what was lost.
     speaks_tcp: ClassVar[bool] = False
+    #: Whether it sends again what was lost, so that switches need not pause.
+    resends: ClassVar[bool] = False
+    #: Whether its receivers tell of data whose payload a switch has cut.
+    takes_trimmed: ClassVar[bool] = False
     #: Keys that must be above zero: by which is divided, or after which something happens again.
     above_zero: ClassVar[tuple[str, ...]] = ()
     #: The largest values of keys, beside those of whole numbers.
@@ -55,6 +60,9 @@ class Transport(ABC):
             key = field.name
             value: Any = getattr(self, key)
             most, is_above = most_of.get(key, _MOST), key in self.above_zero
+            if isinstance(field.default, Enum):
+                object.__setattr__(self, key, _member(type(field.default), value, key))
+                continue
             if not isinstance(value, (int if isinstance(field.default, int) else (int, float))):
                 raise DimsweepError(f"{value!r} is no such number", where=key)
             if not 0 <= value <= most or (value == 0 and is_above):
@@ -91,6 +99,15 @@ class Transport(ABC):
     @abstractmethod
     def on_end(r: Any, flow: int, _: int) -> None:
         """The sender knows that all has arrived; its timers are stopped."""
+
+
+def _member(kind: type[Enum], value: Any, key: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        names = [str(each) for each in kind]
+        told = f"{value!r} is none of {', '.join(names)}"
+        raise DimsweepError(told, where=key, hint=suggestion(str(value), names)) from error
 
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,17 +24,20 @@ from dimsweep.engine.testing import findings
 _US, _MB = 10**6, 10**6  # ticks (ps), bytes
 _PAYLOAD, _HEADER, _ACK = 1000, 48, 60  # bytes
 _ALONE = 0.9  # of its line's rate that a flow alone has at least
-_SWITCH = 99
+_SWITCH, _FAR, _BETWEEN = 99, 98, (97, 96, 95)
 
 
 class Star(NamedTuple):
-    """Hosts around a switch, of which the last one receives; bits a second, ticks and bytes."""
+    """Hosts around a switch, of which the last one receives; bits a second, ticks and bytes.
+
+    With ``forks`` that one is behind a switch of its own, to which three others lead."""
 
     hosts: int
     rate: int = 100 * 10**9
     delay: int = _US
     buffer: int = 32 * _MB
     pauses: bool = True
+    forks: bool = False
 
     def to_send(self, n_bytes: int) -> int:
         """Ticks on a link."""
@@ -41,23 +45,41 @@ class Star(NamedTuple):
 
     def flow(self, host: int, size: int, start: int = 0, *, window: bool = True) -> Flow:
         """Its window is what the line carries in three halves of a round trip."""
-        way = (host, _SWITCH, self.hosts - 1)
-        round_trip = 4 * self.delay + 2 * self.to_send(_PAYLOAD + _HEADER) + 2 * self.to_send(_ACK)
+        last = self.hosts - 1
+        ways: list[tuple[int, ...]] = [(host, _SWITCH, last)]
+        if self.forks:
+            ways = [(host, _SWITCH, between, _FAR, last) for between in _BETWEEN]
+        hop = self.delay + self.to_send(_PAYLOAD + _HEADER)
+        hop += self.delay + self.to_send(_ACK)
+        round_trip = (len(ways[0]) - 1) * hop
         room = 3 * round_trip * self.rate // (16 * 10**12) if window else None
-        return Flow(size, way, way[::-1], start, window=room, round_trip=round_trip)
+        first, *others = ((way, way[::-1]) for way in ways)
+        return Flow(size, *first, start, window=room, round_trip=round_trip, sprayed=tuple(others))
 
     def run(self, transport: Transport, flows: Sequence[Flow], **options: Any) -> PacketRun:
         """Simulate ``flows`` with ``transport``."""
+        header, trims = _HEADER + transport.header, transport.takes_trimmed and not self.pauses
+        settings = Settings(transport, data_header=header, ack_size=_ACK, pauses=self.pauses)
+        if trims:
+            settings = settings._replace(trims=True, priorities=2, ack_priority=1)
+        return simulate_packets(self._fabric(), flows, settings, **options)
+
+    def _fabric(self) -> Fabric:
+        links = [(host, _SWITCH) for host in range(self.hosts - self.forks)]
+        if self.forks:
+            links += [(self.hosts - 1, _FAR)]
+            links += [(end, between) for between in _BETWEEN for end in (_SWITCH, _FAR)]
         marking = Marking(20_000, 80_000, 0.2)
         headroom = 3 * self.rate * self.delay // (8 * 10**12) if self.pauses else 0
+        port = Port(0, 0, self.rate, self.delay, marking, headroom, 3 if self.pauses else -16)
         ports = []
-        for host in range(self.hosts):
-            ports.append(Port(host, _SWITCH, self.rate, self.delay))
-            back = Port(_SWITCH, host, self.rate, self.delay, marking, headroom)
-            ports.append(back if self.pauses else back._replace(shift=-16))
-        header = _HEADER + transport.header
-        settings = Settings(transport, data_header=header, ack_size=_ACK, pauses=self.pauses)
-        return simulate_packets(Fabric(ports, {_SWITCH: self.buffer}), flows, settings, **options)
+        for one, other in links:
+            ports.append(port._replace(node=one, to=other))
+            ports.append(port._replace(node=other, to=one))
+            if one < self.hosts:
+                ports[-2] = Port(one, other, self.rate, self.delay)
+        switches = (_SWITCH, _FAR, *_BETWEEN) if self.forks else (_SWITCH,)
+        return Fabric(ports, dict.fromkeys(switches, self.buffer))
 
 
 def check_transport(name: str) -> None:
@@ -65,8 +87,9 @@ def check_transport(name: str) -> None:
 
     A flow alone has 0.9 of its line's rate at least, and is no faster than its packets one after
     another; the slower of two long flows sends ``fairness`` of the faster one's bytes; an incast
-    ends and brings every byte once, with pauses, and whatever is dropped where the transport sends
-    again; the same flows end at the same time when they are simulated again; and some other value
+    ends and brings every byte once, with pauses (if switches need not trim for the transport), and
+    whatever is dropped or trimmed where it sends again; the same flows end at the same time when
+    they are simulated again; and some other value
     of every key makes some flow end at another time.
 
     Raises :class:`DimsweepError` that says what does not hold.
@@ -78,8 +101,9 @@ def _findings(transport: Transport) -> Iterator[str]:
     try:
         yield from _alone(transport)
         yield from _fair(transport)
-        yield from _incast(transport, Star(13, buffer=600_000))
-        if transport.speaks_tcp:
+        if not transport.takes_trimmed:
+            yield from _incast(transport, Star(13, buffer=600_000))
+        if transport.resends:
             yield from _incast(transport, Star(13, buffer=20_000, pauses=False))
     except DimsweepError as error:  # flows that never end
         yield f"{error.what}"
@@ -133,7 +157,7 @@ def _incast(transport: Transport, star: Star) -> Iterator[str]:
         yield "the same flows end at other times when they are simulated again"
     (port,) = (port for port in run.ports if (port.node, port.to) == (_SWITCH, n))
     n_bytes = n * (size + size // _PAYLOAD * (_HEADER + transport.header))
-    again_allowed = transport.speaks_tcp and not star.pauses
+    again_allowed = transport.resends and not star.pauses
     if port.data_bytes < n_bytes or (port.data_bytes > n_bytes and not again_allowed):
         yield f"of an incast of {n_bytes:,} bytes {port.data_bytes:,} arrive"
 
@@ -157,6 +181,9 @@ def others(value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
         return
+    if isinstance(value, Enum):
+        yield from (other for other in type(value) if other is not value)
+        return
     for factor in (2, 0.5, 1e3, 1e-3, 1e6):
         yield type(value)(value * factor)
     yield from (value + 1, value + 8)
@@ -165,6 +192,8 @@ def others(value: Any) -> Iterator[Any]:
 def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
     """Flows that share a port, and in the end have it for themselves; of transports that send
     again, those that lose whole windows, and two that are far away."""
+    if transport.takes_trimmed:
+        yield from _trimmed_situations()
     if not transport.speaks_tcp:
         star = Star(5)
         yield star, [star.flow(host, _MB) for host in range(4)]
@@ -177,3 +206,11 @@ def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
     yield star, [flow._replace(round_trip=0) for flow in flows]
     far = Star(3, 10**8, 5000 * _US, buffer=100_000, pauses=False)
     yield far, [far.flow(host, 10 * _MB, window=False) for host in range(2)]
+
+
+def _trimmed_situations() -> Iterator[tuple[Star, list[Flow]]]:
+    """Several ways, of which some are full, and an incast whose headers are dropped, too."""
+    star = Star(5, buffer=200_000, pauses=False, forks=True)
+    yield star, [star.flow(host, _MB) for host in range(4)]
+    star = Star(13, buffer=4_000, pauses=False)
+    yield star, [star.flow(host, 200_000) for host in range(12)]

@@ -48,15 +48,17 @@ def _completion_times(result: Result) -> Columns:
 
 def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Columns:
     """Where most packets waited, and what became of them."""
-    drops = any(port.dropped for port in ports)
+    drops, trims = (any(getattr(port, name) for port in ports) for name in ("dropped", "trimmed"))
     queued = [link for link, port in enumerate(ports) if port.longest_queue]
     ranked = sorted(queued, key=lambda link: -ports[link].longest_queue)
     rows = []
     for link in ranked[:LINKS_SHOWN]:
         port = ports[link]
         cells = [units.format_bytes(port.longest_queue), f"{port.data:,}", f"{port.marked:,}"]
-        rows.append((result.links[link].link.name, *cells, *([f"{port.dropped:,}"] * drops)))
-    columns = ("longest queues", "at most", "packets", "marked", *(["dropped"] * drops))
+        lost = [f"{port.dropped:,}"] * drops + [f"{port.trimmed:,}"] * trims
+        rows.append((result.links[link].link.name, *cells, *lost))
+    columns = ["longest queues", "at most", "packets", "marked"]
+    columns += ["dropped"] * drops + ["trimmed"] * trims
     return shortened(columns, rows, len(ranked))
 
 

@@ -14,6 +14,7 @@ import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, units, within
 from dimsweep.engine.cluster import Switching
 from dimsweep.engine.formats import read_any_network
+from dimsweep.engine.kernels.packet.paths import Balance
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Transport
 from dimsweep.engine.network import (
     Auto,
@@ -141,7 +142,7 @@ def _generated(generator: Generator) -> dimsweep.engine.network.Network:
 
 
 # Its name alone, or a mapping of some of its keys and of ``kind``.
-_TRANSPORT = OneOf(TRANSPORTS, "kind", "transport")
+_TRANSPORT = OneOf(TRANSPORTS, "kind", "transport", balance=Annotated[Balance, member(Balance)])
 
 
 def _written_transport(transport: Transport) -> Any:
@@ -179,6 +180,7 @@ class Packets(Part):
     kmax: Bytes | None = None
     pmax: Number = 0.2
     pauses: Flag | None = None
+    trim: Flag | None = None
     rto_min: Time = default("200 ms")
     priorities: Whole = 1
 

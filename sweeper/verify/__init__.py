@@ -47,6 +47,10 @@ VERIFICATIONS = {
         "Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.",
         "runs of ASTRA-sim's ns-3 back end (tests/golden/roce)",
     ),
+    "uet": Verification(
+        "Compare recorded runs of Ultra Ethernet's public simulator, by first and last flow.",
+        "runs of ultraethernet/uet-htsim (tests/golden/uet)",
+    ),
     "networks": Verification(
         "Compare counts of parts, and path lengths, of published networks with generated ones.",
         "Yan et al., From ATOP to ZCube, SIGCOMM 2025, tables 3 and 7 (tests/golden/networks)",

@@ -156,12 +156,15 @@ def _settings(packets: PacketModel) -> Settings:
             )
         granularity = min(transport.granularity, packets.rto_min)
         transport = replace(transport, least_rto=packets.rto_min, granularity=granularity)
+    own = 1 if packets.trims else 0  # a priority for headers and ACKs, above all others
     return Settings(
         transport=transport,
         payload=int(packets.payload),
         data_header=packets.data_header,
         ack_size=packets.ack_size,
         pauses=packets.has_pauses,
-        priorities=packets.priorities,
+        trims=packets.trims,
+        priorities=packets.priorities + own,
+        ack_priority=packets.priorities if own else -1,
         reserve=RESERVE,
     )

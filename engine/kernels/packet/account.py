@@ -18,7 +18,8 @@ class PortAccount(NamedTuple):
     """What a port did.
 
     ``longest_queue`` is bytes; ``data``, ``marked`` and ``dropped`` are packets (dropped are those
-    that came by this port, or were to leave by it where nobody pauses); ``pauses`` and ``resumes``
+    that came by this port, or were to leave by it where nobody pauses, with headers of those that
+    were ``trimmed`` there); ``pauses`` and ``resumes``
     are frames that it obeyed, ``paused`` ticks.  All priorities are counted together, but
     ``longest_queue`` is that of one of them.
     """
@@ -33,6 +34,7 @@ class PortAccount(NamedTuple):
     pauses: int
     resumes: int
     paused: int
+    trimmed: int
 
 
 class History(NamedTuple):
@@ -80,12 +82,14 @@ class PacketRun:
     """Start, arrival and end of each flow: ticks, or -1 if it was not reached.
 
     The arrival is that of its last byte at the receiver, the end that of the last ACK at the
-    sender.  ``timeouts`` is how often each flow's timer ran out (TCP only; others have none)."""
+    sender.  ``timeouts`` is how often each flow's timer ran out, and ``resent`` how many
+    packets it sent again, as transports do that send again (of TCP, these are not counted)."""
 
     starts: Longs
     arrivals: Longs
     ends: Longs
     timeouts: Longs
+    resent: Longs
     ports: tuple[PortAccount, ...]
     histories: dict[tuple[int, int], History]  # of the ports that were watched
     pausings: tuple[Pausing, ...]
@@ -116,7 +120,8 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
         flows["start"].copy(),
         flows["arrival"].copy(),
         flows["end"].copy(),
-        tables.tcp["timeouts"][:n].copy() if tables.speaks_tcp else np.zeros(n, np.int64),
+        _of_senders(tables, "timeouts", n),
+        _of_senders(tables, "resent", n),
         tuple(_account(fabric, tables)),
         read_histories(fabric, tables),
         read_pausings(fabric, tables),
@@ -125,8 +130,15 @@ def account(fabric: Fabric, tables: Run, cpu: float) -> PacketRun:
     )
 
 
+def _of_senders(tables: Run, name: str, n: int) -> Longs:
+    """What those count of each flow that send again; zeros where nobody does."""
+    counted = [of[name][:n] for of in (tables.tcp, tables.rud) if name in (of.dtype.names or ())]
+    return next((of.copy() for of in counted if len(of) == n), np.zeros(n, np.int64))
+
+
 def _account(fabric: Fabric, tables: Run) -> list[PortAccount]:
-    names = ("data", "data_bytes", "marked", "dropped", "pauses", "resumes", "paused_ticks")
+    names = ["data", "data_bytes", "marked", "dropped", "pauses", "resumes"]
+    names += ["paused_ticks", "trimmed"]
     ports = tables.ports.reshape(-1, tables.settings.priorities)
     columns = [ports["most"].max(1), *(ports[name].sum(1) for name in names)]
     rows = zip(fabric.ports, *(column.tolist() for column in columns), strict=True)

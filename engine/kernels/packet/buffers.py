@@ -3,7 +3,8 @@
 What arrives counts at the port by which it came in.  Behind a reserve it takes from the buffer that
 all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury and Hahne, 1998);
 what comes on top while the pause travels goes into the port's headroom.  A switch that does not
-pause drops what would wait at a port whose queue is as long as that threshold; it has no reserves.
+pause drops what would wait at a port whose queue is as long as that threshold, or trims it
+(``ports``); it has no reserves.
 """
 
 from dimsweep.engine.kernels.packet.compile import inlined
@@ -22,6 +23,8 @@ def has_room(r: Run, port: int, size: int) -> bool:
     """Whether a packet may wait at ``port`` of a switch that drops: its queue is not too long."""
     switch, p = r.switches[r.ports[port].switch], r.ports[port]
     free = switch.shared - switch.used
+    if p.egress + size > p.room:
+        return False
     return size <= free and p.egress < (free >> p.shift if p.shift >= 0 else free << -p.shift)
 
 

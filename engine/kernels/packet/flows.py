@@ -166,9 +166,9 @@ def check_sizes(sizes: Longs, n_before: int, at: int, now: int) -> None:
 
 
 def check_segments(payload: int, sizes: Longs, n_before: int) -> None:
-    """Raises :class:`DimsweepError` for a flow of more segments than TCP's tables count."""
+    """Raises :class:`DimsweepError` for a flow of more packets than the tables count."""
     too_many = sizes // payload >= 1 << 31
-    _refuse(too_many, n_before, "it is more segments than TCP counts here")
+    _refuse(too_many, n_before, "it is more packets than are counted here")
 
 
 def check_windows(transport: Transport, rates: Longs, flows: Table, n_before: int) -> None:

@@ -3,7 +3,7 @@ do to it: set a flow's rate, and start its timers."""
 
 from dimsweep.engine.kernels.core.agenda import passed, plan, plan_timer
 from dimsweep.engine.kernels.core.none import NEVER, NONE
-from dimsweep.engine.kernels.packet import hooks, tcp
+from dimsweep.engine.kernels.packet import hooks, rud, tcp
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.inputs import Stop, Wake
 from dimsweep.engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
@@ -21,6 +21,8 @@ def _may_send(r: Run, flow: int) -> bool:
     """Whether the queue pair has something to send that its window allows."""
     if r.speaks_tcp:
         return tcp.may_send(r, flow)
+    if rud.spoken(r):
+        return rud.may_send(r, flow)
     return r.flows[flow].sent < r.flows[flow].size and not _window_full(r, flow)
 
 
@@ -39,17 +41,20 @@ def pick_at_host(r: Run, port: int) -> int:
     p.served = pair
     flow = r.pairs[p.first_pair + pair]
     f = r.flows[flow]
-    segment = tcp.next_segment(r, flow) if r.speaks_tcp else 0
-    start = segment * r.settings.payload if r.speaks_tcp else f.sent + 0
+    segment = tcp.next_segment(r, flow) if r.speaks_tcp else rud.next_packet(r, flow)
+    in_segments = r.speaks_tcp or rud.spoken(r)
+    start = segment * r.settings.payload if in_segments else f.sent + 0
     payload = min(r.settings.payload, f.size - start)
     packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
     k.upto = segment
     departs = f.sent < f.size and start + payload == f.size
     f.sent = max(f.sent, start + payload)
-    way = r.ways[f.ways + f.turn]
-    f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
-    k.hop = way.data
+    if rud.spoken(r):
+        k.hop = r.ways[f.ways + rud.send(r, flow, packet)].data
+    else:
+        k.hop = r.ways[f.ways + f.turn].data
+        f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
     k.rank = f.rank
     now = r.agenda.counts[0].now
     k.stamp = now

@@ -32,7 +32,8 @@ class Port(NamedTuple):
     buffer that its ports share up to the free share / 2^``shift``, and ``headroom`` bytes on top.
     Each priority has this headroom, and the marking looks at its own queue.
     Where switches drop instead of pausing, that share is of what waits to leave, ``shift`` may be
-    below zero (most of the buffer for one port), and ``headroom`` means nothing.
+    below zero (most of the buffer for one port), and ``headroom`` means nothing; ``room`` bytes
+    may wait there at most.
     """
 
     node: int
@@ -42,6 +43,7 @@ class Port(NamedTuple):
     marking: Marking | None = None
     headroom: int = 0
     shift: int = 3
+    room: int = 1 << 61
 
 
 class Fabric(NamedTuple):
@@ -86,6 +88,7 @@ class Settings(NamedTuple):
     ack_size: int = 60
     frame_size: int = 64
     pauses: bool = True  # whether switches pause who sends; if not, they drop what has no room
+    trims: bool = False  # or cut its payload, and send the header on in the highest priority
     priorities: int = 1  # of flows; each has its own queues, reserves, headroom and pauses
     ack_priority: int = -1  # of all ACKs; below 0: that of their flow
     reserve: int = 4096  # of each port's ingress, in each priority, that do not count
@@ -118,6 +121,12 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
     if settings.ack_priority >= settings.priorities:
         told = f"priority {settings.ack_priority} of {settings.priorities}, counted from 0"
         raise DimsweepError(told, where="ack_priority")
+    if settings.trims and (settings.pauses or settings.ack_priority < 1):
+        raise DimsweepError(
+            "headers of what is trimmed have no priority of their own, or nothing is trimmed",
+            where="trims",
+            hint="pauses=False, and ack_priority the highest of two or more",
+        )
     for switch, shared in shared_buffers(fabric, settings).items():
         if shared <= 0:
             raise DimsweepError(
@@ -150,7 +159,13 @@ def _check_port(port: Port, ends: Counter[tuple[int, int]]) -> None:
         raise DimsweepError("the link leads one way only", where=where, hint="ACKs must return")
     if ends[port.node, port.to] > 1:
         raise DimsweepError("the link is there twice", where=where, hint="one, of the sum's rate")
-    if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or abs(port.shift) > 16:
+    if (
+        port.rate <= 0
+        or port.delay < 0
+        or port.headroom < 0
+        or abs(port.shift) > 16
+        or port.room < 0
+    ):
         raise DimsweepError(f"no such link: {port}", where=where, hint="a rate above zero")
     marking = port.marking
     if marking and not (0 <= marking.start < marking.full and 0 <= marking.most <= 1):

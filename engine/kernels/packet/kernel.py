@@ -8,7 +8,7 @@ from dimsweep.engine.kernels.core.following import link
 from dimsweep.engine.kernels.core.machine import prefetch
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append
-from dimsweep.engine.kernels.packet import hooks, ports, state, tcp
+from dimsweep.engine.kernels.packet import hooks, ports, rud, state, tcp
 from dimsweep.engine.kernels.packet.compile import compiled, inlined, kernel
 from dimsweep.engine.kernels.packet.hosts import pick_at_host, stop_at
 from dimsweep.engine.kernels.packet.inputs import Stop
@@ -60,6 +60,8 @@ def run(tables: Run) -> int:
                     port = which
             elif kind == state.START:
                 port = _start(r, which)
+            elif kind == state.RETRANSMIT and rud.spoken(r):
+                port = rud.run_out(r, which)
             elif kind == state.RETRANSMIT:
                 if r.tcp[which].timer == a.counts[0].current:
                     port = tcp.on_timer(r, which)
@@ -127,7 +129,7 @@ def _arrive(r: Run, port: int) -> int:
     """The last bit of a packet has come to the end of the link of ``port``."""
     packet = ports.take_from_wire(r, port)
     k = r.packets[packet]
-    if k.kind > state.ACK:
+    if k.kind >= state.PAUSE:
         paused, kind = k.flow, k.kind
         ports.free_packet(r, packet)
         ports.hear(r, paused, kind)
@@ -141,7 +143,7 @@ def _arrive(r: Run, port: int) -> int:
         # A host that passes it on, and has room for whatever comes.
         append(r.ports[after].queue, r.packets, packet)
         return after
-    if k.kind == state.DATA:
+    if k.kind == state.DATA or k.kind == state.TRIMMED:
         return _acknowledge(r, packet)
     return _acknowledged(r, packet)
 
@@ -155,6 +157,12 @@ def _acknowledge(r: Run, packet: int) -> int:
     k = r.packets[packet]
     f = r.flows[k.flow]
     payload = k.size - r.settings.data_header
+    if rud.spoken(r):
+        flow = k.flow + 0
+        port = rud.receive(r, flow, packet)
+        if f.received == f.size and f.arrival < 0:
+            _arrived(r, flow)
+        return port
     if r.speaks_tcp:
         tcp.receive(r, k.flow, packet, payload)
     else:
@@ -176,7 +184,13 @@ def _acknowledged(r: Run, packet: int) -> int:
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
-    if r.speaks_tcp:
+    if rud.spoken(r) and k.kind == state.NACK:
+        rud.refused(r, flow, packet)
+        ports.free_packet(r, packet)
+        return f.port
+    if rud.spoken(r):
+        rud.hear(r, flow, packet)
+    elif r.speaks_tcp:
         tcp.on_ack(r, flow, packet)
     else:
         f.acked = max(f.acked, k.upto)
@@ -237,6 +251,7 @@ def _start(r: Run, flow: int) -> int:
     f, now = r.flows[flow], r.agenda.counts[0].now
     f.start = now
     f.next_at = now
+    rud.start(r, flow)
     hooks.on_start(r, flow, 0)
     p = r.ports[f.port]
     r.pairs[p.first_pair + p.pairs] = flow

@@ -119,7 +119,7 @@ class PacketNetwork:
         return int(self._tables.counts["n_flows"][0])
 
     def _check_segments(self, sizes: Longs, first: int) -> None:
-        if self._transport.speaks_tcp:
+        if self._transport.resends:
             check_segments(self._tables.settings.payload, sizes, first)
 
     def _checked(self, flows: Sequence[Flow], first: int, at: int) -> tuple[Taken, Table]:

@@ -213,6 +213,8 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         buffers.admit(r, came, k.size)
     else:
         if not buffers.has_room(r, port, k.size):
+            if r.settings.trims and k.kind == state.DATA:
+                return _trim(r, port, packet)
             p.dropped += 1
             free_packet(r, packet)
             return NONE
@@ -226,6 +228,54 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         _tell(r, came, state.PAUSE, port)
     append(p.queue, r.packets, packet)
     return port
+
+
+@kernel
+def _trim(r: Run, port: int, packet: int) -> int:
+    """Cut the payload of what finds no room, or of what waits last, with equal chances, so that
+    flows in step do not lose in step (Handley et al., NDP, SIGCOMM 2017, section 3.2); the header
+    goes on in the highest priority.
+
+    Returns the port, or NONE if not even the header has room.
+    """
+    k, p = r.packets[packet], r.ports[port]
+    draw = r.counts[0].drawn + 0
+    r.counts[0].drawn = draw + 1
+    if p.queue.head != NONE and r.draws[draw] < 0.5:
+        last = r.packets[p.queue.tail]
+        p.egress += k.size - last.size
+        r.switches[p.switch].used += k.size - last.size
+        _exchange(r, packet, p.queue.tail)
+    p.trimmed += 1
+    k.kind = state.TRIMMED
+    k.size = r.settings.ack_size
+    k.rank = 0
+    k.last_hop = r.routes[k.hop + 1] < 0
+    first = link_of(r, port)
+    if not buffers.has_room(r, first, k.size):
+        p.dropped += 1
+        free_packet(r, packet)
+        return NONE
+    r.switches[p.switch].used += k.size
+    r.ports[first].egress += k.size
+    append(r.ports[first].queue, r.packets, packet)
+    return first
+
+
+@inlined
+def _exchange(r: Run, one: int, other: int) -> None:
+    """Two records tell of each other's packets of data, where they are."""
+    a, b = r.packets[one], r.packets[other]
+    a.upto, b.upto = b.upto + 0, a.upto + 0
+    a.stamp, b.stamp = b.stamp + 0, a.stamp + 0
+    a.flow, b.flow = b.flow + 0, a.flow + 0
+    a.size, b.size = b.size + 0, a.size + 0
+    a.hop, b.hop = b.hop + 0, a.hop + 0
+    a.rank, b.rank = b.rank + 0, a.rank + 0
+    a.marked, b.marked = b.marked + 0, a.marked + 0
+    a.entropy, b.entropy = b.entropy + 0, a.entropy + 0
+    a.asks, b.asks = b.asks + 0, a.asks + 0
+    a.sendings, b.sendings = b.sendings + 0, a.sendings + 0
 
 
 @kernel

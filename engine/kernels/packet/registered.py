@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from enum import Enum
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -9,11 +10,16 @@ import numpy as np
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
 from dimsweep.engine.kernels.packet.hooks import OF_TCP, Together, together_with
+from dimsweep.engine.kernels.packet.rud import Rud
 from dimsweep.engine.kernels.packet.state import FLOW, in_lines
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.lower.program import Table
 
 _TYPES = {bool: "?", int: "i8", float: "f8"}
+_SHARED: dict[str, type[Any]] = {
+    "tcp": Tcp,
+    "rud": Rud,
+}  # whose keys those have in common that are of them
 
 
 def register(*transports: type[Transport]) -> None:
@@ -37,7 +43,7 @@ def _check(transport: type[Transport]) -> None:
     if transport.speaks_tcp != issubclass(transport, Tcp):
         told = f"{', '.join(OF_TCP)} are cases of subclasses of Tcp, which alone speak_tcp"
         raise TypeError(f"{transport.__name__}: {told}")
-    if TRANSPORTS.get(transport.name, transport) is not transport or transport.name == "tcp":
+    if TRANSPORTS.get(transport.name, transport) is not transport or transport.name in _SHARED:
         raise ValueError(f"there is a transport {transport.name!r} already")
 
 
@@ -66,24 +72,29 @@ def _flow_record(together: Together) -> np.dtype[np.void]:
 
 def keys_record(transport: Transport) -> Table:
     """The keys, by their names, of all transports that are compiled together, of which
-    ``transport`` has filled in its own, and under ``tcp`` what all share that speak it."""
+    ``transport`` has filled in its own, and under ``tcp`` and ``rud`` what all share that speak
+    so; a member of an enumeration is its place there."""
     record = np.zeros(1, _keys_record(together_with(type(transport))))
     for key, value in vars(transport).items():
-        record[transport.name][key] = value
-        if isinstance(transport, Tcp) and key in Tcp.__dataclass_fields__:
-            record["tcp"][key] = value
+        number = [*type(value)].index(value) if isinstance(value, Enum) else value
+        record[transport.name][key] = number
+        for name, of in _SHARED.items():
+            if isinstance(transport, of) and key in of.__dataclass_fields__:
+                record[name][key] = number
     return record
 
 
 @cache
 def _keys_record(together: Together) -> np.dtype[np.void]:
     """With a byte by whose name the type says whose hooks are called."""
-    names = {"tcp": Tcp} | {each.name: each for each in together.transports}
+    names = _SHARED | {each.name: each for each in together.transports}
     fields = [(name, _record(of)) for name, of in names.items()]
     return np.dtype([*fields, (together.version or "ours", "i1")], align=True)
 
 
-def _record(of: type[Transport]) -> Any:
+def _record(of: type[Any]) -> Any:
     """The keys of a transport; of one that has none, a byte that says that it is registered."""
     types = get_type_hints(of)
-    return [(each.name, _TYPES[types[each.name]]) for each in dataclasses.fields(of)] or "i1"
+    return [
+        (each.name, _TYPES.get(types[each.name], "i8")) for each in dataclasses.fields(of)
+    ] or "i1"

@@ -14,8 +14,8 @@ from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
-# Kinds of packets.
-DATA, ACK, PAUSE, RESUME = range(4)
+# Kinds of packets; TRIMMED: data whose payload a switch cut, which a NACK tells the sender.
+DATA, ACK, TRIMMED, NACK, PAUSE, RESUME = range(6)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which port or flow.
 ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER = range(6)
 KIND_BITS = 3
@@ -77,6 +77,7 @@ PORT = _in_lines(
     pausing="i1",  # whether the other end was told to pause
     first_pair="i8",  # its queue pairs in Run.pairs
     # The rest
+    room="i8",  # bytes that may wait in its queue where switches do not pause
     served="i4",  # the place of the queue pair that was served last
     flows="i4",  # that it has ever had to send
     most_pairs="i4",  # room for queue pairs
@@ -90,6 +91,7 @@ PORT = _in_lines(
     paused_since="i8",
     paused_ticks="i8",
     dropped="i8",  # packets
+    trimmed="i8",  # packets
 )
 # What is known of a flow, beside what its transport keeps (:mod:`.registered`).
 FLOW = record(
@@ -138,6 +140,11 @@ PACKET = _in_lines(
     rank="i1",  # of its priority
     marked="i1",
     hops="i1",  # how many hops have written their telemetry
+    # Of reliable unordered delivery, and told back by what answers it
+    entropy="u2",
+    asks="i1",  # for an ACK at once
+    sendings="i1",  # how often it was sent before
+    last_hop="i1",  # whether it was trimmed where it leaves for its receiver
 )
 TCP = record(
     # Windows are segments.
@@ -165,6 +172,44 @@ TCP = record(
     # What is reported
     timeouts="i8",
 )
+# What reliable unordered delivery keeps of a flow (:mod:`.rud`); bytes are with headers.
+RUD = record(
+    # The sender's
+    first="i8",  # its packets in Run.segments and Run.sent_at
+    n_packets="i4",
+    una="i4",  # the first packet that is not acknowledged
+    next="i4",  # the first that was never sent
+    n_lost="i4",  # that are to be sent again, from
+    resend="i4",  # here on
+    in_flight="i8",  # bytes
+    heard="i8",  # bytes that have come, as ACKs said
+    timer="i8",  # the number of its event, or NONE
+    # What the last ACK told, for whoever controls congestion
+    news="i8",  # bytes that have come since the one before
+    rtt="i8",  # ticks, or NONE where that cannot be known
+    # The receiver's
+    expected="i4",  # the first packet that has not come
+    n_early="i4",  # that have come beyond it
+    got="i8",  # bytes
+    unanswered="i8",  # bytes since the last ACK
+    asked="i1",  # whether an ACK is due when nothing is out of order any more
+    # Which entropy values come next (:mod:`.paths`)
+    salt="i8",  # of the switches' hash for this flow
+    turn="i4",
+    mask="i4",  # by which the values are shuffled in this turn
+    head="i4",  # where the next one that came back unmarked is put, and
+    n_fresh="i4",  # how many of those were not used again yet
+    # What is reported
+    resent="i8",  # packets
+    timeouts="i8",
+)
+TOLD = record(  # by an ACK of reliable unordered delivery
+    bits="u8",  # which of 64 packets have come
+    base="i4",  # the first of them
+    upto="i4",  # all packets before have come
+    got="i8",  # bytes that have come
+)
+RECYCLED = 128  # entropy values that a flow remembers at most
 BLOCK = record(start="i4", end="i4")  # segments that have come
 SWITCH = record(
     shared="i8",  # bytes that the ports share, beside headroom and reserves
@@ -215,6 +260,11 @@ class Run(NamedTuple):
     tcp: Table  # (flows,) of TCP
     blocks: Table  # (flows, SACK_BLOCKS) of BLOCK: what the receiver has out of order
     sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
+    rud: Table  # (flows,) of RUD, or of UNUSED: by which it is compiled for such runs only
+    told: Table  # (packets,) of TOLD
+    sent_at: Longs  # when each packet of a flow was last sent, beside Run.segments
+    penalties: NDArray[np.uint8]  # (flows * entropies,): turns that a value is passed over
+    recycled: NDArray[np.uint16]  # (RECYCLED * flows,): values that came back unmarked
     segments: NDArray[np.uint8]  # what is known of each flow's, one flow's after another's
     skips: Ints  # how many sacked segments follow at least, for each
     ways: Table  # of WAY

@@ -7,6 +7,7 @@ import numpy as np
 from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.kernels.core import pool
 from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
+from dimsweep.engine.kernels.core.by_type import UNUSED
 from dimsweep.engine.kernels.core.following import EDGE
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.rows import in_bytes, with_room, zeros
@@ -15,6 +16,7 @@ from dimsweep.engine.kernels.packet.flows import WAY, KnownWays
 from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, Settings, shared_buffers
 from dimsweep.engine.kernels.packet.kernel import ROOM
 from dimsweep.engine.kernels.packet.registered import flow_record, keys_record, number_of
+from dimsweep.engine.kernels.packet.rud import Rud
 from dimsweep.engine.kernels.packet.state import Run
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import new_table
@@ -31,6 +33,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked.  What may grow has a row at least."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
+    unordered = int(isinstance(transport, Rud))
     shared = shared_buffers(fabric, settings)
     packets, counts = zeros(_FIRST_PACKETS, state.PACKET), zeros(1, state.COUNTS)
     pool.give(counts["packets"][0], packets, 0)
@@ -47,7 +50,12 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         tcp=zeros(speaks, state.TCP),
         blocks=zeros(speaks, state.BLOCK, state.SACK_BLOCKS),
         sacks=zeros(_FIRST_PACKETS * speaks, state.BLOCK, state.SACK_BLOCKS),
-        segments=zeros(speaks, np.uint8),
+        rud=zeros(unordered, state.RUD if unordered else UNUSED),
+        told=zeros(_FIRST_PACKETS * unordered, state.TOLD),
+        sent_at=zeros(unordered, np.int64),
+        penalties=zeros(unordered, np.uint8),
+        recycled=zeros(unordered, np.uint16),
+        segments=zeros(speaks | unordered, np.uint8),
         skips=zeros(speaks, np.int32),
         ways=zeros(0, WAY),
         routes=zeros(0, np.int32),
@@ -78,7 +86,7 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     counts = run.counts[0]
     first, n = int(counts["n_flows"]), int(counts["n_flows"]) + len(flows)
     counts["n_flows"] = n
-    names = ("flows", "known", "tcp", "blocks", "arrived", "acknowledged", "departing")
+    names = ("flows", "known", "tcp", "blocks", "rud", "arrived", "acknowledged", "departing")
     run = _with_room(run, n, *names)._replace(ways=known.table, routes=known.routes)
     run = _with_room(run, state.TIMERS * n, "timers")
     run = _with_room(run, int(counts["n_edges"]) + n_after, "edges")
@@ -86,6 +94,8 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     in_bytes(run.flows)[first:n] = in_bytes(flows)
     if run.speaks_tcp:
         run = _with_segments(run, first, n)
+    elif len(run.rud):
+        run = _with_packets(run, first, n)
     return _with_pairs(run, run.flows["port"][first:n])
 
 
@@ -124,6 +134,20 @@ def _with_segments(run: Run, first: int, n: int) -> Run:
     return _with_room(run, int(counts["n_segments"]), "segments", "skips")
 
 
+def _with_packets(run: Run, first: int, n: int) -> Run:
+    """What reliable unordered delivery keeps of the flows from ``first`` on, and of their packets
+    and entropy values."""
+    counts, new = run.counts[0], run.rud[first:n]
+    new["n_packets"] = -(-run.flows["size"][first:n] // run.settings.payload)
+    ends = counts["n_segments"] + np.cumsum(new["n_packets"].astype(np.int64))
+    new["first"] = ends - new["n_packets"]
+    new["timer"] = new["rtt"] = NONE
+    counts["n_segments"] = ends[-1] if len(ends) else counts["n_segments"]
+    run = _with_room(run, int(counts["n_segments"]), "segments", "sent_at")
+    run = _with_room(run, n * int(run.keys["rud"]["entropies"][0]), "penalties")
+    return _with_room(run, n * state.RECYCLED, "recycled")
+
+
 def _with_pairs(run: Run, senders: Longs) -> Run:
     """Room for the queue pairs of more flows; a port that needs more moves to the end."""
     more = np.bincount(senders, minlength=len(run.ports))
@@ -144,7 +168,7 @@ def enlarged(run: Run, draws: Draws) -> Run:
     """The same run with twice the room wherever it has filled a table."""
     counts, old = run.counts[0], len(run.packets)
     if counts["packets"]["left"] < ROOM:
-        run = _with_room(run, 2 * old, "packets", "telemetry", "sacks")
+        run = _with_room(run, 2 * old, "packets", "telemetry", "sacks", "told")
         pool.give(counts["packets"], run.packets, old)
     run = with_events(run, ROOM + int(counts["n_flows"]))
     if counts["drawn"] + ROOM > len(run.draws):
@@ -181,6 +205,7 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
         "switch": [order.get(port.node, NONE) for port in fabric.ports],
         "headroom": [port.headroom for port in fabric.ports],
         "shift": [port.shift for port in fabric.ports],
+        "room": [port.room for port in fabric.ports],
     }
     marks = zip(*(port.marking or never for port in fabric.ports), strict=True)
     columns |= zip(("mark_from", "mark_all", "mark_most"), map(list, marks), strict=False)
@@ -193,5 +218,9 @@ def _ports(fabric: Fabric, settings: Settings) -> Table:
         table[name] = NONE
     for name in ("queue", "wire", "frames"):
         table[name]["head"] = NONE
+    if settings.trims:  # headers and ACKs: twice as many bytes as data, and no marks
+        table["room"][::n] *= 2
+        for name in ("mark_from", "mark_all"):
+            table[name][::n] = _ANY
     table["back"] += np.tile(np.arange(n, dtype=np.int32), len(fabric.ports))
     return table

@@ -44,6 +44,7 @@ class Tcp(Transport):
     telemetry = False
     needs_window = False
     speaks_tcp = True
+    resends = True
     above_zero: ClassVar[tuple[str, ...]] = (
         "first_window",
         "duplicates",

@@ -8,6 +8,7 @@ from dimsweep.engine.kernels.packet.transports.cubic import Cubic
 from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn
 from dimsweep.engine.kernels.packet.transports.dctcp import Dctcp
 from dimsweep.engine.kernels.packet.transports.hpcc import Hpcc
+from dimsweep.engine.kernels.packet.transports.nscc import Nscc
 from dimsweep.engine.kernels.packet.transports.reno import Reno
 from dimsweep.engine.kernels.packet.transports.static import Static
 from dimsweep.engine.kernels.packet.transports.swift import Swift
@@ -20,6 +21,7 @@ __all__ = [
     "Dcqcn",
     "Dctcp",
     "Hpcc",
+    "Nscc",
     "Reno",
     "Static",
     "Swift",
@@ -42,5 +44,6 @@ _OURS = (
     Reno,
     Cubic,
 )
-register(*_OURS)
+_ALONE = (Nscc,)  # those that do so much else that runs of theirs have a kernel of their own
+register(*_OURS, *_ALONE)
 compile_together(*_OURS)

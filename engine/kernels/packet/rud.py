@@ -1,0 +1,319 @@
+"""Reliable unordered delivery, as Ultra Ethernet's transport has it (UE 1.0, packet delivery).
+
+Packets are numbered, take any way, and are accepted in any order.  The receiver acknowledges after
+so many bytes, and at once what bears a mark, what asks for it (the last packet that the window
+lets go, and all that is sent again), and what comes twice; an ACK tells the packet up to which all
+have come, 64 more by a bitmap, and how many bytes have come.  Of a packet whose payload a switch
+has trimmed it tells by a NACK, and the sender sends that again first.  What is lost altogether a
+timer finds.  How large the window is is the matter of the transport, such as NSCC.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dimsweep.engine.cluster.transports import Ticks, Transport
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.core.agenda import plan
+from dimsweep.engine.kernels.core.by_type import where_used
+from dimsweep.engine.kernels.core.machine import lowest
+from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.queue import append
+from dimsweep.engine.kernels.packet import hooks, paths
+from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.packet.ports import free_packet
+from dimsweep.engine.kernels.packet.state import ACK, KIND_BITS, NACK, RETRANSMIT, TRIMMED, Run
+
+# What is known of a packet: by the receiver that it has come; by the sender that it is under way
+# or to be sent again, and in the bits above how often it was sent again, up to _OFTEN.
+_COME, _OUT, _LOST, _AGAIN, _OFTEN = 1, 2, 4, 8, 3
+_BITS = 64  # of the bitmap
+
+
+@dataclass(frozen=True)
+class Rud(Transport):
+    """What transports share that deliver so; the defaults are those of ultraethernet/uet-htsim.
+
+    ``balance`` is how packets find their ways, by ``entropies`` values, a power of two.  After
+    ``ack_every`` bytes an ACK is due.  What was not acknowledged after ``rto``, or two round trips
+    if those are longer, is sent again.
+    """
+
+    balance: Balance = Balance.MIXED
+    entropies: int = 64
+    ack_every: int = 16384
+    rto: Ticks = 100_000_000
+
+    header = 0
+    telemetry = False
+    needs_window = True
+    resends = True
+    takes_trimmed = True
+    above_zero: ClassVar[tuple[str, ...]] = ("entropies", "rto")
+    at_most: ClassVar[tuple[tuple[str, float], ...]] = (("entropies", 1 << 16),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.entropies & (self.entropies - 1):
+            raise DimsweepError(f"{self.entropies} is no power of two", where="entropies")
+
+    @staticmethod
+    @abstractmethod
+    def shrink(r: Any, flow: int, n_bytes: int) -> None:
+        """A NACK has come of a packet of ``n_bytes``, which is still counted as under way."""
+
+    @staticmethod
+    @abstractmethod
+    def time_out(r: Any, flow: int, n_bytes: int) -> None:
+        """A packet of ``n_bytes`` has timed out."""
+
+
+@where_used("rud", False)
+@inlined
+def spoken(r: Run) -> bool:
+    """Whether the run's transport delivers so."""
+    return True
+
+
+@where_used("rud")
+@inlined
+def start(r: Run, flow: int) -> None:
+    """A flow starts, which switches hash like no other."""
+    draw = r.counts[0].drawn + 0
+    r.counts[0].drawn = draw + 2
+    r.rud[flow].salt = int(r.draws[draw] * (1 << 52)) + flow
+    r.rud[flow].mask = int(r.draws[draw + 1] * r.keys[0].rud.entropies)
+
+
+@inlined
+def _size(r: Run, flow: int, packet: int) -> int:
+    """Bytes of a flow's packet, with its header."""
+    s = r.settings
+    return min(s.payload, r.flows[flow].size - packet * s.payload) + s.data_header
+
+
+@inlined
+def _next(r: Run, flow: int) -> int:
+    """The packet to send: the first that is lost, or else a new one."""
+    u = r.rud[flow]
+    if u.n_lost == 0:
+        return u.next + 0
+    while r.segments[u.first + u.resend] & _LOST == 0:
+        u.resend += 1
+    return u.resend + 0
+
+
+@where_used("rud", False)
+@inlined
+def may_send(r: Run, flow: int) -> bool:
+    """Whether there is something to send (again) for which the window has room."""
+    u, f = r.rud[flow], r.flows[flow]
+    if u.n_lost == 0 and u.next == u.n_packets:
+        return False
+    if u.in_flight + r.settings.payload + r.settings.data_header <= f.allowed:
+        return True
+    return u.in_flight + _size(r, flow, _next(r, flow)) <= f.allowed
+
+
+@where_used("rud", 0)
+@inlined
+def next_packet(r: Run, flow: int) -> int:
+    """Which packet of the flow is sent now."""
+    return _next(r, flow)
+
+
+@where_used("rud", NONE)
+@inlined
+def send(r: Run, flow: int, packet: int) -> int:
+    """A packet is about to leave; returns by which of its flow's ways."""
+    u, k, f, now = r.rud[flow], r.packets[packet], r.flows[flow], r.agenda.counts[0].now
+    at = u.first + k.upto
+    sendings = r.segments[at] // _AGAIN
+    if k.upto == u.next:
+        u.next += 1
+    else:
+        u.n_lost -= 1
+        u.resent += 1
+        sendings = min(sendings + 1, _OFTEN)
+    r.segments[at] = (r.segments[at] & _COME) | _OUT | sendings * _AGAIN
+    r.sent_at[at] = now
+    u.in_flight += k.size
+    ends = u.next == u.n_packets and u.n_lost == 0
+    k.asks = sendings > 0 or ends or u.in_flight + k.size >= f.allowed
+    k.sendings = sendings
+    if u.timer < 0:
+        u.timer = plan(r.agenda, now + _rto(r, flow), RETRANSMIT | flow << KIND_BITS)
+    value = paths.next_value(r, flow)
+    k.entropy = value
+    return paths.hashed(r, flow, value)
+
+
+@where_used("rud", NONE)
+@kernel
+def receive(r: Run, flow: int, packet: int) -> int:
+    """Data, or what a switch has left of them, have come: turn the packet into an answer, if one is
+    due.  Returns the port that has something to send then, or NONE."""
+    u, k, f = r.rud[flow], r.packets[packet], r.flows[flow]
+    number = k.upto + 0
+    at = u.first + number
+    if k.kind == TRIMMED:
+        if r.segments[at] & _COME == 0:
+            return _reply(r, flow, packet, NACK)
+        k.marked = 0
+        return _acknowledge(r, flow, packet, False)
+    u.unanswered += k.size
+    if r.segments[at] & _COME:
+        return _acknowledge(r, flow, packet, k.marked > 0)
+    is_due = u.got == 0 or k.marked or k.asks
+    u.got += k.size
+    f.received += k.size - r.settings.data_header
+    r.segments[at] |= _COME
+    u.asked |= k.asks
+    if number == u.expected:
+        u.expected += 1
+        while u.expected < u.n_packets and r.segments[u.first + u.expected] & _COME:
+            u.expected += 1
+            u.n_early -= 1
+        if u.n_early == 0 and u.asked:
+            is_due = True
+            u.asked = 0
+    else:
+        u.n_early += 1
+    if is_due or u.unanswered >= r.keys[0].rud.ack_every:
+        return _acknowledge(r, flow, packet, k.marked > 0 or k.asks > 0)
+    free_packet(r, packet)
+    return NONE
+
+
+@inlined
+def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
+    """The bitmap begins with the packet itself, or as early as one that ends with it may."""
+    u, t, number = r.rud[flow], r.told[packet], r.packets[packet].upto + 0
+    base = number if from_itself else max(number - (_BITS - 1), u.expected + 1)
+    t.base = base
+    t.upto = u.expected
+    t.got = u.got
+    t.bits = 0
+    if u.n_early > 0:
+        bits = np.uint64(0)
+        for i in range(min(_BITS, u.n_packets - base)):
+            come = np.uint64(r.segments[u.first + base + i] & _COME)
+            bits |= come << np.uint64(i)
+        t.bits = bits
+    u.unanswered = 0
+    return _reply(r, flow, packet, ACK)
+
+
+@inlined
+def _reply(r: Run, flow: int, packet: int, kind: int) -> int:
+    k, f = r.packets[packet], r.flows[flow]
+    k.kind = kind
+    k.rank = f.ack_rank
+    k.size = r.settings.ack_size
+    k.hop += 1
+    append(r.ports[f.host].queue, r.packets, packet)
+    return f.host + 0
+
+
+@where_used("rud")
+@kernel
+def hear(r: Run, flow: int, packet: int) -> None:
+    """The sender hears an ACK: what has come, and of which way."""
+    u, k, t, f = r.rud[flow], r.packets[packet], r.told[packet], r.flows[flow]
+    u.news = max(t.got - u.heard, 0)
+    u.heard += u.news
+    u.in_flight -= u.news
+    known = r.segments[u.first + k.upto]
+    is_it = known & _OUT and known // _AGAIN == k.sendings and k.sendings < 2
+    u.rtt = r.agenda.counts[0].now - k.stamp if is_it else NONE
+    while u.una < t.upto:
+        _come(r, flow, u.una + 0)
+        u.una += 1
+    bits = t.bits + np.uint64(0)
+    while bits:
+        number = t.base + lowest(bits)
+        bits &= bits - np.uint64(1)
+        if number >= u.una:
+            _come(r, flow, number)
+    f.acked = f.size if u.una == u.n_packets else u.una * r.settings.payload
+    paths.answer(r, flow, k.entropy + 0, paths.MARKED if k.marked else paths.GOOD)
+
+
+@inlined
+def _come(r: Run, flow: int, number: int) -> None:
+    """A packet has come, and need not be sent again; while it was to be, it was not counted as
+    under way."""
+    u = r.rud[flow]
+    known = r.segments[u.first + number]
+    if known & _LOST:
+        u.n_lost -= 1
+        u.in_flight += _size(r, flow, number)
+    r.segments[u.first + number] = known & ~(_OUT | _LOST)
+
+
+@where_used("rud")
+@kernel
+def refused(r: Run, flow: int, packet: int) -> None:
+    """The sender hears a NACK: the packet is to be sent again, and its way was full, unless that
+    was the receiver's own link."""
+    u, k = r.rud[flow], r.packets[packet]
+    at = u.first + k.upto
+    if r.segments[at] & _OUT == 0:
+        return
+    u.rtt = r.agenda.counts[0].now - r.sent_at[at]
+    hooks.shrink(r, flow, _size(r, flow, k.upto + 0))
+    _lose(r, flow, k.upto + 0)
+    how = paths.MARKED if k.marked else paths.GOOD
+    paths.answer(r, flow, k.entropy + 0, how if k.last_hop else paths.REFUSED)
+
+
+@inlined
+def _lose(r: Run, flow: int, number: int) -> None:
+    """A packet is under way no longer, and is to be sent again."""
+    u = r.rud[flow]
+    at = u.first + number
+    r.segments[at] = (r.segments[at] & ~_OUT) | _LOST
+    u.resend = min(u.resend + 0, number) if u.n_lost > 0 else number
+    u.n_lost += 1
+    u.in_flight -= _size(r, flow, number)
+
+
+@where_used("rud", NONE)
+@kernel
+def run_out(r: Run, flow: int) -> int:
+    """A timer has run out: whatever was sent longest ago is lost, if that is as long ago as the
+    time-out.  Returns the port that may now send, or NONE."""
+    u, now, rto = r.rud[flow], r.agenda.counts[0].now, _rto(r, flow)
+    u.timer = NONE
+    earliest, number = _earliest(r, flow)
+    port = NONE
+    if number >= 0 and r.sent_at[u.first + number] + rto <= now:
+        u.timeouts += 1
+        hooks.time_out(r, flow, _size(r, flow, number))
+        _lose(r, flow, number)
+        port = r.flows[flow].port + 0
+        earliest, number = _earliest(r, flow)
+    if number >= 0:
+        u.timer = plan(r.agenda, max(earliest + rto, now), RETRANSMIT | flow << KIND_BITS)
+    return port
+
+
+@inlined
+def _rto(r: Run, flow: int) -> int:
+    """Ticks after which what was not acknowledged is lost."""
+    return max(r.keys[0].rud.rto + 0, 2 * r.flows[flow].round_trip)
+
+
+@kernel
+def _earliest(r: Run, flow: int) -> tuple[int, int]:
+    """When what is under way was first sent, and which packet that is, or NONE."""
+    u = r.rud[flow]
+    earliest, found = 0, NONE
+    for number in range(u.una, u.next):
+        at = u.first + number
+        if r.segments[at] & _OUT and (found < 0 or r.sent_at[at] < earliest):
+            earliest, found = r.sent_at[at], number
+    return earliest, found
