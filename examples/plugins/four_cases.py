@@ -1,7 +1,7 @@
-"""A window that follows marks and delays, in four cases (after Ultra Ethernet 1.0, NSCC).
+"""A window that follows marks and delays, in four cases (as Ultra Ethernet's NSCC has them).
 
-    dimsweep simulate plugins=examples/plugins/nscc.py fidelity=packet workload=all_reduce ... \\
-        network.packets.transport='{kind: nscc, delay: 2 us, gain: 0.5}'
+    dimsweep simulate plugins=examples/plugins/four_cases.py fidelity=packet ... \\
+        network.packets.transport='{kind: four_cases, delay: 2 us, gain: 0.5}'
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dimsweep.engine.kernels.packet.transports import nothing, register
 
 
 @dataclass(frozen=True)
-class Nscc(Transport):
+class FourCases(Transport):
     """Shrinks where delays and marks agree, stands where only marks tell, and else grows."""
 
     delay: Ticks = 6_000_000  # that may be queued (ps)
@@ -21,7 +21,7 @@ class Nscc(Transport):
     fair: float = 0.25  # packets a round trip where only delays tell
     quick: float = 2.0  # packets a round trip where neither tells
 
-    name = "nscc"
+    name = "four_cases"
     state = (
         ("window", "f8"),  # bytes
         ("cut_at", "i8"),  # when it shrank
@@ -39,14 +39,14 @@ class Nscc(Transport):
     @inlined
     def on_start(r: Run, flow: int, _: int) -> None:
         """As wide as the flow's window."""
-        r.flows[flow].nscc.window = r.flows[flow].window
+        r.flows[flow].four_cases.window = r.flows[flow].window
 
     @staticmethod
     @inlined
     def on_ack(r: Run, flow: int, packet: int) -> None:
         """Follow what this ACK tells."""
         f, k, payload = r.flows[flow], r.packets[packet], r.settings.payload
-        own, keys, now = f.nscc, r.keys[0].nscc, r.agenda.counts[0].now
+        own, keys, now = f.four_cases, r.keys[0].four_cases, r.agenda.counts[0].now
         queued = now - k.stamp - f.round_trip
         if queued < keys.delay and k.marked == 0:
             own.window += keys.quick * payload * payload / own.window
@@ -59,4 +59,4 @@ class Nscc(Transport):
         f.allowed = int(own.window)
 
 
-register(Nscc)
+register(FourCases)

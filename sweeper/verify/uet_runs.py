@@ -99,17 +99,12 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
         flows = _joined(flows)
     if len({flow[:2] for flow in flows}) < len(flows):
         return "messages of one connection that do not end with full packets at once"
-    if told.topo is None:
-        tree = Tree.of(n, told.failed)
-    else:
-        tree = _tree(folder / told.topo)
+    tree = Tree.of(n, told.failed) if told.topo is None else _tree(folder / told.topo)
     if tree.hosts != n or told.failed > tree.up**3 * 2:
         raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
         raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
-    options = Options(
-        told.load_balancing_algo, told.paths, told.q, told.cwnd, told.sack_threshold
-    )
+    options = Options(told.load_balancing_algo, told.paths, told.q, told.cwnd, told.sack_threshold)
     return Experiment(tree, flows, options)
 
 

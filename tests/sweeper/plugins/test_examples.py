@@ -23,7 +23,7 @@ from dimsweep.sweeper.config.workload.model import FAMILIES
 from dimsweep.sweeper.plugins import loading
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plugins"
-NAMES = ("nvme", "mamba2", "hyperx", "swing", "earliest", "nscc", "polar_fly")
+NAMES = ("nvme", "mamba2", "hyperx", "swing", "earliest", "four_cases", "polar_fly")
 ONE = ("topology.tiers=[]", "topology.bandwidth=100 GB/s", "topology.latency=1 us")
 
 
@@ -173,8 +173,8 @@ def test_a_transport_is_compiled_by_itself() -> None:
         assert time_of(config, Fidelity.PACKET) > 0
         return len(run_packets.signatures)  # type: ignore[attr-defined]
 
-    plugin = f"plugins={EXAMPLES}/nscc.py"
+    plugin = f"plugins={EXAMPLES}/four_cases.py"
     alone = signatures("dctcp")
     assert signatures("dctcp", plugin) == alone
-    with_its_own = signatures("nscc", plugin)
-    assert signatures("swift", plugin) == signatures("nscc", plugin) == with_its_own
+    with_its_own = signatures("four_cases", plugin)
+    assert signatures("swift", plugin) == signatures("four_cases", plugin) == with_its_own
