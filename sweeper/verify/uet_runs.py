@@ -14,7 +14,7 @@ from dimsweep.engine.kernels.packet.paths import Balance
 from dimsweep.engine.replicas.uet_htsim import Experiment, Options, Tree
 
 _RUNS = "runs.jsonl"
-_MOST_NODES, _MOST_PACKETS = 1 << 14, 2 * 10**6
+_MOST_NODES, _MOST_UPLINKS, _MOST_PACKETS = 1 << 14, 1 << 16, 2 * 10**6
 _MSS = 4086  # bytes of a full packet's payload
 
 _Time = Annotated[float, Field(gt=0, le=1e9)]  # us
@@ -94,13 +94,15 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
     told = validated(_Arguments, _by_name(line.arguments), f"{where}: arguments")
     if told.receiver_cc_only or not told.sender_cc_only:
         return "receivers do not give credits here (RCCC)"
+    if told.failed and told.topo:
+        return "links that fail in a network of two levels"
     n, flows = _matrix(folder / line.matrix)
     if told.conn_reuse:
         flows = _joined(flows)
     if len({flow[:2] for flow in flows}) < len(flows):
         return "messages of one connection that do not end with full packets at once"
     tree = Tree.of(n, told.failed) if told.topo is None else _tree(folder / told.topo)
-    if tree.hosts != n or told.failed > tree.up**3 * 2:
+    if tree.hosts != n:
         raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
         raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
@@ -166,7 +168,8 @@ def _tree(file: Path) -> Tree:
     usual = ("Tiers", 2), ("Downlink_speed_Gbps", 100), ("Downlink_Latency_ns", 1000)
     nodes = first.get("Nodes", 0)
     is_known = all(value == n for name, n in usual for word, value in told if word == name)
-    if not is_known or not 0 < nodes <= _MOST_NODES or not per_leaf or not up or nodes % per_leaf:
+    is_known &= 0 < nodes <= _MOST_NODES and per_leaf > 0 and nodes % per_leaf == 0
+    if not is_known or not 0 < nodes // per_leaf * up <= _MOST_UPLINKS:
         hint = "two tiers of links of 100 Gb/s and 1000 ns, with Nodes, Radix_Down and Radix_Up"
         raise DimsweepError("no topology that is simulated here", where=str(file), hint=hint)
     return Tree(nodes, per_leaf, up, levels=2)

@@ -139,6 +139,9 @@ def check_settings(fabric: Fabric, settings: Settings) -> None:
             told = f"its buffer of {fabric.buffers[switch]} bytes holds no packet of {largest}"
             raise DimsweepError(told, where=f"switch {switch}")
     for port in fabric.ports:
+        if port.node in fabric.buffers and port.room < largest:
+            told = f"its room of {port.room} bytes holds no packet of {largest}"
+            raise DimsweepError(told, where=f"link {port.node} - {port.to}")
         if settings.pauses and port.shift < 0:
             told = "where switches pause, the shift is 0 or more"
             raise DimsweepError(told, where=f"link {port.node} - {port.to}")
@@ -159,13 +162,7 @@ def _check_port(port: Port, ends: Counter[tuple[int, int]]) -> None:
         raise DimsweepError("the link leads one way only", where=where, hint="ACKs must return")
     if ends[port.node, port.to] > 1:
         raise DimsweepError("the link is there twice", where=where, hint="one, of the sum's rate")
-    if (
-        port.rate <= 0
-        or port.delay < 0
-        or port.headroom < 0
-        or abs(port.shift) > 16
-        or port.room < 0
-    ):
+    if port.rate <= 0 or port.delay < 0 or port.headroom < 0 or abs(port.shift) > 16:
         raise DimsweepError(f"no such link: {port}", where=where, hint="a rate above zero")
     marking = port.marking
     if marking and not (0 <= marking.start < marking.full and 0 <= marking.most <= 1):

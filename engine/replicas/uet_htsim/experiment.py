@@ -76,7 +76,8 @@ class Experiment:
         )
         marking = Marking(low, high, 1.0)
         rate = int(part * _RATE)
-        return Port(cable.node, cable.to, rate, _DELAY, marking, shift=-16, room=room - _MTU)
+        room = max(room - _MTU, _MTU)
+        return Port(cable.node, cable.to, rate, _DELAY, marking, shift=-16, room=room)
 
     def _transport(self) -> Nscc:
         options = self.options

@@ -18,6 +18,7 @@ from dimsweep.sweeper.verify.networks import compare
 from dimsweep.sweeper.verify.packet_cases import read_cases
 from dimsweep.sweeper.verify.picture import draw, read_picture
 from dimsweep.sweeper.verify.published import find_points
+from dimsweep.sweeper.verify.uet_runs import read_runs
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.studies import STUDY
 
@@ -117,6 +118,21 @@ def recorded_packets() -> None:
     for case in read_cases(Path()):
         if not case.left_out:
             case.simulate()
+
+
+def _uet() -> Files:
+    matrix = "connection_matrices/one.cm"
+    return {
+        "runs.jsonl": _head("uet/runs.jsonl", 1),
+        matrix: (GOLDEN / f"uet/{matrix}").read_bytes(),
+    }
+
+
+@door("verify uet FOLDER", good=_uet)
+def recorded_ultra_ethernet() -> None:
+    for run in read_runs(Path()):
+        if run.experiment:
+            run.experiment.run()
 
 
 class _EnoughError(Exception):

@@ -192,6 +192,7 @@ def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
         {"kind": "dcqcn", "gain": 0.5, "alpha_every": "2 us", "add": "1 Gb/s"},
         {"kind": "hpcc", "react_fast": False, "stages": 2},
         {"kind": "cubic", "beta": 0.5, "first_rto": "1 ms"},
+        {"kind": "nscc", "balance": "reps", "rto": "50 us"},
     ],
 )
 def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:

@@ -449,6 +449,9 @@ def test_switches_that_reduce_are_refused(fidelity: str) -> None:
         ({"kmin": 1e5}, "kmax: give both"),
         ({"pmax": 2.0}, "pmax"),
         ({"pauses": False}, "pauses: dcqcn does not send again"),
+        ({"trim": True}, "trim: dcqcn does not ask for what was cut"),
+        ({"trim": True, "transport": "nscc", "pauses": True}, "trim: where switches pause"),
+        ({"transport": "nscc", "window": False}, "window: nscc relates"),
         ({"buffer": 1000}, "buffer: a buffer of 1000 bytes holds no packet of 1048"),
         (
             {"buffer": (1e6, (1e6, 1000))},
