@@ -122,6 +122,7 @@ DOORS = {
     "dimsweep.engine.replicas.astra_sim",
     "dimsweep.engine.registry",
     "dimsweep.engine.replicas.ns3_rdma",
+    "dimsweep.engine.replicas.uet_htsim",
     "dimsweep.engine.repurpose",
     "dimsweep.engine.reliability",
     "dimsweep.engine.rules",

@@ -72,20 +72,7 @@ class PacketModel:
                 where="kmin",
                 hint="kmin must be less than kmax",
             )
-        if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
-            raise DimsweepError(
-                f"{self.sender.name} does not ask for what was cut"
-                if not self.sender.takes_trimmed
-                else "where switches pause who sends, nothing has no room",
-                where="trim",
-                hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
-            )
-        if self.pauses is False and not self.sender.resends:
-            raise DimsweepError(
-                f"{self.sender.name} does not send again what is dropped",
-                where="pauses",
-                hint=f"pauses=true, or transport={_named(resends=True)}",
-            )
+        self._check_losses()
         if not 0 < self.rto_min <= _RTO_MAX:
             raise DimsweepError(
                 f"a time-out of {format_time(self.rto_min)} at least",
@@ -104,6 +91,23 @@ class PacketModel:
                 f"{self.sender.name} relates what it measures to a window",
                 where="window",
                 hint=f"window=true, or transport={_named(needs_window=False)}",
+            )
+
+    def _check_losses(self) -> None:
+        """That whoever loses packets sends them again."""
+        if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
+            raise DimsweepError(
+                f"{self.sender.name} does not ask for what was cut"
+                if not self.sender.takes_trimmed
+                else "where switches pause who sends, nothing has no room",
+                where="trim",
+                hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
+            )
+        if self.pauses is False and not self.sender.resends:
+            raise DimsweepError(
+                f"{self.sender.name} does not send again what is dropped",
+                where="pauses",
+                hint=f"pauses=true, or transport={_named(resends=True)}",
             )
 
     def _check_buffer(self, buffer: float | tuple[Any, ...], where: str) -> None:

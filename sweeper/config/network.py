@@ -14,8 +14,7 @@ import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, units, within
 from dimsweep.engine.cluster import Switching
 from dimsweep.engine.formats import read_any_network
-from dimsweep.engine.kernels.packet.paths import Balance
-from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Transport
+from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Balance, Transport
 from dimsweep.engine.network import (
     Auto,
     Change,

@@ -8,7 +8,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from dimsweep.engine.lower.program import Floats
+from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.terminal import plural, say, table, waiting
 from dimsweep.sweeper.verify import VERIFICATIONS
 from dimsweep.sweeper.verify.golden import recorded

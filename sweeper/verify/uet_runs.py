@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import parse_json, read_text, validated
-from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.packet.transports import Balance
 from dimsweep.engine.replicas.uet_htsim import Experiment, Options, Tree
 
 _RUNS = "runs.jsonl"
@@ -38,8 +38,6 @@ class _Line(BaseModel):
 
 class _Arguments(BaseModel):
     """The arguments that are understood, by their names."""
-
-    model_config = ConfigDict(extra="forbid")
 
     sender_cc_only: bool = False
     receiver_cc_only: bool = False
@@ -91,7 +89,10 @@ def read_runs(folder: Path) -> Iterator[Recorded]:
 
 def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
     """What the run simulates, or why that cannot be simulated here."""
-    told = validated(_Arguments, _by_name(line.arguments), f"{where}: arguments")
+    arguments = _by_name(line.arguments)
+    if strange := sorted(arguments.keys() - _Arguments.model_fields.keys()):
+        return f"the argument -{strange[0]} is not simulated"
+    told = validated(_Arguments, arguments, f"{where}: arguments")
     if told.receiver_cc_only or not told.sender_cc_only:
         return "receivers do not give credits here (RCCC)"
     if told.failed and told.topo:

@@ -56,11 +56,25 @@ def test_messages_of_a_connection_follow_one_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("-receiver_cc_only", "RCCC"),
+        ("-sender_cc_only -sleek", "the argument -sleek is not simulated"),
+        ("-sender_cc_only -failed 1 -topo x.topo", "links that fail"),
+    ],
+)
+def test_what_is_beyond_the_model_is_left_out(arguments: str, why: str, tmp_path: Path) -> None:
+    line = json.loads((FOLDER / "runs.jsonl").read_text().splitlines()[0])
+    (tmp_path / "runs.jsonl").write_text(json.dumps(line | {"arguments": arguments}))
+    (run,) = read_runs(tmp_path)
+    assert run.experiment is None and why in run.left_out
+
+
+@pytest.mark.parametrize(
     ("changed", "told"),
     [
         ({"first_us": -1}, "first_us"),
         ({"summary": "nothing"}, "summary"),
-        ({"arguments": "-sender_cc_only -nope 3"}, "nope"),
         ({"arguments": "-sender_cc_only -load_balancing_algo best"}, "load_balancing_algo"),
         ({"matrix": "nope.cm"}, "nope.cm"),
         ({"matrix": "flows.cm"}, "flows.cm: line 2"),

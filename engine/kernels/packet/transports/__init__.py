@@ -2,7 +2,9 @@
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
 from dimsweep.engine.kernels.packet.hooks import compile_together, nothing
+from dimsweep.engine.kernels.packet.paths import Balance
 from dimsweep.engine.kernels.packet.registered import register
+from dimsweep.engine.kernels.packet.rud import Rud
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.kernels.packet.transports.cubic import Cubic
 from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn
@@ -16,6 +18,7 @@ from dimsweep.engine.kernels.packet.transports.timely import Timely
 
 __all__ = [
     "TRANSPORTS",
+    "Balance",
     "BitRate",
     "Cubic",
     "Dcqcn",
@@ -23,6 +26,7 @@ __all__ = [
     "Hpcc",
     "Nscc",
     "Reno",
+    "Rud",
     "Static",
     "Swift",
     "Tcp",

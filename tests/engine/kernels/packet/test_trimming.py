@@ -79,7 +79,7 @@ def test_a_flow_alone_takes_its_packets_and_the_way_of_the_last_one_and_of_its_a
 
 
 def test_an_ack_answers_as_many_bytes_as_the_key_says_and_the_first_and_the_last_packet() -> None:
-    """Bytes of ACKs that the receiver sends: of 40 packets after every 5, the first and the last."""
+    """Of 40 packets each, or every fifth, and the first; or the first and the last alone."""
     every = 5 * (PAYLOAD + HEADER)
     flow = across(0, 1, 40 * PAYLOAD)
     for ack_every, n_acks in ((1, 40), (every, 9), (10**6, 2)):
