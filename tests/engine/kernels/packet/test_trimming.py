@@ -11,9 +11,11 @@ from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
     Marking,
+    PacketNetwork,
     PacketRun,
     Port,
     Settings,
+    Stop,
     simulate_packets,
 )
 from dimsweep.engine.kernels.packet.paths import Balance
@@ -119,6 +121,21 @@ def test_headers_that_find_no_room_either_are_found_by_the_timer() -> None:
     trimmed = sum(each.trimmed for each in run.ports)
     assert 0 < run.dropped <= run.timeouts.sum() and (run.ends > 0).all()
     assert run.resent.sum() == trimmed - run.dropped + run.timeouts.sum()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_timer_has_only_that_sent_again_of_which_nothing_is_known(seed: int) -> None:
+    """Whatever comes twice has come by the very slow way once; in the end nothing is under way."""
+    transport = Nscc(balance=Balance.OBLIVIOUS, entropies=32, rto=20 * US)
+    on = fabric(2, slow=0.02, room=400_000)
+    network = PacketNetwork(on, settings(transport), seed=seed)
+    network.add([across(0, 1, 300 * PAYLOAD)])
+    while not len(network.advance(stop=Stop.ACKNOWLEDGED).acknowledged):
+        pass
+    run = network.account()
+    assert 0 < port(run, RIGHT, 1).data - 300 <= port(run, *SLOW).data
+    assert run.resent[0] <= run.timeouts[0] and run.dropped == 0
+    assert network._tables.rud["in_flight"].tolist() == [0]
 
 
 def test_a_window_shrinks_where_packets_are_refused() -> None:
