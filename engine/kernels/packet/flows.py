@@ -42,7 +42,8 @@ class Flow(NamedTuple):
     flows).  ``window`` bytes may be under way (``None``: any number).  Higher ``priority`` goes
     first (see ``Settings.priorities``).  ``round_trip`` is the ticks that HPCC smooths over, to
     which Swift adds what may queue, and after three of which TCP's timer first runs out, as of a
-    connection that knows its round trip from its handshake (RFC 6298, 2.2; 0: not known).
+    connection that knows its round trip from its handshake (RFC 6298, 2.2; 0: not known).  NSCC
+    takes both to be those of an empty network, and finds ways by entropy values, not in turn.
     """
 
     size: int

@@ -26,7 +26,8 @@ def _nothing(r: Run, flow: int, which: int) -> None:
 nothing: Any = _nothing
 
 on_start = on_send = on_mark = on_ack = on_timer = on_end = nothing
-# Of transports that speak TCP's segments (:class:`engine.kernels.packet.tcp.Tcp`).
+# Of transports that send again what was lost: TCP's (:class:`engine.kernels.packet.tcp.Tcp`), and,
+# but for ``grow``, those that deliver without order (:class:`engine.kernels.packet.rud.Rud`).
 grow = shrink = time_out = nothing
 OF_TCP = ("grow", "shrink", "time_out")
 
