@@ -26,10 +26,10 @@ def tables(report: Report) -> list[Sheet]:
     if proof.front:
         return [_front(report, proof), _closed(proof)]
     if report.study.is_shared:
-        return [_closed(proof), _steps(proof, report.portfolios[0].show_mean, TIME.gap)]
+        return [_closed(proof), *_steps(proof, report.portfolios[0].show_mean, TIME.gap)]
     objective = report.study.objectives[0]
     steps = _steps(proof, objective.show, objective.gap)
-    return [_runners_up(report), *_changes(report, proof), _closed(proof), steps]
+    return [_runners_up(report), *_changes(report, proof), _closed(proof), *steps]
 
 
 def _front(report: Report, proof: Proof) -> Sheet:
@@ -85,8 +85,10 @@ def _closed(proof: Proof) -> Sheet:
 
 def _steps(
     proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
-) -> Sheet:
-    """The proof as it went, thinned out."""
+) -> list[Sheet]:
+    """The proof as it went, thinned out; nothing where it was through before anything stood."""
+    if not proof.steps:
+        return []
     every = max(1, -(-len(proof.steps) // _STEPS))
     steps = [*proof.steps[::every], *proof.steps[-1:]]
     rows = [
@@ -99,7 +101,7 @@ def _steps(
         for n, best, bound in dict.fromkeys(steps)
     ]
     columns = ("programs bounded", "best so far", "no design beats", "gap")
-    return Sheet("How the proof went", columns, rows)
+    return [Sheet("How the proof went", columns, rows)]
 
 
 def _runners_up(report: Report) -> Sheet:

@@ -18,6 +18,7 @@ from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.sections import sheets
 from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
@@ -103,7 +104,9 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
     assert proof.cells == len(seconds) == sum(proof.excluded) + proof.simulated
     assert proof.simulated < len(seconds) / 3
     # Each has its best plan there, and on the networks that are best for one of them alone.
-    (one,) = Report.read(plan.folder).portfolios
+    report = Report.read(plan.folder)
+    (one,) = report.portfolios
+    assert all(sheet.rows for sheet in sheets(report))
     assert np.isclose(one.losses[-1], losses, rtol=1e-9).all(axis=1).any()
     for k, row in enumerate(one.losses[:-1]):
         assert row[k] == pytest.approx(own[k], rel=1e-9)
