@@ -9,7 +9,8 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
-from dimsweep.sweeper.report import Report, words
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
 from tests.support.studies import planned, run
 
