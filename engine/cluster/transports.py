@@ -49,6 +49,8 @@ class Transport(ABC):
     resends: ClassVar[bool] = False
     #: Whether its receivers tell of data whose payload a switch has cut.
     takes_trimmed: ClassVar[bool] = False
+    #: Whether its receivers give credits, by which alone its senders send.
+    gives_credits: ClassVar[bool] = False
     #: Keys that must be above zero: by which is divided, or after which something happens again.
     above_zero: ClassVar[tuple[str, ...]] = ()
     #: The largest values of keys, beside those of whole numbers.

@@ -43,7 +43,8 @@ class Flow(NamedTuple):
     first (see ``Settings.priorities``).  ``round_trip`` is the ticks that HPCC smooths over, to
     which Swift adds what may queue, and after three of which TCP's timer first runs out, as of a
     connection that knows its round trip from its handshake (RFC 6298, 2.2; 0: not known).  NSCC
-    takes both to be those of an empty network, and finds ways by entropy values, not in turn.
+    and RCCC take both to be those of an empty network, and find ways by entropy values, not in
+    turn.
     """
 
     size: int

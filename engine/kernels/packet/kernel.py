@@ -8,7 +8,7 @@ from dimsweep.engine.kernels.core.following import link
 from dimsweep.engine.kernels.core.machine import prefetch
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append
-from dimsweep.engine.kernels.packet import hooks, ports, rud, state, tcp
+from dimsweep.engine.kernels.packet import credits, hooks, ports, rud, state, tcp
 from dimsweep.engine.kernels.packet.compile import compiled, inlined, kernel
 from dimsweep.engine.kernels.packet.hosts import pick_at_host, stop_at
 from dimsweep.engine.kernels.packet.inputs import Stop
@@ -56,7 +56,7 @@ def run(tables: Run) -> int:
             elif kind == state.SENT:
                 port = which
             elif kind == state.WAKE:
-                if r.ports[which].wake_number == a.counts[0].current:
+                if r.ports[which].wake_number == a.counts[0].current or credits.give(r, which):
                     port = which
             elif kind == state.START:
                 port = _start(r, which)
@@ -143,7 +143,7 @@ def _arrive(r: Run, port: int) -> int:
         # A host that passes it on, and has room for whatever comes.
         append(r.ports[after].queue, r.packets, packet)
         return after
-    if k.kind == state.DATA or k.kind == state.TRIMMED:
+    if k.kind < state.ACK:
         return _acknowledge(r, packet)
     return _acknowledged(r, packet)
 
@@ -184,8 +184,11 @@ def _acknowledged(r: Run, packet: int) -> int:
     k = r.packets[packet]
     flow = k.flow
     f = r.flows[flow]
-    if rud.spoken(r) and k.kind == state.NACK:
-        rud.refused(r, flow, packet)
+    if rud.spoken(r) and k.kind != state.ACK:
+        if k.kind == state.NACK:
+            rud.refused(r, flow, packet)
+        else:
+            credits.take(r, flow, packet)
         ports.free_packet(r, packet)
         return f.port
     if rud.spoken(r):

@@ -6,6 +6,7 @@ import numpy as np
 
 from dimsweep.engine.kernels.core import pool
 from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
+from dimsweep.engine.kernels.core.by_type import where_used
 from dimsweep.engine.kernels.core.machine import prefetch
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append, take_first
@@ -276,6 +277,14 @@ def _exchange(r: Run, one: int, other: int) -> None:
     a.entropy, b.entropy = b.entropy + 0, a.entropy + 0
     a.asks, b.asks = b.asks + 0, a.asks + 0
     a.sendings, b.sendings = b.sendings + 0, a.sendings + 0
+    _exchange_targets(r, one, other)
+
+
+@where_used("credits")
+@inlined
+def _exchange_targets(r: Run, one: int, other: int) -> None:
+    a, b = r.told[one], r.told[other]
+    a.credit, b.credit = b.credit + 0, a.credit + 0
 
 
 @kernel

@@ -5,7 +5,8 @@ so many bytes, and at once what bears a mark, what asks for it (the last packet 
 lets go, and all that is sent again), and what comes twice; an ACK tells the packet up to which all
 have come, 64 more by a bitmap, and how many bytes have come.  Of a packet whose payload a switch
 has trimmed it tells by a NACK, and the sender sends that again first.  What is lost altogether a
-timer finds.  How large the window is is the matter of the transport, such as NSCC.
+timer finds.  How large the window is is the matter of the transport, such as NSCC; where receivers
+give credits (:mod:`.credits`) there is none.
 """
 
 from abc import abstractmethod
@@ -21,11 +22,19 @@ from dimsweep.engine.kernels.core.by_type import where_used
 from dimsweep.engine.kernels.core.machine import lowest
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append
-from dimsweep.engine.kernels.packet import hooks, paths
+from dimsweep.engine.kernels.packet import credits, hooks, paths
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.paths import Balance
 from dimsweep.engine.kernels.packet.ports import free_packet
-from dimsweep.engine.kernels.packet.state import ACK, KIND_BITS, NACK, RETRANSMIT, TRIMMED, Run
+from dimsweep.engine.kernels.packet.state import (
+    ACK,
+    KIND_BITS,
+    NACK,
+    REQUEST,
+    RETRANSMIT,
+    TRIMMED,
+    Run,
+)
 
 # What is known of a packet: by the receiver that it has come; by the sender that it is under way
 # or to be sent again, and in the bits above how often it was sent again, up to _OFTEN.
@@ -96,6 +105,16 @@ def _size(r: Run, flow: int, packet: int) -> int:
 
 
 @inlined
+def _to_send(r: Run, flow: int) -> tuple[int, int]:
+    """Bytes with headers that were never sent, and that are to be sent again."""
+    u, s, size = r.rud[flow], r.settings, r.flows[flow].size
+    mtu, last = s.payload + s.data_header, u.n_packets - 1
+    total = size + u.n_packets * s.data_header
+    short = mtu - _size(r, flow, last) if r.segments[u.first + last] & _LOST else 0
+    return max(total - u.next * mtu, 0), u.n_lost * mtu - short
+
+
+@inlined
 def _next(r: Run, flow: int) -> int:
     """The packet to send: the first that is lost, or else a new one."""
     u = r.rud[flow]
@@ -109,9 +128,12 @@ def _next(r: Run, flow: int) -> int:
 @where_used("rud", False)
 @inlined
 def may_send(r: Run, flow: int) -> bool:
-    """Whether there is something to send (again) for which the window has room."""
+    """Whether there is something to send (again) for which the window has room, or for which the
+    receiver has given credit."""
     u, f = r.rud[flow], r.flows[flow]
     if u.n_lost == 0 and u.next == u.n_packets:
+        return False
+    if not credits.has_some(r, flow):
         return False
     if u.in_flight + r.settings.payload + r.settings.data_header <= f.allowed:
         return True
@@ -144,6 +166,7 @@ def send(r: Run, flow: int, packet: int) -> int:
     ends = u.next == u.n_packets and u.n_lost == 0
     k.asks = sendings > 0 or ends or u.in_flight + k.size >= f.allowed
     k.sendings = sendings
+    credits.spend(r, flow, packet, *_to_send(r, flow))
     if u.timer < 0:
         u.timer = plan(r.agenda, now + _rto(r, flow), RETRANSMIT | flow << KIND_BITS)
     value = paths.next_value(r, flow)
@@ -159,8 +182,12 @@ def receive(r: Run, flow: int, packet: int) -> int:
     u, k, f = r.rud[flow], r.packets[packet], r.flows[flow]
     number = k.upto + 0
     at = u.first + number
+    is_new = r.segments[at] & _COME == 0
+    credits.want(r, flow, packet, k.kind == REQUEST or (k.kind == TRIMMED and is_new))
+    if k.kind == REQUEST:
+        return _acknowledge(r, flow, packet, True)
     if k.kind == TRIMMED:
-        if r.segments[at] & _COME == 0:
+        if is_new:
             return _reply(r, flow, packet, NACK)
         k.marked = 0
         return _acknowledge(r, flow, packet, False)
@@ -290,13 +317,17 @@ def run_out(r: Run, flow: int) -> int:
     u.timer = NONE
     earliest, number = _earliest(r, flow)
     port = NONE
+    if number < 0 and credits.starves(r, flow):
+        port = r.flows[flow].port + 0
     if number >= 0 and r.sent_at[u.first + number] + rto <= now:
         u.timeouts += 1
         hooks.time_out(r, flow, _size(r, flow, number))
         _lose(r, flow, number)
         port = r.flows[flow].port + 0
         earliest, number = _earliest(r, flow)
-    if number >= 0:
+    if number < 0:
+        earliest = now
+    if number >= 0 or credits.waits(r, flow):
         u.timer = plan(r.agenda, max(earliest + rto, now), RETRANSMIT | flow << KIND_BITS)
     return port
 

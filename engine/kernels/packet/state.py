@@ -14,8 +14,9 @@ from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
 
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
-# Kinds of packets; TRIMMED: data whose payload a switch cut, which a NACK tells the sender.
-DATA, ACK, TRIMMED, NACK, PAUSE, RESUME = range(6)
+# Kinds of packets, those to receivers first.  TRIMMED: data whose payload a switch cut, which a
+# NACK tells the sender; REQUEST: a sender asks for the credit that CREDIT grants.
+DATA, TRIMMED, REQUEST, ACK, NACK, CREDIT, PAUSE, RESUME = range(8)
 # Kinds of events, in the lowest bits of ``what``; the rest says of which port or flow.
 ARRIVE, SENT, WAKE, START, RETRANSMIT, TIMER = range(6)
 KIND_BITS = 3
@@ -208,6 +209,37 @@ TOLD = record(  # by an ACK of reliable unordered delivery
     base="i4",  # the first of them
     upto="i4",  # all packets before have come
     got="i8",  # bytes that have come
+    credit="i8",  # beside ACKs: quanta since the beginning that data ask for, or that are granted
+)
+# Of a flow whose receiver gives credits (:mod:`.credits`), which are counted in quanta since the
+# beginning.
+CREDITS = record(
+    # The sender's
+    credit="i8",  # bytes that it may still send; less than 0 by what the last packet was larger
+    most="i8",  # bytes
+    heard="i8",  # what it knows to be granted
+    target="i8",  # what it has asked for
+    is_first="i1",  # whether nothing has been heard of the receiver yet
+    asked="i1",  # whether nothing has been heard since it asked by a packet of its own
+    starved="i4",  # time-outs that it has waited for credit with nothing under way
+    # The receiver's
+    wanted="i8",
+    granted="i8",
+)
+TURN = record(next="i4", waits="i1")  # in a queue of flows that are to be given credit
+PACER = record(  # of a receiver's port
+    wanting=QUEUE,  # in Run.turns: flows that want credit, served first
+    content=QUEUE,  # flows that have what they want
+    number="i8",  # of the event that gives the next credit, or NONE
+    # How far it goes below the rate of its link
+    share="f8",
+    marks="f8",  # the share of packets with a mark, smoothed
+    looks_at="i8",  # when it looks again at what came since:
+    came="i8",  # packets
+    marked="i8",
+    trimmed="i8",
+    far="i8",  # of those, elsewhere than at this receiver's link
+    rises="i4",  # in a row
 )
 RECYCLED = 128  # entropy values that a flow remembers at most
 BLOCK = record(start="i4", end="i4")  # segments that have come
@@ -262,6 +294,9 @@ class Run(NamedTuple):
     sacks: Table  # (packets, SACK_BLOCKS) of BLOCK: what an ACK tells of it
     rud: Table  # (flows,) of RUD, or of UNUSED: by which it is compiled for such runs only
     told: Table  # (packets,) of TOLD
+    credits: Table  # (flows,) of CREDITS, or of UNUSED, likewise
+    turns: Table  # (2 * flows,) of TURN: a flow's among those that want credit, and of the others
+    pacers: Table  # (ports,) of PACER
     sent_at: Longs  # when each packet of a flow was last sent, beside Run.segments
     penalties: NDArray[np.uint8]  # (flows * entropies,): turns that a value is passed over
     recycled: NDArray[np.uint16]  # (RECYCLED * flows,): values that came back unmarked

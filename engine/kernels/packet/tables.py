@@ -33,7 +33,7 @@ Draws = Callable[[int], Floats]  # the next n random numbers of a run
 def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Draws) -> Run:
     """Tables without flows; the inputs are checked.  What may grow has a row at least."""
     carries, speaks = int(transport.telemetry), int(transport.speaks_tcp)
-    unordered = int(isinstance(transport, Rud))
+    unordered, credited = int(isinstance(transport, Rud)), int(transport.gives_credits)
     shared = shared_buffers(fabric, settings)
     packets, counts = zeros(_FIRST_PACKETS, state.PACKET), zeros(1, state.COUNTS)
     pool.give(counts["packets"][0], packets, 0)
@@ -52,6 +52,9 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
         sacks=zeros(_FIRST_PACKETS * speaks, state.BLOCK, state.SACK_BLOCKS),
         rud=zeros(unordered, state.RUD if unordered else UNUSED),
         told=zeros(_FIRST_PACKETS * unordered, state.TOLD),
+        credits=zeros(credited, state.CREDITS if credited else UNUSED),
+        turns=zeros(2 * credited, state.TURN),
+        pacers=_pacers(len(fabric.ports) * settings.priorities * credited),
         sent_at=zeros(unordered, np.int64),
         penalties=zeros(unordered, np.uint8),
         recycled=zeros(unordered, np.uint16),
@@ -86,8 +89,10 @@ def with_flows(run: Run, flows: Table, n_after: int, known: KnownWays) -> Run:
     counts = run.counts[0]
     first, n = int(counts["n_flows"]), int(counts["n_flows"]) + len(flows)
     counts["n_flows"] = n
-    names = ("flows", "known", "tcp", "blocks", "rud", "arrived", "acknowledged", "departing")
-    run = _with_room(run, n, *names)._replace(ways=known.table, routes=known.routes)
+    kept = ("flows", "known", "tcp", "blocks", "rud", "credits")
+    told = ("arrived", "acknowledged", "departing")
+    run = _with_room(run, n, *kept, *told)._replace(ways=known.table, routes=known.routes)
+    run = _with_room(run, 2 * n, "turns")
     run = _with_room(run, state.TIMERS * n, "timers")
     run = _with_room(run, int(counts["n_edges"]) + n_after, "edges")
     run.timers[state.TIMERS * first :] = NONE
@@ -191,6 +196,15 @@ def _shift(fabric: Fabric, settings: Settings) -> int:
     each = sorted(bits // port.rate + port.delay for port in fabric.ports)
     typical = each[len(each) // 2] if each else 0
     return max(settings.ticks // 10**9, 2 * typical // _BUCKETS, 1).bit_length() - 1
+
+
+def _pacers(n: int) -> Table:
+    """Of ``n`` ports, none of which gives credit yet."""
+    table = zeros(n, state.PACER)
+    table["share"], table["number"] = 1, NONE
+    for name in ("wanting", "content"):
+        table[name]["head"] = NONE
+    return table
 
 
 def _ports(fabric: Fabric, settings: Settings) -> Table:

@@ -193,6 +193,7 @@ def test_a_renamed_key_is_told_its_new_name(override: str, now: str) -> None:
         {"kind": "hpcc", "react_fast": False, "stages": 2},
         {"kind": "cubic", "beta": 0.5, "first_rto": "1 ms"},
         {"kind": "nscc", "balance": "reps", "rto": "50 us"},
+        {"kind": "rccc", "grant": 8192, "share": 0.9},
     ],
 )
 def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:

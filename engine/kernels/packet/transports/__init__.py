@@ -11,6 +11,7 @@ from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn
 from dimsweep.engine.kernels.packet.transports.dctcp import Dctcp
 from dimsweep.engine.kernels.packet.transports.hpcc import Hpcc
 from dimsweep.engine.kernels.packet.transports.nscc import Nscc
+from dimsweep.engine.kernels.packet.transports.rccc import Rccc
 from dimsweep.engine.kernels.packet.transports.reno import Reno
 from dimsweep.engine.kernels.packet.transports.static import Static
 from dimsweep.engine.kernels.packet.transports.swift import Swift
@@ -25,6 +26,7 @@ __all__ = [
     "Dctcp",
     "Hpcc",
     "Nscc",
+    "Rccc",
     "Reno",
     "Rud",
     "Static",
@@ -48,6 +50,6 @@ _OURS = (
     Reno,
     Cubic,
 )
-_ALONE = (Nscc,)  # those that do so much else that runs of theirs have a kernel of their own
+_ALONE = (Nscc, Rccc)  # those that do so much else that runs of theirs have a kernel of their own
 register(*_OURS, *_ALONE)
 compile_together(*_OURS)

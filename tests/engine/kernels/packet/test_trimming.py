@@ -19,7 +19,7 @@ from dimsweep.engine.kernels.packet import (
     simulate_packets,
 )
 from dimsweep.engine.kernels.packet.paths import Balance
-from dimsweep.engine.kernels.packet.transports import Nscc
+from dimsweep.engine.kernels.packet.transports import Nscc, Rud
 from tests.support.examples import examples
 
 GBPS = 10**9
@@ -54,7 +54,7 @@ def across(source: int, target: int, size: int, start: int = 0) -> Flow:
     return Flow(size, *first, start, window=window, round_trip=trip, sprayed=tuple(others))
 
 
-def settings(transport: Nscc | None = None, **changed: object) -> Settings:
+def settings(transport: Rud | None = None, **changed: object) -> Settings:
     given = Settings(
         transport or Nscc(),
         payload=PAYLOAD,

@@ -1,0 +1,68 @@
+"""Ultra Ethernet's RCCC: receivers give credits, by which senders send (UE 1.0, CMS).
+
+Defaults are those of ultraethernet/uet-htsim (commit 40ccb05).
+"""
+
+from dataclasses import dataclass
+
+from dimsweep.engine.kernels.packet import credits
+from dimsweep.engine.kernels.packet.compile import inlined
+from dimsweep.engine.kernels.packet.hooks import nothing
+from dimsweep.engine.kernels.packet.rud import Rud
+from dimsweep.engine.kernels.packet.state import Run
+
+_ANY = 1 << 62  # bytes
+
+
+@dataclass(frozen=True)
+class Rccc(Rud):
+    """``most_credit`` is what a sender begins with and may have, in bandwidth-delay products.
+    A receiver gives credits of ``grant`` bytes at a ``share`` of its link's rate; with ``least``
+    below 1 it goes down to that share of it when marks or trimmed packets tell of a congested
+    network (0.9 / the oversubscription)."""
+
+    most_credit: float = 1.5
+    grant: int = 16384
+    share: float = 0.99
+    least: float = 1.0
+
+    name = "rccc"
+    state = ()
+    gives_credits = True
+    fairness = 0.8
+    above_zero = (*Rud.above_zero, "most_credit", "grant", "share", "least")
+    at_most = (*Rud.at_most, ("most_credit", 1000), ("grant", 1 << 30), ("share", 1), ("least", 1))
+
+    on_send = on_mark = on_timer = on_end = staticmethod(nothing)
+
+    @staticmethod
+    @inlined
+    def on_start(r: Run, flow: int, _: int) -> None:
+        """A flow may send what fits under way before it hears of its receiver; there is no
+        window."""
+        c, f = r.credits[flow], r.flows[flow]
+        c.most = int(r.keys[0].rccc.most_credit * f.window)
+        c.credit = c.most
+        c.is_first = 1
+        f.allowed = _ANY
+
+    @staticmethod
+    @inlined
+    def on_ack(r: Run, flow: int, packet: int) -> None:
+        """What is left of the first credit is void."""
+        credits.hear(r, flow)
+
+    @staticmethod
+    @inlined
+    def shrink(r: Run, flow: int, n_bytes: int) -> None:
+        """As with an ACK."""
+        credits.hear(r, flow)
+
+    @staticmethod
+    @inlined
+    def time_out(r: Run, flow: int, n_bytes: int) -> None:
+        """Without credit, or behind others that are to be sent again, the receiver is asked."""
+        if r.rud[flow].n_lost > 0:
+            credits.hear(r, flow)
+        if r.credits[flow].credit <= 0:
+            credits.ask(r, flow)
