@@ -93,8 +93,8 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
     if strange := sorted(arguments.keys() - _Arguments.model_fields.keys()):
         return f"the argument -{strange[0]} is not simulated"
     told = validated(_Arguments, arguments, f"{where}: arguments")
-    if told.receiver_cc_only or not told.sender_cc_only:
-        return "receivers do not give credits here (RCCC)"
+    if told.receiver_cc_only == told.sender_cc_only:
+        return "neither NSCC nor RCCC alone"
     if told.failed and told.topo:
         return "links that fail in a network of two levels"
     n, flows = _matrix(folder / line.matrix)
@@ -107,7 +107,14 @@ def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
         raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
     if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
         raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
-    options = Options(told.load_balancing_algo, told.paths, told.q, told.cwnd, told.sack_threshold)
+    options = Options(
+        told.load_balancing_algo,
+        told.paths,
+        told.q,
+        told.cwnd,
+        told.sack_threshold,
+        told.receiver_cc_only,
+    )
     return Experiment(tree, flows, options)
 
 

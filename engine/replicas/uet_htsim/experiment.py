@@ -14,7 +14,7 @@ from dimsweep.engine.kernels.packet import (
     simulate_packets,
 )
 from dimsweep.engine.kernels.packet.paths import Balance
-from dimsweep.engine.kernels.packet.transports import Nscc
+from dimsweep.engine.kernels.packet.transports import Nscc, Rccc, Rud
 from dimsweep.engine.replicas.uet_htsim.tree import Cable, Tree
 
 _US = 10**6  # ticks: ps
@@ -22,7 +22,8 @@ _RATE, _DELAY = 100 * 10**9, _US  # bits a second; ticks of each link
 _MTU, _HEADER, _ACK = 4150, 64, 64  # bytes
 _LOW, _HIGH = 0.2, 0.8  # of the bandwidth-delay product: where marks begin, and where all is marked
 _FAILED = 0.25  # of its rate, room and marks that a failed link has
-_WINDOW = 1.5  # bandwidth-delay products, at first and at most
+_WINDOW = 1.5  # bandwidth-delay products, at first and at most; credit likewise
+_LEAST_SHARE = 0.9  # of what an oversubscribed network carries for each: a receiver's credits
 _LEAST_RTO, _RTO_QUEUES = 15 * _US, 6  # the time-out: this, and full queues
 
 
@@ -34,6 +35,7 @@ class Options(NamedTuple):
     queue: int | None = None  # of each port; else a bandwidth-delay product
     window: int | None = None  # at first
     ack_every: int = 16384
+    credits: bool = False  # whether receivers give credits (RCCC), in place of NSCC
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Experiment:
         return self._packets() if queue is None else queue * _MTU
 
     def _port(self, cable: Cable) -> Port:
-        """A port holds its queue, and what it sends, which our queues do not count."""
+        """A port holds its queue, and what it sends, which our queues do not count.  Where
+        receivers give credits, what leads to a host does not mark."""
         if cable.is_host:
             return Port(cable.node, cable.to, _RATE, _DELAY)
         part = _FAILED if cable.slow else 1
@@ -74,22 +77,22 @@ class Experiment:
             int(part * n_bytes)
             for n_bytes in (self._queue, self._packets(_LOW), self._packets(_HIGH))
         )
-        marking = Marking(low, high, 1.0)
+        is_last = cable.to < self.tree.hosts
+        marking = None if is_last and self.options.credits else Marking(low, high, 1.0)
         rate = int(part * _RATE)
         room = max(room - _MTU, _MTU)
         return Port(cable.node, cable.to, rate, _DELAY, marking, shift=-16, room=room)
 
-    def _transport(self) -> Nscc:
+    def _transport(self) -> Rud:
         options = self.options
+        rto = _LEAST_RTO + _RTO_QUEUES * self._queue * 8 * 10**12 // _RATE
+        shared = options.balance, options.entropies, options.ack_every, rto
+        if options.credits:
+            ratio = self.tree.oversubscription
+            least = _LEAST_SHARE / ratio if ratio > 1 else 1.0
+            return Rccc(*shared, most_credit=_WINDOW, least=least)
         first = _WINDOW if options.window is None else options.window * _MTU / self._product
-        return Nscc(
-            balance=options.balance,
-            entropies=options.entropies,
-            ack_every=options.ack_every,
-            rto=_LEAST_RTO + _RTO_QUEUES * self._queue * 8 * 10**12 // _RATE,
-            first_window=first,
-            most_window=_WINDOW,
-        )
+        return Nscc(*shared, first_window=first, most_window=_WINDOW)
 
     def _flow(self, source: int, target: int, size: int, start: int) -> Flow:
         (first, *others) = ((way, way[::-1]) for way in self.tree.ways(source, target))

@@ -47,6 +47,11 @@ class Tree:
         return 2 * self.levels
 
     @property
+    def oversubscription(self) -> float:
+        """What a leaf's hosts may send by what its links upwards carry."""
+        return self.per_leaf / self.up
+
+    @property
     def switches(self) -> range:
         """The numbers of all switches."""
         cores = self.up**2 if self.levels == 3 else 0

@@ -38,7 +38,7 @@ def test_casts_last_as_long_as_recorded(run: Recorded) -> None:
 def test_all_committed_runs_are_near(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "uet", str(FOLDER), "--json"]) == 0
     points = json.loads(capsys.readouterr().out)
-    assert len(points) == len(RUNS) == 10
+    assert len(points) == len(RUNS) == 19
     assert all(point["verdict"] for point in points)
 
 
@@ -58,7 +58,7 @@ def test_messages_of_a_connection_follow_one_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ("-receiver_cc_only", "RCCC"),
+        ("-receiver_cc_only -sender_cc_only", "neither NSCC nor RCCC"),
         ("-sender_cc_only -sleek", "the argument -sleek is not simulated"),
         ("-sender_cc_only -failed 1 -topo x.topo", "links that fail"),
     ],
