@@ -5,6 +5,8 @@ from typing import Literal
 
 from dimsweep.engine.account.result import Result
 from dimsweep.engine.cluster.cluster import Cluster
+from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
@@ -71,12 +73,14 @@ def check_phases(program: Program) -> None:
         check_network(program, Fidelity.PHASE)
 
 
-def is_compiled(fidelity: Fidelity = Fidelity.PHASE) -> bool:
-    """Whether the compiled code of all kernels that ``fidelity`` needs is likely to be on disk;
-    else the first run takes up to a minute longer."""
+def is_compiled(
+    fidelity: Fidelity = Fidelity.PHASE, transport: Transport | str = PacketModel.transport
+) -> bool:
+    """Whether the compiled code of all kernels that ``fidelity`` needs is likely to be on disk, of
+    packets for this ``transport``; else the first run takes up to a minute longer."""
     if fidelity is Fidelity.PHASE:
         return is_cached(of_order(MODEL.choose).run_points)
     from dimsweep.engine.kernels.network.kernel import run
-    from dimsweep.engine.kernels.packet.kernel import run as run_packets
+    from dimsweep.engine.kernels.packet.network import is_compiled as carries_packets
 
-    return is_cached(run) and (fidelity is not Fidelity.PACKET or is_cached(run_packets))
+    return is_cached(run) and (fidelity is not Fidelity.PACKET or carries_packets(transport))

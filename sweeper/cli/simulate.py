@@ -11,7 +11,7 @@ from dimsweep.sweeper.cli.overrides import overrides
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dimsweep.engine import Fidelity, Result
+    from dimsweep.engine import Result
     from dimsweep.sweeper.build.simulate import JobTime
     from dimsweep.sweeper.config.schema import Config
 
@@ -93,7 +93,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         turned = [*composed.overridden, *composed.set_in_study]
         say_warnings(design_warnings(composed, program, turned, searched=False), console)
         say_warnings(idle_keys(composed, program, turned).values(), console)
-        with waiting(_what_takes_time(config.fidelity), console):
+        with waiting(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.of(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
@@ -108,11 +108,12 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     _write_files(result, config, title, console)
 
 
-def _what_takes_time(fidelity: "Fidelity") -> str:
+def _what_takes_time(config: "Config") -> str:
     from dimsweep.engine import is_compiled
 
-    first = "" if is_compiled(fidelity) else "compiling, once for an installation, and "
-    return f"{first}simulating {_SIMULATED[fidelity]}"
+    is_there = is_compiled(config.fidelity, config.network.packets.transport)
+    first = "" if is_there else "compiling, once for an installation, and "
+    return f"{first}simulating {_SIMULATED[config.fidelity]}"
 
 
 def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:

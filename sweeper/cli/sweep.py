@@ -74,7 +74,8 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from dimsweep.sweeper.study.plan import plan_study
     from dimsweep.sweeper.terminal import say, say_warnings
 
-    if not is_compiled(composed.config.fidelity):
+    config = composed.config
+    if not is_compiled(config.fidelity, config.network.packets.transport):
         say("compiling the simulation kernel (once for an installation, about a minute)", console)
     plan = plan_study(composed)
     _introduce(plan, console)

@@ -260,6 +260,7 @@ def test_kernels_that_another_machine_compiled_are_compiled_anew(
     assert all_compiled()
     monkeypatch.setattr(config, "CPU_NAME", "generic")
     assert not is_compiled() and not is_compiled(Fidelity.PACKET) and not all_compiled()
+    assert not is_compiled(Fidelity.PACKET, "nscc")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o700])

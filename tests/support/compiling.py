@@ -35,7 +35,10 @@ from tests.support.astra_runs import ring_of_four
 
 _PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]
 _PORTS += [Port(1, 2, 10**11, 10**6), Port(2, 1, 10**11, 10**6)]
-_FABRIC, _FLOWS = Fabric(_PORTS, buffers={2: 1 << 20}), [Flow(1000, (0, 2, 1), (1, 2, 0))]
+_FABRIC, _FLOWS = (
+    Fabric(_PORTS, buffers={2: 1 << 20}),
+    [Flow(1000, (0, 2, 1), (1, 2, 0), window=1000, round_trip=1000)],
+)
 
 
 def phase() -> None:
@@ -73,6 +76,14 @@ def packet() -> None:
     simulate_flows(_FABRIC, _FLOWS)
 
 
+def nscc() -> None:
+    simulate_packets(_FABRIC, _FLOWS, Settings(transport="nscc", pauses=False))
+
+
+def rccc() -> None:
+    simulate_packets(_FABRIC, _FLOWS, Settings(transport="rccc", pauses=False))
+
+
 def replica() -> None:
     """The phase kernel by ASTRA-sim's rules."""
     own = node_of(TraceNode(0, "", NodeType.COMP, (), (), 0, 1, {}))
@@ -84,6 +95,8 @@ KERNELS = {
     "network": network,
     "suspension": suspension,
     "packet": packet,
+    "nscc": nscc,
+    "rccc": rccc,
     "replica": replica,
 }
 
@@ -99,7 +112,8 @@ def compile_all() -> None:
 
 def all_compiled() -> bool:
     """Whether nothing is left to compile for this machine's CPU."""
-    by_name = all(map(is_compiled, (Fidelity.PHASE, Fidelity.PACKET)))
+    by_name = is_compiled()
+    by_name &= all(is_compiled(Fidelity.PACKET, name) for name in ("dcqcn", "nscc", "rccc"))
     by_name &= all(map(is_cached, (run_flows, ItsRules.run_points)))
     return by_name and all(map(_is_known, (_computation(), _suspending())))
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.transports import transport_of
+from dimsweep.engine.cluster.transports import Transport, transport_of
+from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import EMPTY
 from dimsweep.engine.kernels.core.none import NEVER
@@ -22,6 +23,7 @@ from dimsweep.engine.kernels.packet.flows import (
 )
 from dimsweep.engine.kernels.packet.inputs import (
     Fabric,
+    Port,
     Settings,
     Stop,
     check_fabric,
@@ -186,6 +188,15 @@ def _watch(fabric: Fabric, tables: Run, watch: Collection[tuple[int, int]]) -> N
             )
         first = numbers[node, to] * tables.settings.priorities
         tables.ports["watched"][first : first + tables.settings.priorities] = 1
+
+
+def is_compiled(transport: Transport | str) -> bool:
+    """Whether the kernel's code for a transport is on disk: RoCE's and TCP's share one, and each
+    other transport has its own."""
+    wire = Fabric([Port(0, 1, 10**9, 0), Port(1, 0, 10**9, 0)], {})
+    transport = transport_of(transport)
+    draws = np.random.default_rng(0).random
+    return is_cached(run, new_run(wire, Settings(transport=transport), transport, draws))
 
 
 def simulate_packets(

@@ -120,11 +120,23 @@ def recorded_packets() -> None:
             case.simulate()
 
 
+_LEAVES_AND_SPINES = b"""Nodes 16
+Tiers 2
+Tier 0
+Downlink_speed_Gbps 100
+Radix_Down 4
+Radix_Up 2
+Downlink_Latency_ns 1000
+"""
+
+
 def _uet() -> Files:
-    matrix = "connection_matrices/one.cm"
+    matrix, topology = "connection_matrices/one.cm", "topologies/small.topo"
+    run = _head("uet/runs.jsonl", 1)
     return {
-        "runs.jsonl": _head("uet/runs.jsonl", 1),
+        "runs.jsonl": run + run.replace(b"-end 1000", f"-end 1000 -topo {topology}".encode()),
         matrix: (GOLDEN / f"uet/{matrix}").read_bytes(),
+        topology: _LEAVES_AND_SPINES,
     }
 
 
