@@ -81,6 +81,6 @@ def is_compiled(
     if fidelity is Fidelity.PHASE:
         return is_cached(of_order(MODEL.choose).run_points)
     from dimsweep.engine.kernels.network.kernel import run
-    from dimsweep.engine.kernels.packet.network import is_compiled as carries_packets
+    from dimsweep.engine.kernels.packet.network import is_compiled as is_compiled_for
 
-    return is_cached(run) and (fidelity is not Fidelity.PACKET or carries_packets(transport))
+    return is_cached(run) and (fidelity is not Fidelity.PACKET or is_compiled_for(transport))

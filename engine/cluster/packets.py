@@ -99,7 +99,7 @@ class PacketModel:
             raise DimsweepError(
                 f"{self.sender.name} does not ask for what was cut"
                 if not self.sender.takes_trimmed
-                else "where switches pause who sends, nothing has no room",
+                else "where switches pause who sends, there is room for all",
                 where="trim",
                 hint=f"pauses=false and transport={_named(takes_trimmed=True)}",
             )

@@ -19,7 +19,7 @@ from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.ports import link_of, new_packet
 from dimsweep.engine.kernels.packet.state import CREDIT, KIND_BITS, REQUEST, TRIMMED, WAKE, Run
 
-_QUANTUM = 256  # bytes
+QUANTUM = 256  # bytes
 _EMPTY = 4  # quanta that a credit packet without credit takes the pacer
 _UNHEARD = 2  # of k.sendings: an ACK of this is no measure of a round trip
 _PATIENCE = 16  # time-outs after which a credit packet is taken to be lost
@@ -59,7 +59,7 @@ def spend(r: Run, flow: int, packet: int, new: int, lost: int) -> None:
     mtu = r.settings.payload + r.settings.data_header
     if c.is_first and new > 0:
         wants = max(wants, mtu)
-    c.target = c.heard - -int(wants / sharers) // _QUANTUM
+    c.target = c.heard - -int(wants / sharers) // QUANTUM
     r.told[packet].credit = c.target
 
 
@@ -82,7 +82,7 @@ def take(r: Run, flow: int, packet: int) -> None:
     hear(r, flow)
     c.starved = 0
     if upto > c.heard:
-        c.credit = min(c.credit + (upto - c.heard) * _QUANTUM, c.most)
+        c.credit = min(c.credit + (upto - c.heard) * QUANTUM, c.most)
         c.heard = upto
 
 
@@ -173,7 +173,7 @@ def give(r: Run, port: int) -> bool:
     n = _grant(r, port, flow, wanted)
     _tell(r, flow)
     _adapt(r, port, flow)
-    seconds = 8 * _QUANTUM / r.flows[flow].line_rate / r.keys[0].rccc.share
+    seconds = 8 * QUANTUM / r.flows[flow].line_rate / r.keys[0].rccc.share
     each = int(int(seconds * r.settings.ticks) / p.share)
     p.number = plan(r.agenda, now + each * (n if n > 0 else _EMPTY), WAKE | port << KIND_BITS)
     return True
@@ -183,7 +183,7 @@ def give(r: Run, port: int) -> bool:
 def _grant(r: Run, port: int, flow: int, wanted: bool) -> int:
     """Quanta that a flow is given: what it wants, as far as one packet grants, or, where nobody
     wants any, as much in advance until that is the most that its sender may have."""
-    p, c, each = r.pacers[port], r.credits[flow], r.keys[0].rccc.grant // _QUANTUM
+    p, c, each = r.pacers[port], r.credits[flow], r.keys[0].rccc.grant // QUANTUM
     before = c.granted + 0
     if wanted:
         c.granted = max(before, min(before + each, c.wanted))
@@ -193,14 +193,14 @@ def _grant(r: Run, port: int, flow: int, wanted: bool) -> int:
             _enter(r, p.content, 2 * flow + 1)
     else:
         c.granted = before + each
-        if c.wanted <= c.granted < c.wanted + c.most // _QUANTUM:
+        if c.wanted <= c.granted < c.wanted + c.most // QUANTUM:
             _enter(r, p.content, 2 * flow + 1)
     return c.granted - before
 
 
 @inlined
 def _tell(r: Run, flow: int) -> None:
-    """By a credit packet, which take the ways back in turn."""
+    """By a credit packet; these take the ways back in turn."""
     f = r.flows[flow]
     packet = new_packet(r, CREDIT, flow, r.settings.ack_size)
     k = r.packets[packet]

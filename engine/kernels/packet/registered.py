@@ -16,10 +16,8 @@ from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.lower.program import Table
 
 _TYPES = {bool: "?", int: "i8", float: "f8"}
-_SHARED: dict[str, type[Any]] = {
-    "tcp": Tcp,
-    "rud": Rud,
-}  # whose keys those have in common that are of them
+# Whose keys transports have in common that are of these classes.
+_SHARED: dict[str, type[Any]] = {"tcp": Tcp, "rud": Rud}
 
 
 def register(*transports: type[Transport]) -> None:

@@ -5,6 +5,7 @@ Defaults are those of ultraethernet/uet-htsim (commit 40ccb05).
 
 from dataclasses import dataclass
 
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import credits
 from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
@@ -12,6 +13,7 @@ from dimsweep.engine.kernels.packet.rud import Rud
 from dimsweep.engine.kernels.packet.state import Run
 
 _ANY = 1 << 62  # bytes
+_LEAST = {"grant": credits.QUANTUM, "share": 0.01, "least": 0.01}  # credit comes at last
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,14 @@ class Rccc(Rud):
     state = ()
     gives_credits = True
     fairness = 0.8
-    above_zero = (*Rud.above_zero, "most_credit", "grant", "share", "least")
+    above_zero = (*Rud.above_zero, "most_credit")
     at_most = (*Rud.at_most, ("most_credit", 1000), ("grant", 1 << 30), ("share", 1), ("least", 1))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, least in _LEAST.items():
+            if (value := getattr(self, key)) < least:
+                raise DimsweepError(f"{value}; it must be {least} at least", where=key)
 
     on_send = on_mark = on_timer = on_end = staticmethod(nothing)
 
@@ -40,8 +48,8 @@ class Rccc(Rud):
     def on_start(r: Run, flow: int, _: int) -> None:
         """A flow may send what fits under way before it hears of its receiver; there is no
         window."""
-        c, f = r.credits[flow], r.flows[flow]
-        c.most = int(r.keys[0].rccc.most_credit * f.window)
+        c, f, mtu = r.credits[flow], r.flows[flow], r.settings.payload + r.settings.data_header
+        c.most = max(int(r.keys[0].rccc.most_credit * f.window), mtu)
         c.credit = c.most
         c.is_first = 1
         f.allowed = _ANY

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import PacketRun, simulate_packets
 from dimsweep.engine.kernels.packet.transports import Rccc, Rud
 from dimsweep.engine.replicas.uet_htsim import Experiment, Options, Tree
@@ -113,3 +114,15 @@ def test_every_byte_arrives_whatever_is_lost(
     assert run.ends.tolist() == again.ends.tolist() and (run.ends >= run.arrivals).all()
     assert (run.arrivals > 0).all()
     assert port(run, RIGHT, 5).data_bytes >= sum(flow.size for flow in flows)
+
+
+@pytest.mark.parametrize("keys", [{"grant": 100}, {"share": 0.0}, {"least": 1e-300}])
+def test_keys_by_which_credit_would_never_come_are_refused(keys: dict[str, float]) -> None:
+    with pytest.raises(DimsweepError, match=r"it must be .* at least"):
+        Rccc(**keys)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("keys", [{"grant": 256}, {"share": 0.01}, {"most_credit": 1e-9}])
+def test_the_least_credit_brings_all_that_is_sent(keys: dict[str, float]) -> None:
+    run = incast(3, 8, Rccc(**keys))  # type: ignore[arg-type]
+    assert (run.arrivals > 0).all()
