@@ -12,9 +12,13 @@ from dimsweep.engine.kinds import CollectiveKind
 @dataclass(frozen=True)
 class Nccl:
     """NCCL on GPUs of one kind: ``gpu`` is a name in
-    :data:`engine.collective.library.nccl.gpus.GPUS`."""
+    :data:`engine.collective.library.nccl.gpus.GPUS`.  ``algo``, ``proto`` and ``nvls_enable`` are
+    the values of NCCL_ALGO, NCCL_PROTO and NCCL_NVLS_ENABLE."""
 
     gpu: str
+    algo: str = ""
+    proto: str = ""
+    nvls_enable: int = 2  # 0: NCCL does without the NVLink switch's reduction
 
 
 class Timing(NamedTuple):

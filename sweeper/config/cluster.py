@@ -165,6 +165,9 @@ class Memory(Part):
         return MEMORIES[self.kind](**given)
 
 
+_NCCL = ("nccl_algo", "nccl_proto", "nccl_nvls_enable")
+
+
 class Collective(Part):
     """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto;
     ``all_to_all``: those of all-to-alls, likewise.
@@ -191,10 +194,13 @@ class Collective(Part):
     measured: File | None = None
     measured_bandwidth: Bandwidths | None = None
     node_dimensions: Whole = 1
+    nccl_algo: str = ""  # NCCL_ALGO, in NCCL's syntax: ring,tree or ^nvls or allreduce:tree
+    nccl_proto: str = ""  # NCCL_PROTO: LL,LL128,Simple, likewise
+    nccl_nvls_enable: Whole = 2  # NCCL_NVLS_ENABLE: 0 is off, 1 on, 2 where the hardware has it
 
     def build(self, n_dims: int) -> dimsweep.engine.CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
-        own = ("gpu", "measured", "measured_bandwidth")
+        own = ("gpu", "measured", "measured_bandwidth", *_NCCL)
         told = {name: value for name, value in self if name not in own}
         for name in ("algorithms", "all_to_all"):
             told[name] = per_dimension(told[name], n_dims, name)
@@ -219,6 +225,7 @@ class Collective(Part):
 
     def _library(self) -> Nccl | None:
         if self.library is None:
+            self._check_no_nccl()
             return None
         if self.library != "nccl":
             raise DimsweepError(
@@ -232,4 +239,14 @@ class Collective(Part):
                 where="gpu",
                 hint="such as collective.gpu=h100; npu.kernels says it, too",
             )
-        return Nccl(self.gpu)
+        if self.nccl_nvls_enable not in (0, 1, 2):
+            raise DimsweepError(
+                f"unknown value {self.nccl_nvls_enable}", where="nccl_nvls_enable", hint="0, 1 or 2"
+            )
+        return Nccl(self.gpu, self.nccl_algo, self.nccl_proto, self.nccl_nvls_enable)
+
+    def _check_no_nccl(self) -> None:
+        """Raise :class:`DimsweepError` for a limit to NCCL where NCCL does not run."""
+        for name in _NCCL:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise DimsweepError("NCCL does not run", where=name, hint="collective=nccl")

@@ -5,7 +5,7 @@ Where no library is named, each dimension has an algorithm of its own
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ from dimsweep.engine.cluster.cluster import CollectiveModel
 from dimsweep.engine.cluster.library import Timings
 from dimsweep.engine.collective.library.measured import is_measured, measured_answer
 from dimsweep.engine.collective.library.nccl.gpus import Gpu, gpu_called
+from dimsweep.engine.collective.library.nccl.limits import Limits
 from dimsweep.engine.collective.library.nccl.phases import answer as nccl_answer
 from dimsweep.engine.collective.library.nccl.phases import message_shares
 from dimsweep.engine.collective.library.nccl.tuning import choices, predictions
@@ -56,7 +57,9 @@ def library_of(model: CollectiveModel) -> Library | None:
     """
     nccl = None
     if model.library is not None:
-        gpu = gpu_called(model.library.gpu)
+        set_by_user = model.library
+        limits = Limits(set_by_user.algo, set_by_user.proto, set_by_user.nvls_enable != 0)
+        gpu = replace(gpu_called(set_by_user.gpu), limits=limits)
         nccl = Library(
             partial(predictions, gpu), partial(_by_nccl, gpu, model), message_shares(gpu)
         )

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
+from dimsweep.engine.collective.library.nccl.limits import Limits
 from dimsweep.engine.errors import DimsweepError, suggestion
 
 LL = Choice(Algorithm.RING, Protocol.LL)
@@ -73,6 +74,7 @@ class Gpu:
     nvls_channels: tuple[int, int] = (0, 0)
     speeds: tuple[float, ...] = ()
     crowding: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)  # of the user to NCCL's choice
 
     def crowded(self, ranks: int, algorithm: Algorithm) -> float:
         """The share of the bandwidth that an ``algorithm`` has among ``ranks`` GPUs of a node."""

@@ -116,6 +116,8 @@ class _Run:
         # Sends go beside the copy of a member's own shard, which is another block of threads';
         # with LL they are too short for that to matter.
         own = 0.0 if self.choice == DIRECT else self.gpu.own_copy
+        if self.choice.algorithm is Algorithm.TREE and self.request.nodes == 1:
+            own += _passes(kind)  # all bytes pass each member of a chain, not only the others
         return self._step(steps, hops, held * (steps + own) / p, hop)
 
     def _sends(self, p: int) -> float:

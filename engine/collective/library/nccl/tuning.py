@@ -96,19 +96,32 @@ def pat_overhead(ranks: int) -> float:
 
 
 def _predicted(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
-    """Each choice, and what NCCL thinks that it takes, in us (P,); sends and receives for an
-    all-to-all."""
+    """Yield each choice within the limits and NCCL's prediction of its time, in us (P,); sends and
+    receives for an all-to-all.  Raises :class:`DimsweepError` if the limits leave no choice."""
     if request.kind is CollectiveKind.ALL_TO_ALL:
         is_short = request.n_bytes / request.ranks <= _DIRECT_LL_BYTES
         yield DIRECT_LL if is_short else DIRECT, np.zeros(len(bandwidth))
         return
+    found = [
+        (choice, us)
+        for choice, us in _candidates(gpu, request, bandwidth)
+        if gpu.limits.allow(request.kind, choice, request.nodes)
+    ]
+    if not found:
+        raise gpu.limits.refused(request.kind, request.nodes)
+    yield from found
+
+
+def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple[Choice, Floats]]:
+    """Yield every choice for a collective, whatever the limits, with its prediction."""
     bus = _bus(gpu, request, bandwidth)
     protocols = [LL, SIMPLE] if gpu.hardware is Hardware.PCI else [LL, LL128, SIMPLE]
     for choice in protocols:
         yield choice, _ring(gpu, request, choice, bus)
     several = request.nodes > 1
     if request.kind is CollectiveKind.ALL_REDUCE:
-        if several:
+        # On one node NCCL seldom chooses a tree, which is a chain there, beside a ring.
+        if several or not any(gpu.limits.allow(request.kind, each, 1) for each in protocols):
             for _, protocol in protocols:
                 yield Choice(Algorithm.TREE, protocol), _tree(gpu, request, protocol, bandwidth)
         if gpu.nvls and request.ranks_a_node > 1:
@@ -151,11 +164,12 @@ def _tree(gpu: Gpu, request: Request, protocol: Protocol, bandwidth: Floats) -> 
     i, two = _PROTOCOLS.index(protocol), request.nodes == 2
     # Of two nodes each sends half of the bytes up one tree and half of them down the other.
     bus = TREE * _bus(gpu, request, bandwidth, rails=2 if two else 1)
-    if request.ranks_a_node > _DOUBLED:
+    if request.ranks_a_node > _DOUBLED and request.nodes > 1:
         bus = np.minimum(bus, gpu.tree[0 if two else 1] * request.ranks_a_node)
     hops = (request.ranks_a_node - 1) * _HOP[gpu.hardware, Algorithm.TREE][i]
     hops += nvls.levels(request) * _NETWORK_HOP[Algorithm.TREE][i]
-    bandwidth = (np.minimum(bus / 3.8, _ll(gpu, request)), bus * 120 / 128, bus)[i]
+    ll128 = 120 / 128 if request.nodes > 1 else 7 / 9
+    bandwidth = (np.minimum(bus / 3.8, _ll(gpu, request)), bus * ll128, bus)[i]
     size = max(0, int(math.log2(max(request.n_bytes, 64) / 64)))
     if size < len(_TREE_BY_SIZE[i]):
         bandwidth = bandwidth * _TREE_BY_SIZE[i][size]

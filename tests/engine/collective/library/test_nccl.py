@@ -42,8 +42,9 @@ from dimsweep.engine.collective.library.nccl.gpus import (
     SWITCH,
     gpu_called,
 )
+from dimsweep.engine.collective.library.nccl.limits import Limits
 from dimsweep.engine.collective.library.nccl.phases import answer
-from dimsweep.engine.collective.library.nccl.tuning import choose, predictions
+from dimsweep.engine.collective.library.nccl.tuning import choices, choose, predictions
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
@@ -329,3 +330,61 @@ def test_single_messages_are_not_known() -> None:
     cluster = on("h100", 4, 2)
     with pytest.raises(DimsweepError, match="fidelity"):
         simulate(collective(ALL_REDUCE, MB, cluster), cluster, fidelity="message")
+
+
+@pytest.mark.parametrize(
+    ("limits", "kind", "nodes", "left"),
+    [
+        (Limits("ring"), ALL_REDUCE, 2, {LL, LL128, SIMPLE}),
+        (Limits("^nvlstree,Tree"), ALL_REDUCE, 2, {LL, LL128, SIMPLE}),
+        (Limits("allreduce:tree", "^ll"), ALL_REDUCE, 2, {*TREE.values()} - {TREE[Protocol.LL]}),
+        (Limits("allreduce:tree"), ALL_GATHER, 2, {LL, LL128, SIMPLE}),
+        (Limits("tree;AllGather:ring", "simple"), ALL_GATHER, 2, {SIMPLE}),
+        (Limits("tree"), ALL_REDUCE, 1, {*TREE.values()}),
+        (Limits(uses_switch=False), ALL_REDUCE, 1, {LL, LL128, SIMPLE}),
+        (Limits("nvls"), ALL_REDUCE, 1, {SWITCH}),
+        (Limits("NVLS_TREE"), ALL_REDUCE, 2, {SWITCH}),
+        (Limits("tree", "ll"), ALL_TO_ALL, 2, {DIRECT}),
+        (Limits("broadcast:ring"), ALL_REDUCE, 1, {LL, LL128, SIMPLE, SWITCH}),
+    ],
+)
+def test_the_users_limits_leave_these_choices(
+    limits: Limits, kind: CollectiveKind, nodes: int, left: set[Choice]
+) -> None:
+    gpu = replace(gpu_called("h100"), limits=limits)
+    request = asked(kind, 64 * MB, 8, nodes, *(450, 50)[:nodes])
+    assert set(choices(gpu, request)) == left
+    assert len(predictions(gpu, request, np.array([request.bandwidth]))) == len(left)
+
+
+@pytest.mark.parametrize(
+    ("algo", "proto", "key"),
+    [("tree", "", "nccl_algo"), ("collnetdirect", "", "nccl_algo"), ("nvls", "ll", "nccl_algo")],
+)
+def test_limits_that_leave_no_choice_are_an_error(algo: str, proto: str, key: str) -> None:
+    gpu = replace(gpu_called("h100"), limits=Limits(algo, proto))
+    with pytest.raises(DimsweepError) as caught:
+        choices(gpu, asked(ALL_GATHER, 64 * MB, 8, 2, 450, 50))
+    assert caught.value.where == f"collective.{key}"
+
+
+@pytest.mark.parametrize("text", ["rings", "ring,", "allreduces:ring", "^", "allreduce:"])
+def test_limits_have_known_words_only(text: str) -> None:
+    with pytest.raises(DimsweepError) as caught:
+        Limits(text)
+    assert caught.value.where == "collective.nccl_algo"
+
+
+def test_a_chain_of_one_node_has_the_share_of_a_ring_that_nccl_expects() -> None:
+    """All bytes go up and down a chain at 0.92 of the rate; 7/8 of them go twice round a ring."""
+    times = []
+    for algo in ("ring", "tree"):
+        library = Nccl("b200", algo=algo)
+        topology = Topology.build("Switch(8)", bandwidth=[900e9], latency=[0])
+        model = CollectiveModel(library=library, chunks=1)
+        builder = GraphBuilder()
+        builder.add("all-reduce", Collective(ALL_REDUCE, 32 * 2.0**30, "all"))
+        workload = Workload((builder.build(),), {"all": Group((8,), (1,))})
+        times.append(simulate(workload, Cluster(topology, collectives=model)).time)
+    assert times[0] / times[1] == pytest.approx(0.92 * 7 / 8, rel=0.03)
+    assert times[0] / times[1] == pytest.approx(556 / 698, rel=0.04)  # measured
