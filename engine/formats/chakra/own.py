@@ -2,14 +2,56 @@
 
 A trace counts whole microseconds, bytes and operations, and knows groups by number.  Where that is
 not all, a node of ours says the rest, so that what is read back takes as long to the picosecond.
-Other tools skip attributes that they do not know.
+Other tools skip attributes that they do not know.  An attribute that refines a standard field must
+round to that field: a trace of which somebody edited only one of the two is refused.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dimsweep.engine.formats.chakra.trace import NodeType, TraceNode, Value
+
 DURATION = "dimsweep.duration_ps"  # of measured work, int
-FLOPS = "dimsweep.flops"  # double, where num_ops is not the number
-BYTES = "dimsweep.bytes"  # double, where tensor_size or comm_size is not the number
+FLOPS = "dimsweep.flops"  # double, where num_ops is not the number, or DURATION is used instead
+BYTES = "dimsweep.bytes"  # double, likewise for tensor_size or comm_size
 STREAM = "dimsweep.stream"  # string, where it is not the group's own, or "p2p"
 SHARED = "dimsweep.shared"  # int, 1 where the members of a group load the same
 GROUP = "dimsweep.group"  # string: the group's name in the workload
 GRAPH = "dimsweep.graph"  # int, of the trace: its number in the workload, which breaks ties
 SIZES = "dimsweep.sizes"  # ints, of the trace: those of the dimensions that involved_dim means
+
+_LARGEST = 2**63 - 1  # of a standard field
+
+
+class Conflict(NamedTuple):
+    """An attribute of ours that contradicts the standard field which it refines."""
+
+    attribute: str
+    what: str  # both values, in words
+    agreeing: int | float  # the value of the attribute that agrees with the field
+    fix: str = "correct the one that is wrong; trace lint --repair keeps the standard field"
+
+
+def conflicts(node: TraceNode) -> Iterator[Conflict]:
+    """Yield the attributes of a node that do not round to their standard field."""
+    size = "tensor_size" if node.type < NodeType.COMM_SEND else "comm_size"
+    fields = ((DURATION, "duration_micros", 10**6), (FLOPS, "num_ops", 1), (BYTES, size, 1))
+    for name, field, unit in fields:
+        if name not in node.attributes:
+            continue
+        exact = node.attributes[name]
+        whole = node.duration_micros if name == DURATION else node.attributes.get(field, 0)
+        if isinstance(whole, int | float) and not _rounds_to(exact, whole, unit):
+            agreeing = whole * unit if name == DURATION else float(whole)
+            yield Conflict(name, f"{field} is {whole!r}, but {name} is {exact!r}", agreeing)
+
+
+def _rounds_to(exact: Value, whole: float, unit: int) -> bool:
+    """Return whether the writer rounds ``exact`` to ``whole``, in units ``unit`` times as large.
+
+    The writer rounds an amount of work below 1 up to 1, and limits it to 63 bits.
+    """
+    if not isinstance(exact, int | float):
+        return False
+    nearest = abs(whole * unit - exact) * 2 <= unit
+    return nearest or (whole == 1 and 0 <= exact < 1) or (whole == _LARGEST and exact > whole)

@@ -58,7 +58,8 @@ def read_chakra_workload(
     files = [traces] if alone else _files(traces, n)
     conversion = _Conversion(sizes, read_groups(groups, n))
     read = read_traces(files)
-    _check_sizes(files[0], read[0], sizes)
+    for file, trace in zip(files, read, strict=True):
+        _check_sizes(file, trace, sizes)
     # One trace may mean another thing on every rank; if it does not, a million cost no more.
     ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
@@ -162,6 +163,8 @@ class _Conversion:
         try:
             node = node_of(raw)
             check_complete(node, where)
+            for conflict in own.conflicts(raw):
+                raise DimsweepError(conflict.what, hint=conflict.fix)
             return self._work_of(rank, node, raw.attributes)
         except DimsweepError as error:
             raise DimsweepError(error.what, where=where, hint=error.hint) from None
@@ -174,7 +177,7 @@ class _Conversion:
                 store = node.type is NodeType.MEM_STORE
                 group = self._group_name(rank, node, ours) if own.GROUP in ours else ""
                 n_bytes = _exact(ours, own.BYTES, node.tensor)
-                return Access(n_bytes, store, group, shared=own.SHARED in ours)
+                return Access(n_bytes, store, group, shared=bool(ours.get(own.SHARED)))
             case NodeType.METADATA | NodeType.INVALID:
                 return Compute(duration=0, on_host=True)
             case NodeType.COMM_COLL:
@@ -202,7 +205,8 @@ class _Conversion:
             raise DimsweepError(
                 f"its group {name!r} is of {_name(group)} NPUs, "
                 f"elsewhere of {_name(self.groups[name])}",
-                hint="the topology.shape and the groups that the traces were written with",
+                hint="use the topology.shape and the groups that the traces were written with; "
+                f"a node that was moved to another group needs another {own.GROUP}",
             )
         return name
 

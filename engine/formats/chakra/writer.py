@@ -229,7 +229,7 @@ class _Writer:
             ("tensor_size", own.BYTES, n_bytes),
         ):
             attributes[name] = whole = max(1, _whole(amount))
-            if whole != amount:
+            if whole != amount or work.kernels:
                 attributes[exact] = float(amount)
         try:
             duration = self._npu.duration(work)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.lint.messages import Fault, Place
 from dimsweep.engine.formats.chakra.lint.trace import Finding
 from dimsweep.engine.formats.chakra.node import Node, involved_group
 from dimsweep.engine.formats.chakra.stats import collective_name
+from dimsweep.engine.formats.chakra.trace import Value
 from dimsweep.engine.workload.coordinates import first_members
 
 
@@ -50,14 +52,18 @@ class Collectives:
         # By rank: the group, and the number of the collective in it.
         self._order: dict[int, list[tuple[str, int]]] = {}
         self._first: dict[tuple[bool, ...], list[int]] = {}  # of every rank's sub-mesh
+        self._shapes: dict[Value, tuple[int, ...]] = {}  # by the name that a trace of ours gives
 
-    def add(self, place: Place, node: Node) -> Fault | None:
-        """Note a collective, in the order of issue; returns a fault if its group is wrong."""
+    def add(self, place: Place, node: Node, name: Value) -> Fault | None:
+        """Note a collective, in the order of issue; returns a fault if its group is wrong.
+
+        ``name`` is the group's name in the workload, None in traces of other tools.
+        """
         rank = place[0]
-        if node.group not in ("", "0"):
-            fault = self._membership(rank, node.group)
-            if fault:
-                return fault
+        fault = self._membership(rank, node.group) if node.group not in ("", "0") else None
+        fault = fault or self._renamed(node, name)
+        if fault:
+            return fault
         over = self._over(rank, node)
         if self._n is None or over is None:
             return None
@@ -76,6 +82,18 @@ class Collectives:
         if self._n is not None and rank not in self._groups[name]:
             return f"rank {rank} is no member of its group {name!r}", "add it, or name another"
         return None
+
+    def _renamed(self, node: Node, name: Value) -> Fault | None:
+        """Return a fault if the group called ``name`` has another shape than at an earlier node."""
+        if name is None or node.group in self._missing:
+            return None
+        ranks = sorted(self._groups.get(node.group, ()))
+        shape = tuple(rank - ranks[0] for rank in ranks) or node.involved
+        if self._shapes.setdefault(name, shape) == shape:
+            return None
+        standard = f"pg_name {node.group!r}" if ranks else f"involved_dim {node.involved}"
+        what = f"{own.GROUP} is {name!r}, but {standard} has another shape than before"
+        return what, f"name a group of the former shape, or another {own.GROUP}"
 
     def _over(self, rank: int, node: Node) -> str | None:
         """The name of the set of ranks that take part; None if the set cannot be known."""

@@ -71,7 +71,7 @@ class _Job:
 
     def _note(self, place: Place, node: Node) -> Fault | None:
         if node.type is NodeType.COMM_COLL:
-            return self._collectives.add(place, node)
+            return self._collectives.add(place, node, self._own(place, own.GROUP))
         return self._messages.add(place, node) if self._messages else None
 
     def between_ranks(self, *, sound: bool) -> Iterator[Finding]:
@@ -84,13 +84,15 @@ class _Job:
 
     def _deadlocks(self) -> Iterator[Finding]:
         nodes = [scanned.trace.nodes for scanned in self._scanned]
-        turns = self._collectives.turns(lambda place: self._stream(*place))
+        # A trace of ours may give a collective a stream of its own, beside its communicator's.
+        turns = self._collectives.turns(lambda place: self._own(place, own.STREAM))
         pairs = self._messages.pairs() if self._messages else ()
         yield from Deadlocks(nodes, self._where).findings(turns, list(pairs))
 
-    def _stream(self, rank: int, i: int) -> Value:
-        """A trace of ours may give a collective a stream of its own, beside its communicator's."""
-        return self._scanned[rank].trace.nodes[i].attributes.get(own.STREAM)
+    def _own(self, place: Place, attribute: str) -> Value:
+        """Return an attribute that only a trace of ours has, or None."""
+        rank, i = place
+        return self._scanned[rank].trace.nodes[i].attributes.get(attribute)
 
 
 def _read(raw: TraceNode) -> Node | Fault | None:

@@ -1,7 +1,8 @@
 """What is wrong with the graph of one trace, all of it, and what can be mended.
 
 A repair is safe when no order that the trace can mean is lost: a dependency on nothing, or on the
-node itself, can never be met, and of two equal nodes one is too many.
+node itself, can never be met, and of two equal nodes one is too many.  An attribute of ours that
+contradicts a standard field follows the field, which every other tool reads.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.files import Scanned
 from dimsweep.engine.formats.chakra.graph import Edges, edges_of, strong_components
 from dimsweep.engine.formats.chakra.trace import Trace, TraceNode
@@ -49,6 +51,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
             yield _twin(scanned, i, trace.nodes[first], equal=equal)
     edges = edges_of(trace.nodes, index)
     yield from _impossible(scanned, edges, broken_off=fault is not None)
+    yield from _contradictions(scanned)
     if unique:
         yield from _circles(scanned, edges)
 
@@ -67,6 +70,9 @@ def _mended(node: TraceNode, index: dict[int, int]) -> TraceNode:
     def possible(ids: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i for i in ids if i in index and i != node.id)
 
+    agreeing = {conflict.attribute: conflict.agreeing for conflict in own.conflicts(node)}
+    if agreeing:
+        node = node._replace(attributes={**node.attributes, **agreeing})
     data, control = possible(node.data_dependencies), possible(node.control_dependencies)
     if len(data) + len(control) == len(node.data_dependencies) + len(node.control_dependencies):
         return node
@@ -112,6 +118,15 @@ def _impossible(scanned: Scanned, edges: Edges, *, broken_off: bool) -> Iterator
             "drop the dependency",
             "dropped the dependency on itself",
         )
+
+
+def _contradictions(scanned: Scanned) -> Iterator[Finding]:
+    """Attributes of ours that contradict the standard field which they refine."""
+    for i, node in enumerate(scanned.trace.nodes):
+        for conflict in own.conflicts(node):
+            where = scanned.places.of(i + 1, node.id, node.name)
+            repair = f"set {conflict.attribute} to {conflict.agreeing}"
+            yield Finding(where, conflict.what, conflict.fix, repair)
 
 
 def _circles(scanned: Scanned, edges: Edges) -> Iterator[Finding]:

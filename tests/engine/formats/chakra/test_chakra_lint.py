@@ -412,3 +412,53 @@ def test_deadlocks_are_found_exactly_where_a_simulation_stands_still(
             assert told
         else:
             assert not told
+
+
+# --- attributes of ours --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "conflict"),
+    [
+        (comp(0)._replace(duration_micros=3), {"dimsweep.duration_ps": 3_500_001}),
+        (comp(0)._replace(duration_micros=3), {"dimsweep.duration_ps": "three"}),
+        (comp(0), {"num_ops": 7, "dimsweep.flops": 7.6}),
+        (comp(0), {"num_ops": 2, "tensor_size": 7, "dimsweep.bytes": 6.4}),
+        (collective(0), {"dimsweep.bytes": 7.4}),
+        (send(0, 0), {"dimsweep.bytes": 8.6}),
+        (TraceNode(0, "m", NodeType.MEM_LOAD), {"tensor_size": 5, "dimsweep.bytes": 4.0}),
+    ],
+)
+def test_an_attribute_of_ours_that_contradicts_its_field_is_found_and_mended(
+    node: TraceNode, conflict: dict[str, object]
+) -> None:
+    node = node._replace(attributes={**node.attributes, **conflict})
+    (finding,) = job([node])
+    own = list(conflict)[-1]
+    assert "id 0" in finding.where and repr(conflict[own]) in finding.what
+    (mended,) = repaired(Trace((node,))).nodes
+    assert finding.repair == f"set {own} to {mended.attributes[own]}" and job([mended]) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "exact"),
+    [
+        (comp(0)._replace(duration_micros=3), {"dimsweep.duration_ps": 3_500_000}),
+        (comp(0), {"dimsweep.duration_ps": 200_000}),
+        (comp(0), {"num_ops": 1, "tensor_size": 1, "dimsweep.bytes": 0.0, "dimsweep.flops": 0.2}),
+        (comp(0), {"num_ops": 2**63 - 1, "dimsweep.flops": 1e30}),
+        (collective(0), {"dimsweep.bytes": 7.5}),
+    ],
+)
+def test_an_attribute_of_ours_that_rounds_to_its_field_is_sound(
+    node: TraceNode, exact: dict[str, object]
+) -> None:
+    assert job([node._replace(attributes={**node.attributes, **exact})]) == []
+
+
+def test_a_node_moved_to_another_group_is_found() -> None:
+    """dimsweep.group still gives the name of the former group, whose shape is another."""
+    pair, all_of = (collective(i, pg_name=str(i), **{"dimsweep.group": "tensor"}) for i in (1, 2))
+    (finding,) = job([pair, all_of], [pair], g1=(0, 1), g2=(0,))
+    assert "w.0.et" in finding.where and "(id 2, 'c2')" in finding.where
+    assert "'tensor'" in finding.what and "'2'" in finding.what

@@ -1,6 +1,7 @@
 """Chakra traces as a workload of the native model: as long as the workload written by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,11 @@ from dimsweep.engine.formats.chakra import (
     Value,
     own,
     read_chakra_workload,
+    read_trace,
+    write_chakra_workload,
     write_trace,
 )
+from dimsweep.engine.workload.graph import Kernel
 from tests.support.golden import astra_case
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -267,3 +271,52 @@ def test_the_committed_trace_is_what_our_writer_makes(tmp_path: Path) -> None:
     write_trace(tmp_path / "ours.et", Trace(nodes))
     committed = ROOT / "studies" / "traces" / "four_layers.et"
     assert (tmp_path / "ours.et").read_bytes() == committed.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("type_", "attributes"),
+    [
+        (NodeType.COMP, {own.DURATION: 5_600_000}),
+        (NodeType.COMP, {own.DURATION: 5_000_000, own.FLOPS: 5.0, "num_ops": 500}),
+        (NodeType.COMP, {own.FLOPS: 5.6, "num_ops": 5}),
+        (NodeType.COMP, {own.BYTES: 5.6, "num_ops": 5, "tensor_size": 5}),
+        (NodeType.MEM_LOAD, {own.BYTES: 5.6, "tensor_size": 5}),
+        (NodeType.COMM_COLL, {own.BYTES: 5.6, "comm_size": 5, "comm_type": 0}),
+        (NodeType.COMM_SEND, {own.BYTES: 5.6, "comm_size": 5, "comm_dst": 0}),
+    ],
+)
+def test_an_edited_field_is_no_longer_overridden_by_our_attribute(
+    tmp_path: Path, type_: NodeType, attributes: dict[str, object]
+) -> None:
+    edited = Writer()
+    edited.add(type_, micros=5, **attributes)
+    message = refusal(tmp_path, edited)
+    assert "rank 0, node 0 ('node 0')" in message
+    assert " is 5" in message and "but dimsweep." in message
+
+
+def test_an_edited_duration_of_a_written_trace_is_told(tmp_path: Path) -> None:
+    """The work of kernels is written as its sums, too, so that an edited sum is found as well."""
+    graph = GraphBuilder()
+    kernels = (Kernel("a", 1e9, 1e6), Kernel("b", 3e9, 1e3))
+    graph.add("layer", Compute(kernels=kernels))
+    write_chakra_workload(Workload((graph.build(),), {}), CLUSTER, tmp_path / "w.et")
+    trace = read_trace(tmp_path / "w.et")
+    (node,) = trace.nodes
+    for edited in (
+        node._replace(duration_micros=node.duration_micros * 100),
+        node._replace(attributes={**node.attributes, "num_ops": 400_000_000}),
+        node._replace(attributes={**node.attributes, "tensor_size": 100_100_000}),
+    ):
+        write_trace(tmp_path / "w.et", replace(trace, nodes=(edited,)))
+        with pytest.raises(DimsweepError, match="rank 0, node 0"):
+            read_chakra_workload(tmp_path / "w.et", None, TOPOLOGY.sizes, "traced")
+
+
+def test_every_trace_of_a_job_is_checked_for_its_dimensions(tmp_path: Path) -> None:
+    for rank in range(8):
+        sizes = {own.SIZES: (4, 2) if rank < 7 else (2, 4)}
+        nodes = (TraceNode(0, "c", NodeType.COMP, duration_micros=1),)
+        write_trace(tmp_path / f"w.{rank}.et", Trace(nodes, metadata=sizes))
+    with pytest.raises(DimsweepError, match=r"w\.7\.et"):
+        read_chakra_workload(tmp_path / "w", None, TOPOLOGY.sizes, "traced")
