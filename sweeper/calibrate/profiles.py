@@ -1,15 +1,14 @@
 """What a profile of PyTorch's says of one step: how long it took, and its kernels by kind."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import read_bytes
-from dimsweep.engine.formats.pytorch import Profile, read_profile
+from dimsweep.engine.formats.pytorch import HostOp, Profile, read_host, read_profile
 
 _PRODUCTS = re.compile(r"gemm|cutlass|nvjet|xmma|flash|fmha|attention|matmul|conv|cudnn", re.I)
 _COMMUNICATION = re.compile(r"nccl|rccl|allreduce|all_reduce|allgather|reducescatter", re.I)
@@ -88,13 +87,8 @@ def read_products(profile: Path, trace: Path) -> list[Product]:
     An operator of the trace has the number of its call, by which the profile knows the kernels that
     it launched.  Raises :class:`DimsweepError` for what is no execution trace.
     """
-    try:
-        nodes = json.loads(read_bytes(trace, "execution trace"))["nodes"]
-        shapes = {each["call"]: each["shape"] for each in map(_product, nodes) if each}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        what = f"this is no execution trace: {error!r:.80}"
-        hint = "what torch.profiler's ExecutionTraceObserver writes of the profile's step"
-        raise DimsweepError(what, where=str(trace), hint=hint) from error
+    operators = read_host(trace).operators.values()
+    shapes = {op.call: shape for op in operators if (shape := _shape(op)) is not None}
     runs: dict[int, float] = {}
     for kernel in read_profile(profile).kernels:
         if kernel.call is not None and kernel.call in shapes:
@@ -105,15 +99,14 @@ def read_products(profile: Path, trace: Path) -> list[Product]:
     return [Product(*shape, median(each)) for shape, each in sorted(times.items()) if min(each) > 0]
 
 
-def _product(node: Any) -> dict[str, Any] | None:
-    """The call and the shape of a product in 16 bits; None of any other operator."""
-    if node["name"] not in ("aten::mm", "aten::addmm"):
+def _shape(op: HostOp) -> tuple[int, int, int] | None:
+    """Return (m, k, n) of a product in 16 bits, and None for any other operator."""
+    if op.name not in ("aten::mm", "aten::addmm") or not re.search("BFloat16|Half", str(op.types)):
         return None
-    (m, k), (_, n) = node["inputs"]["shapes"][node["name"] == "aten::addmm" :][:2]
-    values = {each["name"]: each["value"] for each in node["attrs"]}
-    kinds = str(node["inputs"]["types"])
-    if "BFloat16" not in kinds and "Half" not in kinds:
-        return None
+    try:
+        (m, k), (_, n) = op.shapes[op.name == "aten::addmm" :][:2]
+    except (TypeError, ValueError):
+        return None  # the trace has no shapes of two matrices
     if not all(type(size) is int and 0 < size <= 2**32 for size in (m, k, n)):
-        return None  # of nothing, or of no sizes
-    return {"call": values["rf_id"], "shape": (m, k, n)}
+        return None
+    return m, k, n

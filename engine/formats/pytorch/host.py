@@ -3,6 +3,10 @@
 A node has an id, a name, a parent (``ctrl_deps``), inputs and outputs (values, shapes, types), and
 attributes: ``rf_id`` numbers calls as the profiler does, ``tid`` threads.  A tensor among the
 values is [id, storage, offset, elements, bytes of one, device].
+
+The first schema, 1.0.1, has the same under other keys: ``parent``, ``input_shapes``, and every
+attribute as a key of the node.  Schemas before 1.1 have no attributes of communication: the name
+and the process group are among the inputs of ``record_param_comms``.
 """
 
 import re
@@ -18,7 +22,9 @@ from dimsweep.engine.formats.fields import read_json
 from dimsweep.engine.formats.pytorch.files import Group, first_fault, names
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')
-_ROOT = "[pytorch|profiler|"  # the process, and its threads
+_ROOT = ("[pytorch|profiler|", "__ROOT_")  # the process, and its threads
+_SCHEMA = re.compile(r"1\.\d+(\.\d+)?(-chakra.*)?")
+_COMMUNICATES = "record_param_comms"
 _GROUPS = "process_group:init"
 
 
@@ -39,6 +45,8 @@ class HostOp:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     attributes: Mapping[str, Any]
+    shapes: Any  # of the inputs, as the trace has them
+    types: Any
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ def read_host(path: Path) -> HostTrace:
     """Raises :class:`DimsweepError` naming file and node for what is no execution trace."""
     content = read_json(path, "execution trace")
     nodes = content.get("nodes")
-    if "chakra" not in str(content.get("schema")) or not isinstance(nodes, list):
+    if not _SCHEMA.fullmatch(str(content.get("schema"))) or not isinstance(nodes, list):
         raise DimsweepError(
             f"this is no execution trace of a schema that is known ({content.get('schema')!r})",
             where=str(path),
@@ -75,6 +83,7 @@ def read_host(path: Path) -> HostTrace:
     for number, node in enumerate(nodes, 1):
         where = f"{path}: node {number}"
         try:
+            node = _renamed(node)
             named = _Named.model_validate(node)
             if _GROUPS in named.name:
                 groups |= names(_process_groups(node))
@@ -111,6 +120,8 @@ class _Attribute(BaseModel):
 
 class _Values(BaseModel):
     values: Any
+    shapes: Any = None
+    types: Any = None
 
 
 class _Node(_Named):
@@ -127,8 +138,23 @@ class _Numbers(BaseModel):
     rf_id: int = 0
 
 
+def _renamed(node: Any) -> Any:
+    """Return a node of schema 1.0.1 under the keys of the later ones, and any other as it is."""
+    if not isinstance(node, dict) or "attrs" in node or "parent" not in node:
+        return node
+    values = {
+        name: {"values": node.get(name), "shapes": node.get(f"{key}_shapes")}
+        | {"types": node.get(f"{key}_types")}
+        for name, key in (("inputs", "input"), ("outputs", "output"))
+    }
+    attributes = [{"name": key, "value": node[key]} for key in ("rf_id", "tid") if key in node]
+    return {**node, **values, "ctrl_deps": node["parent"], "attrs": attributes}
+
+
 def _operator(node: _Node) -> HostOp:
     attributes = {item.name: item.value for item in node.attrs}
+    if node.name == _COMMUNICATES and "collective_name" not in attributes:
+        attributes |= _communicated(node.inputs.values)
     numbers = _Numbers.model_validate(attributes)
     return HostOp(
         node.id,
@@ -139,7 +165,24 @@ def _operator(node: _Node) -> HostOp:
         tuple(_tensors(node.inputs.values)),
         tuple(_tensors(node.outputs.values)),
         attributes,
+        node.inputs.shapes,
+        node.inputs.types,
     )
+
+
+def _communicated(values: Any) -> dict[str, Any]:
+    """Return the collective and its group from the inputs of ``record_param_comms``.
+
+    The inputs are the tensors (missing in a wait or a barrier), a sequence number, the group (a
+    name, or a list of name and description), the rank, the collective, and more.
+    """
+    if not isinstance(values, list):
+        return {}
+    rest = values[1:] if values and isinstance(values[0], list) else values
+    if len(rest) < 4 or not isinstance(rest[3], str):
+        return {}
+    group = rest[1][0] if isinstance(rest[1], list) and rest[1] else rest[1]
+    return {"collective_name": rest[3], "pg_name": group}
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

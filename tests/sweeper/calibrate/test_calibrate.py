@@ -230,10 +230,16 @@ def test_a_profile_says_what_a_step_is_made_of(tmp_path: Path) -> None:
 
 def test_an_execution_trace_tells_the_shapes_of_products(tmp_path: Path) -> None:
     def node(call: int, name: str, shapes: list[list[int]], kind: str) -> dict[str, object]:
-        inputs = {"shapes": shapes, "types": [f"Tensor({kind})"] * len(shapes)}
-        return {"name": name, "inputs": inputs, "attrs": [{"name": "rf_id", "value": call}]}
+        types = [f"Tensor({kind})"] * len(shapes)
+        inputs = {"values": [], "shapes": shapes, "types": types}
+        attributes = [{"name": "rf_id", "value": call}]
+        return {"id": call + 1, "name": name, "ctrl_deps": 1, "inputs": inputs} | {
+            "outputs": {"values": []},
+            "attrs": attributes,
+        }
 
     nodes = [
+        {"id": 1, "name": "[pytorch|profiler|execution_trace|process]"},
         node(1, "aten::mm", [[512, 256], [256, 1024]], "c10::BFloat16"),
         node(2, "aten::addmm", [[64], [512, 128], [128, 64]], "c10::Half"),
         node(3, "aten::mm", [[8, 8], [8, 8]], "float"),
@@ -256,7 +262,9 @@ def test_an_execution_trace_tells_the_shapes_of_products(tmp_path: Path) -> None
             | {"args": {"External id": call}},
         ]
     (tmp_path / "x.kineto.json").write_text(json.dumps({"traceEvents": events}))
-    (tmp_path / "x.et.json").write_text(json.dumps({"nodes": nodes}))
+    (tmp_path / "x.et.json").write_text(
+        json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes})
+    )
     found = read_products(tmp_path / "x.kineto.json", tmp_path / "x.et.json")
     assert found == [(512, 128, 64, 20e-6), (512, 256, 1024, 10e-6)]
 

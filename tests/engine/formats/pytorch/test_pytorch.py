@@ -31,6 +31,7 @@ from dimsweep.engine.formats.pytorch import convert_traces, is_execution_trace
 from tests.support.examples import examples
 
 SCHEMA = "1.1.1-chakra.0.0.4"
+FIRST = "1.0.1"
 THREAD = "[pytorch|profiler|execution_trace|thread]"
 
 
@@ -69,9 +70,25 @@ class Host:
             },
         )  # fmt: skip
 
-    def write(self, path: Path) -> Path:
-        path.write_text(json.dumps({"schema": SCHEMA, "pid": 1, "nodes": self.nodes}))
+    def write(self, path: Path, schema: str = SCHEMA) -> Path:
+        nodes = (
+            [_of_the_first_schema(node) for node in self.nodes] if schema == FIRST else self.nodes
+        )
+        path.write_text(json.dumps({"schema": schema, "pid": 1, "nodes": nodes}))
         return path
+
+
+def _of_the_first_schema(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node under the keys of schema 1.0.1."""
+    values = {
+        f"{key}_{what}": node[f"{key}s"].get(what)
+        for key in ("input", "output")
+        for what in ("shapes", "types")
+    }
+    attributes = {each["name"]: each["value"] for each in node["attrs"]}
+    plain = {"inputs": node["inputs"]["values"], "outputs": node["outputs"]["values"]}
+    named = {"id": node["id"], "name": node["name"], "parent": node["ctrl_deps"]}
+    return named | plain | values | attributes
 
 
 class Profile:
@@ -145,6 +162,25 @@ def step(folder: Path) -> tuple[Path, Path]:
     profile.kernel("mul", 700, 9, **{"External id": 909})
     profile.kernel("of another step", 900, 9, **{"External id": 4711})
     return host.write(folder / "et.json"), profile.write(folder / "kineto.json")
+
+
+def test_all_schemas_say_the_same(tmp_path: Path) -> None:
+    """1.0.1 has other keys, and until 1.1 a collective's name and group are among its inputs."""
+    host, profile = step(tmp_path)
+    expected = convert_traces([host], [profile])
+    old = Host()
+    old.nodes = [node for node in json.loads(host.read_text())["nodes"] if node["id"] != 8]
+    values = [[[1013, 13, 0, 256, 4, "cuda:0"]], 3, ["5", "a description"], 1, "allreduce"]
+    old.add(8, "record_param_comms", 7, (13,), (13,), values=values)
+    for schema in (FIRST, "1.0.4-chakra.0.0.4", "1.1"):
+        found = convert_traces([old.write(tmp_path / "old.json", schema)], [profile])
+        assert (found.traces, found.groups) == (expected.traces, expected.groups)
+    listed = json.dumps([{"pg_name": "5", "ranks": [0]}])
+    old.add(10, "## process_group:init ##", 1, values=[listed])
+    without = convert_traces([old.write(tmp_path / "old.json", FIRST)], []).traces[0]
+    (communication,) = (node for node in without.nodes if node.type is NodeType.COMM_COLL)
+    assert communication.attributes["comm_type"] == CollectiveType.ALL_REDUCE
+    assert communication.attributes["comm_size"] == 1024
 
 
 def test_kernels_are_linked_to_what_launched_them(tmp_path: Path) -> None:
