@@ -1,5 +1,6 @@
 """What is in a file of another tool, plain or compressed."""
 
+import codecs
 import gzip
 import zlib
 from pathlib import Path
@@ -9,6 +10,11 @@ from dimsweep.engine.errors import DimsweepError
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
 _PIECE = 1 << 20  # bytes inflated at a time
+_MARKS = {  # byte order marks, which Excel and PowerShell write, and the encoding that each means
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def read_bytes(path: Path, what: str) -> bytes:
@@ -25,8 +31,8 @@ def read_bytes(path: Path, what: str) -> bytes:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the compressed {what} is damaged: {error}"
         raise DimsweepError(message, where=str(path)) from error
-    except OSError as error:
-        message = f"cannot read the {what}: {error.strerror}"
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        message = f"cannot read the {what}: {getattr(error, 'strerror', None) or error}"
         raise DimsweepError(message, where=str(path)) from error
     except MemoryError:
         message = f"there is not enough memory for the {what}"
@@ -46,9 +52,23 @@ def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
 
 
 def read_text(path: Path, what: str) -> str:
-    """As :func:`read_bytes`, decoded from UTF-8."""
+    """Return the text of a file, plain or gzip, without a byte order mark.
+
+    The encoding is UTF-8, or UTF-16 if a mark says so.  Raises :class:`DimsweepError` as
+    :func:`read_bytes` does, and for a file that is not text.
+    """
+    content = read_bytes(path, what)
     try:
-        return read_bytes(path, what).decode("utf-8")
+        return decode_text(content)
     except UnicodeDecodeError as error:
         message = f"cannot read the {what}: it is not text"
         raise DimsweepError(message, where=str(path)) from error
+
+
+def decode_text(content: bytes, errors: str = "strict") -> str:
+    """Decode UTF-8, or the encoding of a byte order mark, which is left out.
+
+    Raises :class:`UnicodeDecodeError` for other bytes, unless ``errors`` says otherwise.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    return content.decode(encoding, errors)

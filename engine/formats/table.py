@@ -1,10 +1,12 @@
 """Tables of comma-separated values, whose first line names the columns."""
 
 import csv
+import io
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from dimsweep.engine.errors import DimsweepError, accessing, suggestion
+from dimsweep.engine.formats.content import read_text
 
 Row = dict[str, str]
 
@@ -14,20 +16,26 @@ def read_table(
 ) -> list[tuple[str, Row]]:
     """The rows of a table that has ``columns``, and perhaps ``more`` (None: any others): the place
     of each (file and line), and the text in each column.  Empty lines and those that begin with #
-    are comments.
+    are comments.  Names of columns are compared in small letters, if ``columns`` names some.
 
     Raises :class:`DimsweepError` naming the file, and the line, for what is no such table.
     """
-    with (
-        accessing(file, "it is no table", csv.Error, UnicodeDecodeError),
-        accessing(file, "it cannot be read"),
-        file.open(newline="", encoding="utf-8-sig") as lines,
-    ):
-        said = csv.reader(_without_comments(lines), strict=True)
-        header = list(map(str.strip, next(filter(None, said), [])))
+    text = read_text(file, "table")
+    lines = _without_comments(io.StringIO(text, newline=""))
+    with accessing(file, "it is no table", csv.Error):
+        said = csv.reader(lines, delimiter=delimiter_of(text), strict=True)
+        header = [name.strip() for name in next(filter(None, said), [])]
+        header = [name.lower() for name in header] if columns else header
         _check(header, file, columns, more)
         rows = ((f"{file}: line {said.line_num}", row) for row in said if row)
         return [(where, _row(header, row, where)) for where, row in rows]
+
+
+def delimiter_of(text: str) -> str:
+    """Return the sign between the columns of a table: the comma, semicolon or tab that its first
+    line has most of."""
+    first = next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
+    return max(",;\t", key=first.count)
 
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What is in a file, plain or compressed, takes no more memory than it needs."""
 
+import codecs
 import gzip
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import pytest
 
 import dimsweep.engine.formats.content
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.formats.content import read_bytes
+from dimsweep.engine.formats.content import read_bytes, read_text
+from dimsweep.engine.formats.table import read_table
+
+TABLE = "kernel,duration\r\nmatmul,12.5 us\r\n"
 
 
 def test_a_small_compressed_file_takes_little_memory(tmp_path: Path) -> None:
@@ -36,3 +40,29 @@ def test_a_file_inflates_within_a_limit(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(dimsweep.engine.formats.content, "_LARGEST", 1_000_000)
     with pytest.raises(DimsweepError, match="the compressed trace inflates to more than"):
         read_bytes(file, "trace")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TABLE.encode(),
+        codecs.BOM_UTF8 + TABLE.encode(),
+        TABLE.encode("utf-16"),
+        gzip.compress(codecs.BOM_UTF8 + TABLE.encode()),
+        b"# measured by hand\r\n" + TABLE.encode(),
+        b'"Kernel","DURATION"\n"matmul","12.5 us"\n',
+        TABLE.replace(",", ";").encode(),
+        TABLE.replace(",", "\t").encode(),
+    ],
+    ids=["plain", "mark", "UTF-16", "gzip", "comment", "quoted", "semicolons", "tabs"],
+)
+def test_tables_as_other_tools_write_them(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "m.csv").write_bytes(content)
+    rows = [row for _, row in read_table(tmp_path / "m.csv", ("kernel", "duration"))]
+    assert rows == [{"kernel": "matmul", "duration": "12.5 us"}]
+
+
+def test_what_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(b"\xff\xfe\x00")  # UTF-16 that is cut off
+    with pytest.raises(DimsweepError, match="it is not text"):
+        read_text(tmp_path / "t.txt", "table")

@@ -344,7 +344,7 @@ WRONG = [
     (["simulate", "workload.parallel.tensor=12"], "tensor=12'): a degree of 12 does not fit"),
     (["simulate", "workload.parallel.tensor=12"], "\n  8 or 16 would"),
     (["simulate", "topology=astra_sim", "topology.file=nope.yml"], "topology.file: nope.yml"),
-    (["simulate", "npu.measured=m.csv"], "it cannot be read: No such file or directory"),
+    (["simulate", "npu.measured=m.csv"], "cannot read the table: No such file or directory"),
     (
         ["simulate", "workload=chakra", "workload.traces=w", "workload.groups=nope.json"],
         "workload.groups: nope.json",

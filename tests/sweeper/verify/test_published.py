@@ -229,7 +229,7 @@ def test_the_published_studies_ask_what_rows_can_answer(name: str) -> None:
 
 
 def test_a_study_without_points_is_no_verification() -> None:
-    with pytest.raises(DimsweepError, match="cannot be read: No such file"):
+    with pytest.raises(DimsweepError, match="cannot read the table: No such file"):
         find_points(Files(Path("studies/libra_gpt3_4d.yaml")))
 
 
