@@ -137,11 +137,11 @@ def validated(kind: type[_T], content: Any, path: object) -> _T:
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
-        raise explained(error).within(path) from error
+        raise explained(error, missing="add it to the file").within(path) from error
 
 
-def explained(error: ValidationError) -> DimsweepError:
-    """The first thing that is wrong, with its key."""
+def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
+    """Return the first fault, with its key; ``missing`` is the hint for a key without a value."""
     first = error.errors(include_url=False)[0]
     place = ""
     for step in first["loc"]:
@@ -157,7 +157,7 @@ def explained(error: ValidationError) -> DimsweepError:
     if kind == "value_error":  # of a validator, whose text says it all
         return DimsweepError(str(cause), where=place)
     if kind == "missing":
-        return DimsweepError("this key needs a value", where=place, hint=GIVE)
+        return DimsweepError("this key needs a value", where=place, hint=missing)
     if kind in _EXPECTED:
         expected, such_as = _EXPECTED[kind]
         hint = _cure(expected, first["input"]) or such_as

@@ -17,9 +17,11 @@ from pydantic.dataclasses import dataclass
 
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, at, suggestion, within
+from dimsweep.engine.formats.content import read_text
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
 from dimsweep.engine.network import Kind, Network
 
+_WRAPPER = "infrastructure"  # the only key of files that hold more than InfraGraph's schema
 _MOST = 1_000_000  # components, or pairs of them
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _COMPONENT = re.compile(r"([^\[\]]+)(?:\[(\d*)(?:(:)(\d*)(?::(\d+))?)?\])?")
@@ -125,16 +127,25 @@ class _File:
 
 
 def read_infragraph(path: Path) -> Network:
-    """The network of an InfraGraph file: its XPUs are NPUs, numbered as instances, devices and
-    components follow; NICs, CPUs and memories are what they are, and all else switches.
+    """Return the network of an InfraGraph file in YAML or JSON, also under ``infrastructure:``.
+
+    Its XPUs are NPUs, numbered as instances, devices and components follow.  NICs, CPUs and
+    memories keep their kind, and all other components are switches.
 
     Raises :class:`DimsweepError` naming the file and what in it is wrong, a link without bytes a
     second among it: gigatransfers say nothing without the lanes, of which the format has none.
     """
-    read = read_json if path.suffix.lower() == ".json" else read_yaml
-    file = validated(_File, read(path), path)
-    with within(path):
+    is_json = path.suffix.lower() not in (".yaml", ".yml") and _is_object(path)
+    content, where = (read_json if is_json else read_yaml)(path), str(path)
+    if _WRAPPER in content and "devices" not in content:
+        content, where = content[_WRAPPER], f"{path}: {_WRAPPER}"
+    file = validated(_File, content, where)
+    with within(where):
         return _Graph(file).network()
+
+
+def _is_object(path: Path) -> bool:
+    return read_text(path, "file").lstrip().startswith("{")
 
 
 class _Graph:
@@ -159,6 +170,9 @@ class _Graph:
         links = _by_name(self._file.links, "link")
         for number, edge in enumerate(self._file.edges):
             self._join(edge, links, self._of_instances, f"edges[{number}]")
+        if not self._n_npus:
+            what = "no component of an instance is an xpu, so the network has no NPU"
+            raise DimsweepError(what, where="instances", hint="choice: xpu in a component")
         return Network(self._graph)
 
     def _size(self, name: str, above: tuple[str, ...] = ()) -> int:

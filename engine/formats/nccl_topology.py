@@ -1,9 +1,10 @@
-"""What NCCL finds in a node: the XML that it writes where ``NCCL_TOPO_DUMP_FILE`` says.
+"""The XML that NCCL and RCCL write at ``NCCL_TOPO_DUMP_FILE``: a node, or an NVLink domain.
 
 Elements and attributes are those of NCCL (github.com/NVIDIA/nccl, ``src/graph/xml.cc`` and
-``topo.cc`` of version 2.28), and so is what it takes a link to carry (``topo.h``), which the file
-does not say: 18 to 40.1 GB/s an NVLink by the GPU's compute capability, a PCIe lane's rate, and
-what joins two sockets by the make of the processor.
+``topo.cc`` of version 2.28) and of RCCL (github.com/ROCm/rccl).  The rates that the file does not
+have are theirs, too (``topo.h``): 18 to 40.1 GB/s an NVLink by the GPU's compute capability, 24 to
+48 GB/s an xGMI link by the GPU's architecture, a PCIe lane's rate, and the link between two sockets
+by the make of the processor.
 """
 
 import itertools
@@ -24,6 +25,10 @@ _LANES = {"2.5": 15, "5": 30, "5.0": 30, "8": 60, "8.0": 60, "16": 120, "16.0": 
 _LANES |= {"32.0": 240, "64.0": 480}
 _PCIE_3 = 60
 _NVLINKS = ((100, 40.1e9), (90, 20.6e9), (87, 20e9), (86, 12e9), (70, 20e9), (60, 18e9))
+# xGMI by the architecture, which is gfx90a or, in older files, 910; that of Vega and MI100 is last.
+_XGMIS = (("95", 48e9), ("94", 48e9), ("90a", 36e9), ("910", 36e9), ("", 24e9))
+_LINKS = ("nvlink", "c2c", "xgmi")  # elements in a <gpu>
+_GPU_CLASSES = ("0x03", "0x12")  # of PCI devices: displays, accelerators
 _UNKNOWN_NIC = 10_000  # Mb/s, of a NIC whose speed is -1
 _ONE_CHIP = 5e12  # of makes that NCCL does not know
 _SOCKETS = {"AuthenticAMD": 16e9, "arm64": 6e9, "ppc64": 32e9}
@@ -31,26 +36,17 @@ _SOCKETS = {"AuthenticAMD": 16e9, "arm64": 6e9, "ppc64": 32e9}
 _INTEL = ((0xCF, 40e9), (0x8F, 22e9), (0x55, 10e9), (0, 6e9))
 
 
-def is_nccl_topology(path: Path) -> bool:
-    """Whether an XML file is NCCL's, and no GraphML."""
-    try:
-        with path.open("rb") as file:
-            for _, element in ElementTree.iterparse(file, events=("start",)):
-                return element.tag == ROOT
-    except (OSError, ValueError, LookupError, ElementTree.ParseError):
-        pass
-    return False
-
-
 def read_nccl_topology(path: Path) -> Network:
-    """The network of a node: GPUs are NPUs, in the order of their ranks; NVSwitches are one switch,
-    as NCCL has them, PCIe switches are switches, processors hosts, and network devices NICs, each
-    with the speed of its port; what they lead to, the file does not know.
+    """Return the network of a node, or of the hosts of an NVLink domain.
 
-    Latencies are 0 but for those of network devices that tell one: NCCL measures none.  The end
-    of a GPU at PCIe is a switch of its own, so that NVLink is nearer than a PCIe switch that two
-    GPUs share.  Raises :class:`DimsweepError` naming the file and the element for what NCCL does
-    not write.
+    GPUs are NPUs, in the order of their ranks.  All NVSwitches are one switch, as in NCCL.  PCIe
+    switches are switches, processors are hosts, and network devices are NICs, each with the speed
+    of its port; the file does not say what a NIC leads to.  Links to GPUs that are not in the file
+    are left out, as in NCCL.
+
+    Latencies are 0, except for network devices with a latency: NCCL measures none.  The end of a
+    GPU at PCIe is a separate switch, so that NVLink is nearer than a PCIe switch that two GPUs
+    share.  Raises :class:`DimsweepError` naming the file and the element for malformed files.
     """
     try:
         root = ElementTree.fromstring(read_bytes(path, "topology"))
@@ -68,35 +64,46 @@ class _Node:
     def __init__(self, root: ElementTree.Element) -> None:
         import networkx as nx  # which few runs need
 
-        if root.tag != ROOT:
-            what, hint = f"its root is {root.tag}", "what NCCL writes at NCCL_TOPO_DUMP_FILE"
-            raise DimsweepError(what, hint=hint)
         self._graph: nx.DiGraph = nx.DiGraph()
         self._cpus = root.findall("cpu")
-        gpus = [(_whole(gpu, "rank"), gpu) for gpu in root.iter("gpu")]
+        gpus = [(_whole(gpu, "rank"), gpu) for gpu in root.iter("gpu") if gpu.get("rank")]
+        if not gpus:
+            raise _no_gpus(root)
         ranks = sorted(rank for rank, _ in gpus)
         if len({*ranks}) < len(ranks):
             twice = next(a for a, b in itertools.pairwise(ranks) if a == b)
             raise DimsweepError(f"two GPUs have rank {twice}")
         self._rank = {id(gpu): ranks.index(rank) for rank, gpu in gpus}
-        self._at: dict[str, int] = {}  # GPUs by their place on the PCI bus
-        for pci in root.iter("pci"):
-            for gpu in pci.findall("gpu"):
-                self._at[_text(pci, "busid")] = self._rank[id(gpu)]
+        hashes = list(dict.fromkeys(cpu.get("host_hash") for cpu in self._cpus))
+        self._hosts = [hashes.index(cpu.get("host_hash")) for cpu in self._cpus]
+        self._several = len(hashes) > 1
+        self._at: dict[tuple[int, str], int] = {}  # GPUs by host and place on its PCI bus
+        for cpu, host in zip(self._cpus, self._hosts, strict=True):
+            for pci in cpu.iter("pci"):
+                for gpu in self._gpus(pci):
+                    self._at[host, _text(pci, "busid")] = self._rank[id(gpu)]
 
     def network(self) -> Network:
-        """All that is below the processors, and NVLinks."""
+        """Return the network of all devices below the processors, and of NVLink and xGMI."""
         for rank in sorted(self._rank.values()):
             self._graph.add_node(rank)
         names = [f"cpu {i}" for i in range(len(self._cpus))]
-        for name, cpu in zip(names, self._cpus, strict=True):
+        for name, cpu, host in zip(names, self._cpus, self._hosts, strict=True):
             self._graph.add_node(name, kind=Kind.HOST)
-            self._cpu = name
+            self._cpu, self._host = name, host
             self._below(cpu)
         for one, other in itertools.permutations(range(len(names)), 2):
-            bandwidth = _socket(self._cpus[one])
-            self._graph.add_edge(names[one], names[other], bandwidth=bandwidth, latency=0)
+            if self._hosts[one] == self._hosts[other]:
+                bandwidth = _socket(self._cpus[one])
+                self._graph.add_edge(names[one], names[other], bandwidth=bandwidth, latency=0)
         return Network(self._graph)
+
+    def _gpus(self, pci: ElementTree.Element) -> list[ElementTree.Element]:
+        """The GPUs at a place that have a rank: NCCL passes over the others, too."""
+        return [gpu for gpu in pci.findall("gpu") if id(gpu) in self._rank]
+
+    def _named(self, name: str) -> str:
+        return f"host {self._host} {name}" if self._several else name
 
     def _below(self, cpu: ElementTree.Element) -> None:
         for pci in cpu.findall("pci"):
@@ -105,7 +112,7 @@ class _Node:
             self._nic(nic, self._cpu, None)
 
     def _pci(self, pci: ElementTree.Element, above: str) -> None:
-        name = f"pci {_text(pci, 'busid')}"
+        name = self._named(f"pci {_text(pci, 'busid')}")
         if name in self._graph:
             raise DimsweepError("two devices are there", where=name)
         width = _whole(pci, "link_width", 0) or 16
@@ -113,41 +120,45 @@ class _Node:
         bandwidth = width * speed * _MEGABITS
         self._graph.add_node(name)
         self._cable(name, above, bandwidth)
-        for gpu in pci.findall("gpu"):
+        for gpu in self._gpus(pci):
             rank = self._rank[id(gpu)]
             self._cable(rank, name, bandwidth)
-            self._nvlinks(gpu, rank, name)
+            self._links(gpu, rank, name)
         for nic in pci.findall("nic"):
             self._nic(nic, name, bandwidth)
         for below in pci.findall("pci"):
             self._pci(below, name)
 
-    def _nvlinks(self, gpu: ElementTree.Element, rank: int, name: str) -> None:
-        each = next((rate for least, rate in _NVLINKS if _whole(gpu, "sm") >= least), 20e9)
+    def _links(self, gpu: ElementTree.Element, rank: int, name: str) -> None:
+        """Add the links of a GPU at the place ``name`` to GPUs, NVSwitches and its processor."""
         total = dict[Node, float]()
-        for link in gpu.findall("nvlink"):
-            kind, target = link.get("tclass", ""), _text(link, "target")
-            far: Node = "NVSwitch"
-            if kind == _PROCESSOR:
-                far = self._cpu
-            elif kind != _NVSWITCH:
-                if target not in self._at:
-                    what = f"an NVLink leads to {target}, and no GPU is there"
-                    raise DimsweepError(what, where=name)
-                far = self._at[target]
-            total[far] = total.get(far, 0.0) + each * _whole(link, "count", 1, least=1)
-        for c2c in gpu.findall("c2c"):
-            far = self._cpu
-            rate = _whole(c2c, "bw", least=1) * 1e6 * _whole(c2c, "count", 1, least=1)
-            total[far] = total.get(far, 0.0) + rate
+        for link in gpu:
+            if link.tag not in _LINKS:
+                what, hint = f"<{link.tag}> of a gpu is not read", f"known: {', '.join(_LINKS)}"
+                raise DimsweepError(what, where=name, hint=hint)
+            far = self._cpu if link.tag == "c2c" else self._far(link)
+            if far is not None:
+                rate = _rate(gpu, link) * _whole(link, "count", 1, least=1)
+                total[far] = total.get(far, 0.0) + rate
         for far, bandwidth in total.items():
             self._graph.add_edge(rank, far, bandwidth=bandwidth, latency=0)
             if isinstance(far, str):
                 self._graph.add_edge(far, rank, bandwidth=bandwidth, latency=0)
 
+    def _far(self, link: ElementTree.Element) -> Node | None:
+        """The far end of an NVLink or xGMI link; None for a GPU that is not in the file."""
+        kind = link.get("tclass", "")
+        if kind == _PROCESSOR:
+            return self._cpu
+        if kind == _NVSWITCH:
+            return "NVSwitch"
+        return self._at.get((self._host, _text(link, "target")))
+
     def _nic(self, nic: ElementTree.Element, above: str, bandwidth: float | None) -> None:
         for net in nic.findall("net"):
-            name = f"nic {_text(net, 'name')}"
+            if not net.get("dev") or net.get("net") == "0":  # NCCL does not use these
+                continue
+            name = self._named(f"nic {_text(net, 'name')}")
             if name in self._graph:
                 name = f"{name} {_text(net, 'dev')}"
             if name in self._graph:
@@ -196,6 +207,26 @@ def _latency(net: ElementTree.Element) -> int:
     if not 0 <= found <= 1e6:
         raise DimsweepError(f"'latency' of a net is {text!r}", hint="microseconds, such as 1.5")
     return round(found * 1e6)
+
+
+def _rate(gpu: ElementTree.Element, link: ElementTree.Element) -> float:
+    """Return the bytes/s of one link of a kind."""
+    if link.tag == "c2c":
+        return _whole(link, "bw", least=1) * 1e6
+    if link.tag == "xgmi":
+        architecture = _text(gpu, "gcn").removeprefix("gfx")
+        return next(rate for start, rate in _XGMIS if architecture.startswith(start))
+    return next((rate for least, rate in _NVLINKS if _whole(gpu, "sm") >= least), 20e9)
+
+
+def _no_gpus(root: ElementTree.Element) -> DimsweepError:
+    """Return the error of a file that has places of GPUs at most, as files of clouds do."""
+    places = [pci for pci in root.iter("pci") if pci.get("class", "").startswith(_GPU_CLASSES)]
+    return DimsweepError(
+        f"it has no <gpu> with a rank, only places of GPUs on the PCI bus ({len(places)})",
+        hint="a file for NCCL_TOPO_FILE, such as clouds install, has no GPUs: run NCCL on that "
+        "machine with it and with NCCL_TOPO_DUMP_FILE=topo.xml, and give topo.xml",
+    )
 
 
 def _socket(cpu: ElementTree.Element) -> float:

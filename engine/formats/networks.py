@@ -1,21 +1,108 @@
-"""Networks in files, whichever tool wrote them."""
+"""Networks in files: choose the reader by the file's content."""
 
+import io
+import re
+from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
-from dimsweep.engine.formats.nccl_topology import is_nccl_topology, read_nccl_topology
-from dimsweep.engine.network import Network, read_network
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.content import decode_text, read_bytes
+from dimsweep.engine.formats.nccl_topology import ROOT, read_nccl_topology
+from dimsweep.engine.network import Network, parse_network
+
+_HEAD = 1 << 16  # bytes of a file that its format is recognised by
+_READ = (
+    "GraphML, node-link JSON, InfraGraph (YAML or JSON), "
+    "and the XML that NCCL and RCCL write at NCCL_TOPO_DUMP_FILE"
+)
+_AS_GRAPHML = (
+    "networkx reads it and writes GraphML: networkx.write_graphml(networkx.{}(FILE), "
+    "'net.graphml'); then give each NPU its rank as `npu`, each edge `bandwidth` and `latency`"
+)
+# Formats of other tools by the root of their XML: the name of the format, and how to get to a
+# network that is read.
+_ROOTS = {
+    "graphs": (
+        "it is NCCL's graph of channels (NCCL_GRAPH_DUMP_FILE)",
+        "set NCCL_TOPO_DUMP_FILE instead: that file has the links of the node",
+    ),
+    "topology": (
+        "it is hwloc's (lstopo), which has no bandwidths",
+        "run NCCL on that node with NCCL_TOPO_DUMP_FILE=topo.xml, and give topo.xml",
+    ),
+    "gexf": ("it is GEXF", _AS_GRAPHML.format("read_gexf")),
+}
+_GML = re.compile(r"\A(?:\s*(?:#.*|(?:Creator|Version|comment)\b.*)\n)*\s*graph\s*\[", re.I)
+_DOT = re.compile(r"\A(?:\s*(?://.*|#.*)\n)*\s*(?:strict\s+)?(?:di)?graph\b[^\[]*\{", re.I)
+_ASTRA_SIM = re.compile(r"""(?m)^[{"' ]*(?:npus_count|dimensions-count)["']?\s*:""")
+_TEXTS = (
+    (_GML, "it is GML", _AS_GRAPHML.format("read_gml")),
+    (_DOT, "it is DOT (Graphviz)", _AS_GRAPHML.format("nx_agraph.read_dot")),
+    (_ASTRA_SIM, "it is ASTRA-sim's network configuration", "give it as topology.file"),
+)
+_KEYS = "(?:infrastructure|devices|instances)"
+_INFRAGRAPH = re.compile(rf'(?m)^{_KEYS}\s*:|"{_KEYS}"\s*:')
+
+
+def _read_infragraph(path: Path) -> Network:
+    # Its schema takes a twentieth of a second, which no other network needs.
+    from dimsweep.engine.formats.infragraph import read_infragraph
+
+    return read_infragraph(path)
+
+
+# Formats that are read, neither XML nor JSON, by a pattern in the first bytes of the text.
+_READERS: tuple[tuple[re.Pattern[str], Callable[[Path], Network]], ...] = (
+    (_INFRAGRAPH, _read_infragraph),
+)
 
 
 def read_any_network(path: Path) -> Network:
-    """GraphML or node-link JSON, InfraGraph in YAML, or NCCL's XML, by the name and the root.
+    """Return the network in a file of any format that is read, plain or gzip.
 
-    Raises :class:`DimsweepError` as :func:`engine.network.read_network` does.
+    The content says which format it is, not the name.  Raises :class:`DimsweepError` as
+    :func:`engine.network.read_network` does, and naming the format for files of other tools.
     """
-    if path.suffix.lower() in (".yaml", ".yml"):
-        # Its schema takes a twentieth of a second, which no other network needs.
-        from dimsweep.engine.formats.infragraph import read_infragraph
+    content = read_bytes(path, "network")
+    head = decode_text(content[:_HEAD], "replace").lstrip()
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    if head.startswith("<"):
+        return _read_xml(path, content)
+    for pattern, what, hint in _TEXTS:
+        if pattern.search(head):
+            raise DimsweepError(what, where=str(path), hint=hint)
+    is_json = head.startswith(("{", "[")) and not is_yaml
+    if is_json and ('"nodes"' in head or not _INFRAGRAPH.search(head)):
+        return parse_network(content, path, is_json=True)
+    for pattern, read in _READERS:
+        if pattern.search(head):
+            return read(path)
+    if is_yaml:  # its errors say what InfraGraph needs
+        return _read_infragraph(path)
+    raise DimsweepError(
+        "cannot tell the format of the network", where=str(path), hint=f"formats read: {_READ}"
+    )
 
-        return read_infragraph(path)
-    if path.suffix.lower() == ".xml" and is_nccl_topology(path):
+
+def _read_xml(path: Path, content: bytes) -> Network:
+    root = _root(content)
+    if root == ROOT:
         return read_nccl_topology(path)
-    return read_network(path)
+    if root in _ROOTS:
+        what, hint = _ROOTS[root]
+        raise DimsweepError(what, where=str(path), hint=hint)
+    if root not in ("", "graphml"):
+        what = f"XML with the root {root!r} is not a network"
+        raise DimsweepError(what, where=str(path), hint=f"formats read: {_READ}")
+    return parse_network(content, path, is_json=False)
+
+
+def _root(content: bytes) -> str:
+    """Return the name of the root of XML, without its namespace; "" for what is not XML."""
+    try:
+        for _, element in ElementTree.iterparse(io.BytesIO(content), events=("start",)):
+            return str(element.tag).rpartition("}")[2]
+    except (ValueError, LookupError, ElementTree.ParseError):
+        pass
+    return ""

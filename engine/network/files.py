@@ -77,11 +77,20 @@ def read_network(path: str | Path) -> Network:
     misspelt, for parallel edges, and for what is no :class:`Network`.
     """
     path = Path(path)
-    read = _read_json if _is_json(path) else _read_graphml
+    is_json = _is_json(path)
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         raise _no_file("read", path, error) from error
+    return parse_network(content, path, is_json=is_json)
+
+
+def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
+    """Return the network in node-link JSON, or in GraphML.
+
+    Raises :class:`DimsweepError` as :func:`read_network` does, naming ``path``.
+    """
+    read = _read_json if is_json else _read_graphml
     try:
         with no_collector():
             return Network(_graph(*read(content)))

@@ -150,7 +150,7 @@ def read_cases(path: Path) -> Iterator[Case]:
         try:
             yield _CASE.validate_python(told)
         except ValidationError as error:
-            fault = explained(error)
+            fault = explained(error, missing="add it to the line")
             raise DimsweepError(
                 f"{fault.where}: {fault.what}", where=where, hint=fault.hint
             ) from error

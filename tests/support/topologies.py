@@ -80,3 +80,57 @@ NCCL = f"""\
   </cpu>
 </system>
 """
+
+
+def _gpu(place: str, rank: int, kind: str, links: str, attributes: str) -> str:
+    """A GPU at a place on the PCI bus, in the XML of NCCL or RCCL."""
+    return f"""\
+    <pci busid="{place}" class="{kind}" {_PORT}>
+      <gpu dev="{rank}" rank="{rank}" gdr="1" {attributes}>{links}</gpu>
+    </pci>
+"""
+
+
+_MI300X = [f"0000:{i}1:00.0" for i in range(4)]
+# Four GPUs of gfx942, each pair joined by an xGMI link; ``sm`` is a number of compute units.
+RCCL = (
+    '<system version="2">\n'
+    '  <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="17">\n'
+    + "".join(
+        _gpu(
+            place,
+            rank,
+            "0x120000",
+            "".join(
+                f'<xgmi target="{other}" count="1" tclass="0x120000"/>'
+                for other in _MI300X
+                if other != place
+            ),
+            'sm="304" gcn="gfx942" arch="38911"',
+        )
+        for rank, place in enumerate(_MI300X)
+    )
+    + "  </cpu>\n</system>\n"
+)
+# Two hosts of an NVLink domain, with a processor and two GPUs each: their PCI places are equal.
+MNNVL = (
+    '<system version="1">\n'
+    + "".join(
+        f'  <cpu host_hash="0x{host + 1}" numaid="0" arch="arm64" vendor="">\n'
+        + "".join(
+            _gpu(
+                f"000{8 + i}:06:00.0",
+                2 * host + i,
+                "0x030200",
+                '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+                '<c2c bw="44712" count="5"/>',
+                'sm="103"',
+            )
+            for i in range(2)
+        )
+        + f'    <pci busid="0002:01:00.0" class="0x020700" {_PORT}>'
+        '<nic><net name="mlx5_0" dev="0" speed="400000" guid="0x1"/></nic></pci>\n  </cpu>\n'
+        for host in range(2)
+    )
+    + "</system>\n"
+)

@@ -1,14 +1,18 @@
-"""Networks as InfraGraph and NCCL write them."""
+"""Networks as InfraGraph, NCCL and RCCL write them, and files of other tools."""
 
+import codecs
+import gzip
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import read_any_network
 from dimsweep.engine.network import Kind, Network, write_network
-from tests.support.topologies import INFRAGRAPH, NCCL
+from tests.support.topologies import INFRAGRAPH, MNNVL, NCCL, RCCL
 
 
 def read(folder: Path, name: str, text: str) -> Network:
@@ -74,6 +78,112 @@ def test_nvlinks_to_gpus_join_them_alone(tmp_path: Path) -> None:
     assert found["NPU 0 -> NVSwitch"] == pytest.approx(9 * 20.6)
 
 
+def test_links_to_gpus_outside_the_file_are_left_out(tmp_path: Path) -> None:
+    """NCCL leaves them out (``if (remote)`` in topo.cc): a job may use two GPUs of eight."""
+    own = NCCL.replace('target="0000:07:00.0" count="9" tclass="0x068000"', 'target="0000:1:0.0"')
+    found = speeds(read(tmp_path, "n.xml", own))
+    assert found["NPU 0 -> NVSwitch"] == pytest.approx(9 * 20.6)
+
+
+@pytest.mark.parametrize(
+    ("gcn", "rate"),
+    [("gfx942", 48), ("gfx950", 48), ("940", 48), ("gfx90a:sramecc+", 36), ("910", 36), ("908", 24),
+     ("gfx906", 24)],
+)  # fmt: skip
+def test_xgmi_links_have_the_rate_of_the_architecture(
+    tmp_path: Path, gcn: str, rate: float
+) -> None:
+    """RCCL's topo.h; a member of eight has seven links of 48 GB/s."""
+    network = read(tmp_path, "n.xml", RCCL.replace("gfx942", gcn))
+    found = speeds(network)
+    assert [found[f"NPU {i} -> NPU {j}"] for i in range(4) for j in range(i + 1, 4)] == [rate] * 6
+    assert found["NPU 0 -> pci 0000:01:00.0"] == 48
+
+
+def test_an_xgmi_link_needs_the_architecture(tmp_path: Path) -> None:
+    with pytest.raises(DimsweepError, match="a gpu without 'gcn'"):
+        read(tmp_path, "n.xml", RCCL.replace('gcn="gfx942"', ""))
+
+
+def test_hosts_of_an_nvlink_domain_share_the_nvswitch_only(tmp_path: Path) -> None:
+    network = read(tmp_path, "n.xml", MNNVL)
+    found = speeds(network)
+    assert network.n_npus == 4
+    assert {found[f"NPU {rank} -> NVSwitch"] for rank in range(4)} == {721.8}
+    assert found["NPU 2 -> cpu 1"] == pytest.approx(5 * 44.712)
+    assert found["NPU 2 -> host 1 pci 0008:06:00.0"] == 48
+    assert network.devices["host 1 nic mlx5_0"].kind is Kind.NIC
+    assert "cpu 0 -> cpu 1" not in found
+
+
+def test_processors_of_a_host_are_joined(tmp_path: Path) -> None:
+    one = MNNVL.replace("0x2", "0x1").replace('numaid="0"', 'numaid="1"', 1)
+    own = one.replace("0008:06", "0018:06", 1).replace("0009:06", "0019:06", 1)
+    own = own.replace("0002:01", "0012:01", 1).replace("mlx5_0", "mlx5_1", 1)
+    assert speeds(read(tmp_path, "n.xml", own))["cpu 0 -> cpu 1"] == 6
+
+
+def test_a_file_of_a_cloud_has_no_gpus(tmp_path: Path) -> None:
+    bare = NCCL.replace(' rank="0"', "").replace(' rank="1"', "")
+    with pytest.raises(DimsweepError, match=r"places of GPUs on the PCI bus \(2\)") as raised:
+        read(tmp_path, "n.xml", bare)
+    assert raised.value.where == str(tmp_path / "n.xml")
+    assert "NCCL_TOPO_DUMP_FILE" in raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["n.json", "n", "n.yaml", "n.json.gz"])
+def test_the_content_says_what_a_file_is(tmp_path: Path, name: str) -> None:
+    content = json.dumps(yaml.safe_load(INFRAGRAPH)).encode()
+    for text in (content, codecs.BOM_UTF8 + content, content.decode().encode("utf-16")):
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        assert read_any_network(tmp_path / name).n_npus == 4
+
+
+@pytest.mark.parametrize("text", [INFRAGRAPH, NCCL, MNNVL, RCCL])
+def test_a_name_needs_no_ending(tmp_path: Path, text: str) -> None:
+    marked = codecs.BOM_UTF8.decode() + text.replace("\n", "\r\n")
+    assert read(tmp_path, "network", marked).links == read(tmp_path, "n.yaml.xml", text).links
+
+
+def test_infragraph_may_be_wrapped(tmp_path: Path) -> None:
+    whole = yaml.safe_load(INFRAGRAPH)
+    network = read(tmp_path, "n.yaml", yaml.safe_dump({"infrastructure": whole}))
+    assert network.n_npus == 4
+    whole["devices"][0]["edges"][0]["link"] = "nv"
+    with pytest.raises(DimsweepError, match="there is no link 'nv'") as raised:
+        read(tmp_path, "n.yaml", yaml.safe_dump({"infrastructure": whole}))
+    assert raised.value.where.startswith(f"{tmp_path / 'n.yaml'}: infrastructure: devices")
+
+
+GML = 'Creator "x"\ngraph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]'
+GRAPHS = '<graphs version="1"><graph id="0" pattern="4"/></graphs>'
+LSTOPO = '<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"/>'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("net.gml", GML, "read_gml"),
+        ("graph.xml", GRAPHS, "NCCL_TOPO_DUMP_FILE instead"),
+        ("node.xml", LSTOPO, "NCCL_TOPO_DUMP_FILE"),
+        ("net.dot", "// x\ndigraph G {\n a -> b;\n}", "read_dot"),
+        ("net.gexf", '<gexf xmlns="http://gexf.net/1.3"/>', "read_gexf"),
+        ("network.yml", "topology: [ Ring ]\nnpus_count: [ 4 ]\n", "topology.file"),
+        ("net.xml", "<html/>", "GraphML, node-link JSON, InfraGraph"),
+        ("net.txt", "what\n", "GraphML, node-link JSON, InfraGraph"),
+        ("wrapped.yaml", "infrastructure:\n  devices: []\n  instances: []\n", "choice: xpu"),
+        ("bare.yaml", "instances: []\n", "add it to the file"),
+    ],
+)
+def test_files_of_other_tools_are_recognised(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
+    with pytest.raises(DimsweepError) as raised:
+        read(tmp_path, name, text)
+    assert raised.value.where.startswith(str(tmp_path / name))
+    assert says in raised.value.hint
+
+
 @pytest.mark.parametrize(
     ("name", "text"), [("n.yaml", INFRAGRAPH), ("n.xml", NCCL)], ids=["infragraph", "nccl"]
 )
@@ -127,7 +237,7 @@ def test_what_is_no_infragraph_is_told(tmp_path: Path, old: str, new: str, says:
         ('rank="1"', 'rank="one"', "'rank' of a gpu is 'one'"),
         (' sm="90" rank="1"', ' rank="1"', "a gpu without 'sm'"),
         ('count="9"', 'count="0"', "'count' of a nvlink is '0'"),
-        ('tclass="0x068000"', 'tclass="0x030200"', "leads to 0000:07:00.0, and no GPU is there"),
+        ("nvlink", "mtlink", "<mtlink> of a gpu is not read"),
         ('busid="0001:18:00.0"', 'busid="0000:18:00.0"', "two devices are there"),
         ('latency="1.5"', 'latency="-1"', "'latency' of a net is '-1'"),
         ('name="mlx5_0" ', "", "a net without 'name'"),

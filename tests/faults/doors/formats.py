@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from dimsweep.engine.formats import (
     read_any_network,
@@ -22,7 +23,7 @@ from dimsweep.engine.network import read_network
 from dimsweep.engine.synthesis import learn, write_model
 from tests.faults.doors.door import Files, command, door
 from tests.support.jobs import draw, jobs
-from tests.support.topologies import INFRAGRAPH
+from tests.support.topologies import INFRAGRAPH, MNNVL, RCCL
 from tests.support.topologies import NCCL as NCCL_XML
 
 STUDIES = Path(__file__).parents[3] / "studies" / "traces" / "astra_sim"
@@ -248,11 +249,18 @@ def measured_kernels() -> None:
 def networks_as_graphs() -> None:
     for name in ("n.json", "n.graphml"):
         read_network(name)
+        read_any_network(Path(name))
 
 
-@door(good=lambda: {"n.yaml": INFRAGRAPH.encode(), "n.xml": NCCL_XML.encode()})
+def _networks() -> Files:
+    texts = {"n.yaml": INFRAGRAPH, "n.xml": NCCL_XML, "m.xml": MNNVL, "r.xml": RCCL}
+    wrapped = json.dumps({"infrastructure": yaml.safe_load(INFRAGRAPH)})
+    return {name: text.encode() for name, text in (texts | {"n.json": wrapped}).items()}
+
+
+@door(good=_networks)
 def networks_of_other_tools() -> None:
-    for name in ("n.yaml", "n.xml"):
+    for name in _networks():
         read_any_network(Path(name))
 
 
