@@ -84,7 +84,7 @@ class Linear(NamedTuple):
 
 
 # Bytes of a factor that a product reads, in the precisions that are narrower than activations.
-NARROW = {"fp8": 1.0, "fp8_block": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
+NARROW = {"int8": 1.0, "fp8": 1.0, "fp8_block": 1.0, "mxfp8": 1.0, "nvfp4": 0.5}
 
 
 def narrow_linear(

@@ -55,6 +55,8 @@ _SERVER = 8  # NPUs of a star, or of a node
 _BITS = 1e9 / 8
 # Of the largest switch at a scale, by NPUs (section 7 of the source): Gb/s of all ports together.
 _SWITCHES = {256: 6_400, 1_024: 12_800, 4_096: 25_600, 16_384: 51_200}
+# HPN's path lengths at 4,096 NPUs were published for the leaves of the scale above, of radix 256.
+_LARGER = {("HPN", 4_096): 16_384}
 # The source says latencies, servers and ECMP of its simulations.  That a port has 200 Gb/s and a
 # switch 32 of them is assumed, and that 64 MB are what a GPU sends and keeps.
 _SIMULATED = {
@@ -117,7 +119,7 @@ def _points_of(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
     if {"gpus", "topology"} <= columns:
         if {"case", "ns3", "unit"} <= columns:
             return _flows
-        return _counts if columns & set(_PARTS) else _paths if columns & set(_LENGTHS) else None
+        return _paths if columns & set(_LENGTHS) else _counts if columns & set(_PARTS) else None
     return _clusters if {"nodes", "gpus", "switches"} <= columns else None
 
 
@@ -191,7 +193,8 @@ def _flows(row: Row) -> Iterator[Value]:
 
 
 def _paths(row: Row) -> Iterator[Value]:
-    network = named(row["topology"], int(row["gpus"]), None, row, spread=True).build()
+    radix = _whole(row, "radix")
+    network = named(row["topology"], int(row["gpus"]), radix, row, spread=True).build()
     for star, servers in (("", 1), ("_star", _SERVER)):
         names = f"apl{star}", f"apl{star}_fail", f"aps{star}_1e-4"
         if not any(row.get(name) for name in names):
@@ -219,7 +222,7 @@ def named(
     port = float(row.get("port_gbps") or (200 if topology.startswith("HPN") else 400))
     kind = topology.split(" (")[0]
     if kind in ("ROFT", "Rail-only", "HPN"):
-        ports = radix or _radix(npus, port)
+        ports = radix or _radix(_LARGER.get((kind, npus), npus), port)
         at = port * _BITS
         if kind == "HPN":
             return Hpn(npus=npus, radix=ports, bandwidth=at)

@@ -22,6 +22,8 @@ PRECISIONS = {
     "tf32": Precision(4.0, 4.0, "tf32", stored=4.0),
     "fp16": Precision(2.0, 2.0, "fp16"),
     "bf16": Precision(2.0, 2.0, "bf16"),
+    # Factors quantised to whole numbers (AQT on TPUs).
+    "int8": Precision(2.0, 2.0, "bf16", "int8", 1.0),
     "fp8": Precision(2.0, 2.0, "bf16", "fp8", 1.0),
     "fp8_block": Precision(2.0, 2.0, "bf16", "fp8_block", 1.0),
     "mxfp8": Precision(2.0, 2.0, "bf16", "mxfp8", 1.0),

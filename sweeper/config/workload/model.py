@@ -56,7 +56,7 @@ FAMILIES: Registry[type[Any]] = Registry(
 )
 AUTO = "auto"  # no more is kept in remote memory than makes the rest fit
 _MODEL = OneOf(FAMILIES, "family", "family of models")
-Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
 def _some_of(kind: type[StrEnum], value: Any) -> frozenset[Any]:

@@ -166,7 +166,7 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
         for name in ("gpus", "tp", "pp", "dp", "micro_batch", "global_batch", "seq")
     }
     shape = {name: _whole(row, name) for name in ("layers", "hidden", "heads")}
-    shape |= {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "vocab")}
+    shape |= {name: _whole(_of_stack(row), name, 0) for name in ("ffn", "kv_heads", "vocab")}
     made = Measurement(
         table=table,
         source=row["source"],
@@ -206,6 +206,16 @@ def _whole(row: Mapping[str, str], name: str, otherwise: int | None = None) -> i
     if otherwise is None:
         raise LeftOut(f"its {name} is {row.get(name) or 'not given'}")
     return otherwise
+
+
+def _of_stack(row: Mapping[str, str]) -> dict[str, str]:
+    """The row with the vocabulary of its stack, of a cell such as "51,200 (NeMo) / 50,304
+    (maxtext)"."""
+    parts = row.get("vocab", "").split(" / ")
+    stacks = (re.search(r"\((\w+)\)", part) for part in parts)
+    named = zip(parts, stacks, strict=True)
+    own = (part for part, stack in named if stack and stack[1].lower() in row["source"].lower())
+    return {**row, "vocab": next(own, parts[0])}
 
 
 def _interleave(row: Mapping[str, str]) -> int:

@@ -53,7 +53,8 @@ _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 # attention drops nothing out, linear layers skip their biases, and logits have a matrix of their
 # own (megatron/model/{opt_model,gpt_neo_model}.py).
 _OF_STACKS: dict[str, dict[str, Any]] = {
-    "maxtext": _LLAMA | _HEADS_OF_128,
+    "ai-hypercomputer/maxtext": _LLAMA | _HEADS_OF_128,
+    "maxtext": {"dropout": False},  # dropout_rate of src/MaxText/configs/base.yml
     "eth-easl/sailor": {"tied": False, "dropout": False, "bias": False},
 }
 # Before 2023 scores were computed and stored; so they are without flash attention.

@@ -41,6 +41,23 @@ _MEGATRON = {
 }
 _NEMO = {**_MEGATRON, "stack": "nemo"}
 _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
+    # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
+    # (its own flag, fuse_reduce_scatter, is of later scripts); so of tensor parallelism what the
+    # backward pass leaves room for.  Whether XLA took collectives and products apart (collective
+    # matmul) is not printed.
+    # MLPerf's TPUs run it with these flags, too (training_results_v4.0, Google/benchmarks/gpt3).
+    (
+        r"maxtext|\btpu\b",
+        {
+            "stack": "fsdp",
+            "sequence_parallel": True,
+            "overlap_gradients": False,
+            "overlap_tensor": "backward",
+            "gradients": "bf16",
+        },
+        {},
+    ),
     # Megatron-DeepSpeed: gradients are exchanged after the last backward pass, messages block.
     (
         "bigscience",
@@ -118,22 +135,6 @@ _STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         _HOST,
     ),
     ("llm-foundry", {"stack": "fsdp", "gradients": "bf16"}, _EAGER),
-    # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
-    # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
-    # (its own flag, fuse_reduce_scatter, is of later scripts); so of tensor parallelism what the
-    # backward pass leaves room for.  Whether XLA took collectives and products apart (collective
-    # matmul) is not printed.
-    (
-        "maxtext",
-        {
-            "stack": "fsdp",
-            "sequence_parallel": True,
-            "overlap_gradients": False,
-            "overlap_tensor": "backward",
-            "gradients": "bf16",
-        },
-        {},
-    ),
     ("torchtitan.* eager", _TORCHTITAN, _EAGER),
     ("torchtitan", _TORCHTITAN, {}),
     ("", _MEGATRON, _HOST),
@@ -150,6 +151,14 @@ _ATTENTION: tuple[tuple[str, str, float], ...] = (
 # its image, NVIDIA's pytorch:24.10, lets products of fp32 use TF32
 # (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE).
 _PRECISIONS = {"eth-easl/sailor": "tf32"}
+# What tables write of a precision; the first pattern that is found counts.
+_FORMATS = (
+    ("fp4", "nvfp4"),
+    (r"^[^(]*(mxfp8|fp8-mx)", "mxfp8"),
+    ("fp8|float8", "fp8"),
+    ("int8", "int8"),
+    ("16", "bf16"),
+)
 # Layers of DeepSeek-V3's shares: set_deepseek_v3_pipeline_model_parallel_layout of
 # recipes/deepseek/deepseek_v3.py of Megatron-Bridge, and pp_layout of scripts/performance/configs.
 _LAYOUTS = {
@@ -178,7 +187,7 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
     Raises :class:`LeftOut` for what cannot be simulated.
     """
     system = system_of(measured)
-    shape = system.shape(measured.gpus)
+    shape = system.shape(measured.gpus, measured.tensor)
     network, n_dims = system.config.text["topology"], shape.count("(")
     plan = {
         "batch": None,
@@ -260,19 +269,20 @@ def _precision(measured: Measurement) -> str:
             if source in measured.source:
                 return known
         raise LeftOut(f"its precision is {measured.precision or 'not given'}")
-    if "fp4" in text:
-        return "nvfp4"
-    if re.search("mxfp8|fp8-mx", text.split("(")[0]):
-        return "mxfp8"
     if "rowwise" in text:  # its scales and casts cost what it gains (torchtitan, 2025-06)
         return "bf16"
-    return "fp8" if re.search("fp8|float8", text) else "bf16"
+    for pattern, precision in _FORMATS:
+        if re.search(pattern, text):
+            return precision
+    raise LeftOut(f"its precision, {measured.precision}, is none that is simulated")
 
 
 def _recompute(measured: Measurement) -> str:
     text = measured.recompute.lower()
     if "torchtitan" in measured.source and "full" not in text:
         return "none"  # its selection is one of modules
+    if "remat" in text or "save_dot" in text:  # MaxText's remat_policy
+        return "full" if re.search(r"\bfull\b", text) else "none"
     for word in ("full", "selective"):
         if text.startswith(word):
             return word
@@ -281,9 +291,14 @@ def _recompute(measured: Measurement) -> str:
 
 def _modules(measured: Measurement) -> list[str]:
     """What Megatron computes again by itself, as tables write it: "norm, act"."""
-    words = re.split(r"[^a-z]+", measured.recompute.lower())
+    words = re.split(r"[^a-z0-9]+", measured.recompute.lower())
     if "torchtitan" in measured.source and "selective" in words:
         return ["activation", "linear", "norm"]
+    # MaxText keeps the products' outputs, but for those that its policy names.
+    if "save_dot" in measured.recompute.lower():
+        if "ffn1" in words:
+            raise LeftOut("it computes the first linear layer of each MLP again, and no other")
+        return ["activation", "core", "norm"]
     names = {"norm": "norm", "layernorm": "norm", "act": "activation", "core": "core"}
     return sorted({names[word] for word in words if word in names})
 
@@ -320,8 +335,9 @@ def _stack(measured: Measurement) -> dict[str, Any]:
         keys = keys | {"gradients": "fp32"}
     if re.search("async ?tp", measured.note.lower()):
         keys = keys | {"overlap_tensor": "pieces"}
-    if "rowwise" in measured.precision.lower():
-        keys = keys | {"wide_gathers": True}  # torchtitan gathers in float8 with one scale only
+    # torchtitan gathers in float8 with one scale only, and AQT quantises what was gathered.
+    if re.search("rowwise|int8", measured.precision.lower()):
+        keys = keys | {"wide_gathers": True}
     if keys.get("overlap_parameters") and _sharding(measured)["zero"] not in (1, 2):
         keys = keys | {"overlap_parameters": False}  # none is gathered once an iteration
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
@@ -346,5 +362,5 @@ def _software(measured: Measurement) -> dict[str, Any]:
 
 
 def _entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    text = f"{measured.source} {measured.note}".lower()
+    text = f"{measured.gpu} {measured.source} {measured.note}".lower()
     return next(entry for entry in _STACKS if re.search(entry[0], text))

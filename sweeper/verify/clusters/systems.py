@@ -35,10 +35,12 @@ class System:
         that one product reaches."""
         return bool(self.config.npu.kernels)
 
-    def shape(self, gpus: int) -> str:
-        """The network of ``gpus`` of them, in domains that are full."""
+    def shape(self, gpus: int, tensor: int = 1) -> str:
+        """Return the network of ``gpus`` of them, in domains that are full.  Of a torus the
+        dimension that ``tensor`` ranks fill is first: part of a ring is a line, with half the
+        bandwidth."""
         if self.tori is not None:
-            return self._slices(gpus)
+            return _filled_first(self._slices(gpus), f"Ring({tensor})")
         inside = min(gpus, self.domain)
         if self.domain == _RACK and gpus > _RACK:
             inside = _OF_RACK  # whole powers of two, and eight in reserve
@@ -55,6 +57,14 @@ class System:
         if gpus % most:
             raise LeftOut(f"{gpus} chips fill no number of slices of {most}")
         return f"{self.tori[most]}_Switch({gpus // most})"
+
+
+def _filled_first(shape: str, ring: str) -> str:
+    blocks = shape.split("_")
+    if ring in blocks:
+        blocks.remove(ring)
+        blocks.insert(0, ring)
+    return "_".join(blocks)
 
 
 @cache
@@ -109,7 +119,7 @@ SYSTEMS = (
         _tpu("v5e", "topology.bandwidth=[90 GB/s,90 GB/s,3.125 GB/s]", _TORUS),
         {256: "Ring(16)_Ring(16)"},
     ),
-    # Slices as Google Cloud cuts them, with the dimension of tensor parallelism first.
+    # Slices as Google Cloud cuts them (xpk, system_characteristics.py).
     System(
         "TPU v5p",
         "tpu v5p",
@@ -121,7 +131,10 @@ SYSTEMS = (
             256: "Ring(8)_Ring(8)_Ring(4)",
             512: "Ring(8)_Ring(8)_Ring(8)",
             1024: "Ring(16)_Ring(8)_Ring(8)",
+            1536: "Ring(16)_Ring(12)_Ring(8)",
             2048: "Ring(16)_Ring(16)_Ring(8)",
+            4096: "Ring(16)_Ring(16)_Ring(16)",
+            6144: "Ring(24)_Ring(16)_Ring(16)",
         },
     ),
 )

@@ -205,7 +205,7 @@ def test_a_model_that_cannot_be_is_named(make: object, where: str) -> None:
     assert error.value.where == where
 
 
-@pytest.mark.parametrize("narrow", ["fp8", "fp8_block", "mxfp8", "nvfp4"])
+@pytest.mark.parametrize("narrow", ["int8", "fp8", "fp8_block", "mxfp8", "nvfp4"])
 def test_narrow_precision_is_that_of_a_layers_linear_products_alone(narrow: str) -> None:
     wide, slim = (GPT3.for_rank(Shard(batch=1, narrow=n)) for n in ("", narrow))
     named = {"qkv", "projection", "mlp 1", "mlp 2"}

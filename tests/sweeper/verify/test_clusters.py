@@ -322,6 +322,81 @@ def test_plans_of_maxtext_are_those_of_its_scripts() -> None:
     assert {*kept.recompute_modules} == {Module.CORE, Module.NORM, Module.ACTIVATION}
 
 
+TPU = {
+    "source": "mlcommons/training_results_v4.0:Google/results/cloud-tpu-v5p-2048-maxtext/gpt3/x",
+    "model": "GPT-3 175B",
+    **{"layers": "96", "hidden": "12288", "ffn": "49152", "heads": "96", "kv_heads": "96"},
+    "seq": "2048",
+    "vocab": '"51,200 (NeMo) / 50,304 (maxtext)"',
+    "gpu": "TPU v5p",
+    "gpus": "1024",
+    "tp": "8",
+    "pp": "1",
+    "dp": "128",
+    "global_batch": "2048",
+    "micro_batch": "16",
+    "precision": "int8 (AQT)",
+    "recompute": "save_dot_except_logits",
+    "zero_or_fsdp": "FSDP 16",
+}
+
+
+def test_mlperfs_tpus_run_int8_products_of_maxtext(tmp_path: Path) -> None:
+    row = read(tmp_path, **TPU)
+    assert isinstance(row, Measurement)
+    text = configure(row, 1).text
+    plan, model = text["workload"]["plan"], text["workload"]["model"]
+    assert (plan["precision"], plan["stack"], plan["wide_gathers"]) == ("int8", "fsdp", True)
+    assert plan["overlap_gradients"] is False, "no reduce-scatter is asynchronous"
+    assert plan["recompute"] == "none"
+    assert {*plan["recompute_modules"]} == {"activation", "core", "norm"}
+    assert (model["vocabulary"], model["gated"], model["dropout"]) == (50_304, False, False)
+    assert text["npu"]["host"] == "0 ns"
+    int8, bf16 = (simulated(replace(row, precision=p), 1).seconds for p in (row.precision, "bf16"))
+    assert 0.5 < int8 / bf16 < 0.9, "products take half as long"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tensor", "shape"),
+    [
+        (1024, 8, "Ring(8)_Ring(16)_Ring(8)"),
+        (1024, 16, "Ring(16)_Ring(8)_Ring(8)"),
+        (1536, 8, "Ring(8)_Ring(16)_Ring(12)"),
+        (2048, 8, "Ring(8)_Ring(16)_Ring(16)"),
+        (6144, 8, "Ring(24)_Ring(16)_Ring(16)"),
+    ],
+)
+def test_tensor_parallelism_goes_round_a_ring_that_it_fills(
+    tmp_path: Path, gpus: int, tensor: int, shape: str
+) -> None:
+    n = {"gpus": str(gpus), "tp": str(tensor), "dp": str(gpus // tensor), "global_batch": "6144"}
+    row = read(tmp_path, **TPU | n)
+    assert isinstance(row, Measurement)
+    assert configure(row, 1).text["topology"]["shape"] == shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"precision": "fp6"}, "fp6"),
+        ({**TPU, "recompute": "save_dot_except_logits_ffn1"}, "first linear layer"),
+    ],
+)
+def test_no_row_becomes_another_plan(tmp_path: Path, changes: dict[str, str], why: str) -> None:
+    row = read(tmp_path, **changes)
+    assert isinstance(row, Measurement)
+    with pytest.raises(LeftOut, match=why):
+        configure(row, 1)
+
+
+def test_int8_products_need_a_peak(tmp_path: Path) -> None:
+    """An H100's rate in int8 is not among its presets, so no other rate takes its place."""
+    row = read(tmp_path, precision="int8")
+    assert isinstance(row, Measurement)
+    with pytest.raises(LeftOut, match="no rate for int8"):
+        predict(row)
+
+
 def test_deepspeed_fills_stages_from_the_first_one() -> None:
     rows = [row for _, row in read_table(GOLDEN / "bigscience_a100.csv")]
     layers = {

@@ -34,6 +34,17 @@ def test_counts_of_all_that_have_1024_gpus_are_equal(tmp_path: Path) -> None:
     assert all(point.holds for point in points)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("radix", "expected"), [("", 3.93797), ("128", 3.96923)])
+def test_leaves_of_hpn_at_4096_have_a_radix_of_256(
+    tmp_path: Path, radix: str, expected: float
+) -> None:
+    """An NPU reaches the 127 others of its leaves in two hops and the rest in four."""
+    (tmp_path / "a.csv").write_text(f"gpus,topology,radix,apl,apl_fail\n4096,HPN,{radix},1,\n")
+    (point,) = compare(tmp_path)
+    assert point.ours == pytest.approx(expected, abs=5e-6)
+
+
 def test_the_partial_zcube_has_half_its_top_switches(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(lines("bill_of_materials.csv", "ZCube(16,3)-partial"))
     found = {point.name.split(": ")[1]: point.ours for point in compare(tmp_path)}
