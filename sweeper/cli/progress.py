@@ -1,6 +1,7 @@
 """What a sweep is doing: a live bar on a terminal, and a line a minute elsewhere."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ from dimsweep.sweeper.study.plan import StudyPlan
 from dimsweep.sweeper.terminal import plural, say
 
 _EVERY = 60.0  # seconds between lines
+_LEAST = 10.0  # seconds that a rate is taken from
 
 
 @contextmanager
@@ -39,10 +41,12 @@ class Watch:
         self._total = plan.n_trials
         self._task = bar.add_task(plan.study.name, total=self._total, text="")
         self._started = self._told = time.monotonic()
+        self._recent: deque[tuple[float, int]] = deque()  # when how many trials had ended
 
     def update(self, progress: driver.Progress) -> None:
         """Show the progress, or tell it if the last line is a minute old."""
         now = time.monotonic()
+        self._remember(progress.done, now)
         if self._console.is_terminal:
             text = self.text(progress, now - self._started)
             self._bar.update(self._task, completed=progress.done, text=text)
@@ -54,8 +58,25 @@ class Watch:
         seconds = now - self._started
         if self._plan.study.is_certified:  # which ends when nothing can be better
             return self.text(progress, seconds)
-        left = (self._total - progress.done) * seconds / max(progress.done, 1)
-        return f"{self.text(progress, seconds)}, {left:,.0f} s left"
+        left = self.seconds_left()
+        known = "time left not known yet" if left is None else f"{left:,.0f} s left"
+        return f"{self.text(progress, seconds)}, {known}"
+
+    def _remember(self, done: int, now: float) -> None:
+        """Keep the counts of the last minute, from the first trial on: compiling is no trial."""
+        if done:
+            self._recent.append((now, done))
+        while len(self._recent) > 2 and now - self._recent[1][0] >= _EVERY:
+            self._recent.popleft()
+
+    def seconds_left(self) -> float | None:
+        """Return the time that the rest takes at the last minute's rate; None if unknown."""
+        if not self._recent:
+            return None
+        (first, before), (last, done) = self._recent[0], self._recent[-1]
+        if done == before or last - first < _LEAST:
+            return None
+        return (self._total - done) * (last - first) / (done - before)
 
     def text(self, progress: driver.Progress, seconds: float) -> str:
         """What is known ``seconds`` after the start."""

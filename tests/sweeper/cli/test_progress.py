@@ -47,7 +47,34 @@ def test_where_there_is_no_terminal_a_line_is_told_each_minute(
             watch.update(Progress(done=done))
     (line,) = capsys.readouterr().out.strip().splitlines()
     assert line.startswith("libra_gpt3_4d: 50 of 100 trials, 1 trials/s, 1 worker 0% busy")
-    assert line.endswith("61 s left")
+    assert line.endswith("time left not known yet"), "two seconds are no rate"
+
+
+def test_the_time_left_is_that_of_the_last_minutes_rate(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep of 458 s compiles for 60 s, its first trials are slow, and it then simulates 15 a
+    second.  The mean since the start would predict 180,000 s at first."""
+    recorded = [(60.5, 2), (62.0, 4), (120.0, 900), (240.0, 2740), (380.0, 4850), (458.0, 6000)]
+    clock = iter([0.0, *(at for at, _ in recorded)])
+    monkeypatch.setattr("dimsweep.sweeper.cli.progress.time.monotonic", lambda: next(clock, 0.0))
+    with progress_bar(small("budget.trials=6000"), Console(quiet=True)) as watch:
+        left = []
+        for _, done in recorded:
+            watch.update(Progress(done=done))
+            left.append(watch.seconds_left())
+    assert left[:2] == [None, None], "two seconds are no rate"
+    actual = [458.0 - at for at, _ in recorded[2:]]
+    assert left[2:] == pytest.approx(actual, rel=0.05), "within 5 % of the time really left"
+
+
+def test_what_is_known_already_has_no_rate(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 70.0, 130.0])
+    monkeypatch.setattr("dimsweep.sweeper.cli.progress.time.monotonic", lambda: next(clock, 0.0))
+    with progress_bar(small("budget.trials=2000"), Console(quiet=True)) as watch:
+        for done in (1500, 1500, 1800):
+            watch.update(Progress(done=done, reused=1500))
+    assert watch.seconds_left() == pytest.approx(40.0)
 
 
 def test_auto_says_why_it_hands_over(small: Small) -> None:
