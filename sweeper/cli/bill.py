@@ -63,7 +63,13 @@ def command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked)
         raise click.UsageError("--json and --csv each print something else; give one")
     overrides = asked.with_places(overrides)
     if not asked.tell(overrides, may_sweep=True):
+        from rich.console import Console
+
+        from dimsweep.sweeper.study.rules import unlike_parts
+        from dimsweep.sweeper.terminal import say_warnings
+
         bill, name, composed = _bill(overrides)
+        say_warnings(unlike_parts(composed, priced=True), Console(stderr=as_json or as_csv))
         how = _print_json if as_json else _print_csv if as_csv else partial(_print, name)
         how(bill, _sources(composed))
     return 0

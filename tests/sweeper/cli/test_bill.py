@@ -231,3 +231,13 @@ def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> 
         told_first = " ".join(f"{each.short} {each.rest}" for each in answers(report))
         assert ("Switch(16)" in told_first) == (name == "product")
         assert all(len(row) == len(sheet.columns) for sheet in (best, dims) for row in sheet.rows)
+
+
+def test_prices_of_other_machines_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["gb200_nvl72", "nodes=1", "cost=h100_2024_08"]
+    assert "cost=h100_2024_08 of H100 or H200" in " ".join(told(capsys, *words).split())
+    assert main(["bill", *words, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["cost_usd"] > 0
+    assert "warning" in err and "npu=gb200" in err
+    assert "warning" not in told(capsys, "dgx_h100", "cost=h100_2024_08")
