@@ -23,6 +23,8 @@ from dimsweep.sweeper.calibrate.observations import Observation
 from dimsweep.sweeper.calibrate.prior import shared, unseen
 from dimsweep.sweeper.config.schema import Config
 
+# Beyond which no cluster is from its preset, and a measurement must be of another unit or machine.
+_IMPLAUSIBLE = 30.0
 UNEXPLAINED = 3.0  # deviations beyond which the others do not explain a measurement
 
 
@@ -135,9 +137,32 @@ def calibrate(
     prior = np.array([each.width for each in parameters])
     most = np.array([each.most(config) for each in parameters])
     steps = np.array([step_of(each.name) for each in parameters])
-    posterior, linear = fit(simulate, measured, errors, prior, most, steps)
-    before = linear.values if not linear.at.any() else simulate(np.zeros(len(parameters)))
+    before = simulate(np.zeros(len(parameters)))
+    _check_plausible(observations, before - measured)
+
+    def near(at: Floats) -> Floats:
+        return simulate(at) if at.any() else before
+
+    posterior, linear = fit(near, measured, errors, prior, most, steps)
     return Calibration(config, parameters, observations, posterior, linear, before)
+
+
+def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> None:
+    """Raise :class:`DimsweepError` for an iteration, or for most measurements of another kind, that
+    the preset predicts beyond all reason; ``ratios`` are logarithms of predicted over measured."""
+    kinds = np.array([each.kind for each in observations])
+    of_kind = {kind: float(np.median(ratios[kinds == kind])) for kind in dict.fromkeys(kinds)}
+    for each, own in zip(observations, ratios.tolist(), strict=True):
+        single = each.kind == "iteration"
+        ratio = own if single else of_kind[each.kind]
+        if abs(ratio) <= math.log(_IMPLAUSIBLE):
+            continue
+        what = f"{each.value:.4g} {each.unit}" if single else f"measurements of kind {each.kind}"
+        raise DimsweepError(
+            f"{what}: the preset predicts {math.exp(ratio):,.3g} times as much",
+            where=each.place or each.name,
+            hint="is it in another unit (seconds in a column ms?), or of another machine or model?",
+        )
 
 
 def _predicted(

@@ -75,7 +75,8 @@ Predict = Callable[[Config], float]
 @dataclass(frozen=True)
 class Observation:
     """A measured ``value``, what a configuration ``predict``s of it, and the ``deviation`` of the
-    logarithm of their ratio; ``config`` is its own, where it is of a plan."""
+    logarithm of their ratio; ``config`` is its own, where it is of a plan, and ``place`` where it
+    was read."""
 
     name: str
     kind: str
@@ -84,6 +85,7 @@ class Observation:
     deviation: float
     config: Config | None = None
     unit: str = "s"
+    place: str = ""
 
 
 def read_observations(path: Path, overrides: Sequence[str], base: Config) -> list[Observation]:
@@ -137,7 +139,8 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
             times = [name for name in filled if name in _TIMES]
             if not times:
                 continue  # a plan of which nothing was measured
-            some, seconds = True, _number(filled.pop(times[0]), where) * _TIMES[times[0]]
+            some, column = True, times[0]
+            seconds = _number(filled.pop(column), where) * _TIMES[column]
             name = filled.get("name") or f"line {line_number}"
             said = {_SHORT.get(k, k): v for k, v in filled.items() if k not in _ASIDE}
             for key, other in (_BATCHES, _BATCHES[::-1]):
@@ -152,7 +155,13 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
                 told = DimsweepError(f"{error.where}: {error.what}", where=where, hint=hint)
                 raise told from error
             yield Observation(
-                f"iteration, {name}", "iteration", seconds, _time, deviation(config), config
+                f"iteration, {name}",
+                "iteration",
+                seconds,
+                _time,
+                deviation(config),
+                config,
+                place=f"{where}, column {column}",
             )
             if "profile" in filled:
                 yield from _profile(path.parent / filled["profile"], config, name)

@@ -311,3 +311,41 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, text: str, what:
     with pytest.raises(DimsweepError, match=what) as told:
         read_observations(file, BASE, compose(BASE).config)
     assert name in str(told.value)
+
+
+@pytest.mark.parametrize(("column", "factor"), [("ms", 1.0), ("seconds", 1e3), ("seconds", 1 / 60)])
+def test_a_time_of_another_unit_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    column: str,
+    factor: float,
+) -> None:
+    """Seconds in a column ms, milliseconds and minutes in one of seconds."""
+    monkeypatch.chdir(tmp_path)
+    words = [*BASE[:-1], "nodes=1"]
+    seconds = simulate(compose([*words, "workload.parallel.tensor=8"]).config).time
+    Path("runs.csv").write_text(f"name,tp,{column}\nright,8,{seconds * factor}\n")
+    assert main(["calibrate", "runs.csv", *words]) != 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"runs.csv, line 2, column {column}" in told and "another unit" in told
+    assert not Path("conf").exists(), "nothing is written"
+
+
+def test_most_collectives_of_another_unit_are_refused(tmp_path: Path) -> None:
+    """One of many may be slow, such as the first one."""
+    file = tmp_path / "nccl.csv"
+    config = compose(BASE).config
+    sizes, slow = (2**26, 2**27, 2**28), (1000.0, 1.0, 1.0)
+    file.write_text("\n".join([NCCL, *(f"all_reduce,8,1,{n},1" for n in sizes)]) + "\n")
+    found = read_observations(file, BASE, config)
+    for factors, refused in ((slow, False), ((1000.0, 1000.0, 1.0), True)):
+        times = [
+            replace(each, value=each.predict(config) * f)
+            for each, f in zip(found, factors, strict=True)
+        ]
+        if refused:
+            with pytest.raises(DimsweepError, match="collective"):
+                calibrate(config, times, widths(config))
+        else:
+            calibrate(config, times, widths(config))
