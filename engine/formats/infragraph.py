@@ -19,7 +19,7 @@ from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, at, suggestion, within
 from dimsweep.engine.formats.content import read_text
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
-from dimsweep.engine.network import Kind, Network
+from dimsweep.engine.network import Kind, LinkRate, Network
 
 _WRAPPER = "infrastructure"  # the only key of files that hold more than InfraGraph's schema
 _MOST = 1_000_000  # components, or pairs of them
@@ -62,15 +62,24 @@ class _Link:
     description: str | None = None
     physical: _Physical | None = None
 
-    def attributes(self) -> dict[str, Any]:
-        """Bandwidth and latency, as a network has them; no latency is told: none."""
+    def attributes(self, rates: Mapping[str, LinkRate]) -> dict[str, Any]:
+        """Return the link's attributes in a network: those of its name in ``rates``, or its own.
+
+        A missing latency is 0.  Raises :class:`DimsweepError` for a link without bandwidth.
+        """
+        if (rate_given := rates.get(self.name)) is not None:
+            return {**vars(rate_given), "part": self.name}
         bandwidth = self.physical and self.physical.bandwidth
         latency = self.physical and self.physical.latency
         rate = _BYTES.get(bandwidth.choice) if bandwidth else None
         amount = getattr(bandwidth, bandwidth.choice) if bandwidth else None
         if rate is None or not amount:
-            what = "how many bytes a second it carries is not told"
-            hint = "physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 50}}"
+            what = "it has no bandwidth in bytes or bits per second"
+            hint = (
+                f"network.links={{{self.name}: {{bandwidth: 50 GB/s, latency: 500 ns}}}}; or in "
+                "the file, physical: {bandwidth: {choice: gigabytes_per_second, "
+                "gigabytes_per_second: 50}}"
+            )
             raise DimsweepError(what, where=f"links: {self.name}", hint=hint)
         time = (getattr(latency, latency.choice) or 0.0) if latency else 0.0
         picoseconds = round(time * _PICOSECONDS[latency.choice]) if latency else 0
@@ -126,14 +135,16 @@ class _File:
     description: str | None = None
 
 
-def read_infragraph(path: Path) -> Network:
+def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> Network:
     """Return the network of an InfraGraph file in YAML or JSON, also under ``infrastructure:``.
 
     Its XPUs are NPUs, numbered as instances, devices and components follow.  NICs, CPUs and
-    memories keep their kind, and all other components are switches.
+    memories keep their kind, and all other components are switches.  ``rates`` of links, by their
+    names, replace the file's.
 
-    Raises :class:`DimsweepError` naming the file and what in it is wrong, a link without bytes a
-    second among it: gigatransfers say nothing without the lanes, of which the format has none.
+    Raises :class:`DimsweepError` naming the file and what in it is wrong: a link without bandwidth
+    (gigatransfers say nothing without lanes, which the format does not have), or ``rates`` of a
+    link that the network does not use.
     """
     is_json = path.suffix.lower() not in (".yaml", ".yml") and _is_object(path)
     content, where = (read_json if is_json else read_yaml)(path), str(path)
@@ -141,7 +152,12 @@ def read_infragraph(path: Path) -> Network:
         content, where = content[_WRAPPER], f"{path}: {_WRAPPER}"
     file = validated(_File, content, where)
     with within(where):
-        return _Graph(file).network()
+        graph = _Graph(file, rates or {})
+        network = graph.network()
+        if unused := sorted((rates or {}).keys() - graph.used):
+            what = f"no link of the network is called {unused[0]!r}"
+            raise DimsweepError(what, where="links", hint=suggestion(unused[0], graph.used))
+    return network
 
 
 def _is_object(path: Path) -> bool:
@@ -149,10 +165,11 @@ def _is_object(path: Path) -> bool:
 
 
 class _Graph:
-    def __init__(self, file: _File) -> None:
+    def __init__(self, file: _File, rates: Mapping[str, LinkRate]) -> None:
         import networkx as nx  # which few runs need
 
-        self._file, self._graph = file, nx.DiGraph()
+        self._file, self._graph, self._rates = file, nx.DiGraph(), rates
+        self.used: set[str] = set()  # names of links
         self._devices = _by_name(file.devices, "device")
         self._instances = _by_name(file.instances, "instance")
         self._sizes: dict[str, int] = {}
@@ -248,7 +265,8 @@ class _Graph:
         where: str,
     ) -> None:
         with at(where):
-            attributes = _named(links, edge.link, "link").attributes()
+            attributes = _named(links, edge.link, "link").attributes(self._rates)
+            self.used.add(edge.link)
             for one, other in self._pairs(edge.scheme, ends(edge.ep1), ends(edge.ep2)):
                 self._cable(self._names[one], self._names[other], attributes)
 

@@ -2,14 +2,14 @@
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.content import decode_text, read_bytes
 from dimsweep.engine.formats.nccl_topology import ROOT, read_nccl_topology
-from dimsweep.engine.network import Network, parse_network
+from dimsweep.engine.network import LinkRate, Network, parse_network
 
 _HEAD = 1 << 16  # bytes of a file that its format is recognised by
 _READ = (
@@ -45,11 +45,11 @@ _KEYS = "(?:infrastructure|devices|instances)"
 _INFRAGRAPH = re.compile(rf'(?m)^{_KEYS}\s*:|"{_KEYS}"\s*:')
 
 
-def _read_infragraph(path: Path) -> Network:
+def _read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> Network:
     # Its schema takes a twentieth of a second, which no other network needs.
     from dimsweep.engine.formats.infragraph import read_infragraph
 
-    return read_infragraph(path)
+    return read_infragraph(path, rates)
 
 
 # Formats that are read, neither XML nor JSON, by a pattern in the first bytes of the text.
@@ -58,15 +58,20 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[Path], Network]], ...] = (
 )
 
 
-def read_any_network(path: Path) -> Network:
+def read_any_network(path: Path, rates: Mapping[str, LinkRate] | None = None) -> Network:
     """Return the network in a file of any format that is read, plain or gzip.
 
-    The content says which format it is, not the name.  Raises :class:`DimsweepError` as
+    The content says which format it is, not the name.  ``rates`` are of InfraGraph's links by their
+    names; other formats have no such names.  Raises :class:`DimsweepError` as
     :func:`engine.network.read_network` does, and naming the format for files of other tools.
     """
     content = read_bytes(path, "network")
     head = decode_text(content[:_HEAD], "replace").lstrip()
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    if rates:
+        if head.startswith("<") or not _INFRAGRAPH.search(head):
+            raise DimsweepError("only links of InfraGraph have names", where=str(path))
+        return _read_infragraph(path, rates)
     if head.startswith("<"):
         return _read_xml(path, content)
     for pattern, what, hint in _TEXTS:

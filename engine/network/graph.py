@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, suggestion
-from dimsweep.engine.units import LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
+from dimsweep.engine.units import BANDWIDTH, LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx
@@ -48,6 +48,14 @@ class Device:
     fails: float | None = None
     repair: Annotated[float, TIME] | None = None
     planes: int = 1
+
+
+@dataclass(frozen=True)
+class LinkRate:
+    """The bandwidth (bytes/s) and latency (ps) of the links that a file calls by one name."""
+
+    bandwidth: Annotated[float, BANDWIDTH]
+    latency: Annotated[int, TIME] = 0
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from dimsweep.engine.network import (
     Fabric,
     Kind,
     Level,
+    LinkRate,
     Mesh,
     Routing,
     Which,
@@ -188,6 +189,7 @@ class Packets(Part):
         return dimsweep.engine.PacketModel(**{k: v for k, v in self if k != "spray"})
 
 
+_LinkRate = mirror(LinkRate)
 _Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member(Kind)])
 
 _Kind = Annotated[Kind, member(Kind)]
@@ -256,11 +258,12 @@ class Network(Part):
     """Links, switches and routes, for all fidelities but phase (see engine.NetworkModel).
     ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels:
     2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph
-    instead, node-link JSON, GraphML, InfraGraph's YAML or NCCL's XML; ``levels``: one that is told
-    level by level instead, [{switch: rack, share: 16, bandwidth: 25 GB/s, latency: 5 us}, {switch:
-    spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that is
-    generated instead, {kind: zcube, n: 32, k: 2} (see engine.network.generators); ``wafer``: {kind:
-    mesh, columns: 5, rows: 4} or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see
+    instead, node-link JSON, GraphML, InfraGraph's YAML or NCCL's XML, and ``links`` the rates of
+    InfraGraph's links by name, {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}; ``levels``: one that
+    is told level by level instead, [{switch: rack, share: 16, bandwidth: 25 GB/s, latency: 5 us},
+    {switch: spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that
+    is generated instead, {kind: zcube, n: 32, k: 2} (see engine.network.generators); ``wafer``:
+    {kind: mesh, columns: 5, rows: 4} or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see
     engine.network.wafer) instead. ``degrade``: what became of any of these, [{link: NPU 3 -> leaf
     0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name, ``*``
     standing for any letters, or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind: switch,
@@ -273,6 +276,7 @@ class Network(Part):
         Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
     ] = default("auto")
     file: File | None = None
+    links: dict[str, _LinkRate] = default(dict)  # type: ignore[valid-type]
     levels: tuple[_Level, ...] = ()  # type: ignore[valid-type]
     generator: AnyGenerator | None = None
     wafer: Annotated[Wafer, Parsed(_WAFER.parse, _WAFER.write)] | None = None
@@ -312,7 +316,7 @@ class Network(Part):
                     where="fabric",
                 )
             fabrics = ()
-        elsewhere = {"fabric", "file", "levels", "generator", "packets"}
+        elsewhere = {"fabric", "file", "links", "levels", "generator", "packets"}
         elsewhere |= {"degrade", "npus", "placement"}
         plain = {name: value for name, value in self if name not in elsewhere}
         if self.generator is not None and self.routing is None:
@@ -335,7 +339,10 @@ class Network(Part):
         graph = None
         if self.file is not None:
             with within("file"):
-                graph = read_any_network(found(self.file))
+                rates = {name: LinkRate(**dict(rate)) for name, rate in self.links.items()}
+                graph = read_any_network(found(self.file), rates)
+        elif self.links:
+            raise DimsweepError("no file of a network has these links", where="links")
         if self.levels:
             if graph is not None:
                 raise DimsweepError("give a file or levels, not both", where="levels")

@@ -11,13 +11,16 @@ import yaml
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import read_any_network
-from dimsweep.engine.network import Kind, Network, write_network
+from dimsweep.engine.network import Kind, LinkRate, Network, write_network
 from tests.support.topologies import INFRAGRAPH, MNNVL, NCCL, RCCL
 
 
 def read(folder: Path, name: str, text: str) -> Network:
     (folder / name).write_text(text)
     return read_any_network(folder / name)
+
+
+NAMES = ("nvlink", "pcie", "serdes", "ic", "eth")  # links of INFRAGRAPH
 
 
 def speeds(network: Network) -> dict[str, float]:
@@ -47,6 +50,34 @@ def test_all_of_a_component_may_be_joined_to_each_other(tmp_path: Path) -> None:
     assert {name for name in found if name.startswith("NPU 0")} == {
         *("NPU 0 -> NPU 1", "NPU 0 -> host.0.cx5.0.asic.0")
     }
+
+
+def test_a_table_by_name_gives_links_their_rates(tmp_path: Path) -> None:
+    """Blueprints have no bandwidths; what the table says replaces what a file says."""
+    bare = yaml.safe_load(INFRAGRAPH)
+    for holder in (bare, *bare["devices"]):
+        holder["links"] = [{"name": link["name"]} for link in holder.get("links", ())]
+    (tmp_path / "n.yaml").write_text(yaml.safe_dump(bare))
+    rates = {name: LinkRate(10e9 * i, i * 1000) for i, name in enumerate(NAMES, 1)}
+    network = read_any_network(tmp_path / "n.yaml", rates)
+    assert {link.part: (link.bandwidth, link.latency) for link in network.links} == {
+        name: (rate.bandwidth, rate.latency) for name, rate in rates.items()
+    }
+    (tmp_path / "n.yaml").write_text(INFRAGRAPH)
+    network = read_any_network(tmp_path / "n.yaml", {NAMES[0]: LinkRate(10e9)})
+    found = {link.part: link.bandwidth for link in network.links}
+    assert found[NAMES[0]] == 10e9 and found[NAMES[1]] > 10e9
+
+
+def test_a_table_names_links_that_are_used(tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text(INFRAGRAPH)
+    with pytest.raises(DimsweepError) as raised:
+        read_any_network(tmp_path / "n.yaml", {"nvlnk": LinkRate(10e9)})
+    assert raised.value.where == f"{tmp_path / 'n.yaml'}: links"
+    assert "nvlink" in raised.value.hint
+    (tmp_path / "n.xml").write_text(NCCL)
+    with pytest.raises(DimsweepError, match="only links of InfraGraph have names"):
+        read_any_network(tmp_path / "n.xml", {"nvlink": LinkRate(10e9)})
 
 
 def test_gpus_of_a_node_have_what_nccl_takes_their_links_for(tmp_path: Path) -> None:
@@ -206,10 +237,10 @@ def test_what_is_read_can_be_written(tmp_path: Path, name: str, text: str) -> No
         ("component: 'cx5.port'", "component: 'cpu.port'", "'cpu' is no device"),
         ("scheme: many2many", "scheme: ring", "whom a ring joins"),
         ("scheme: many2many", "scheme: some", "is none of 'one2one', 'many2many' or 'ring'"),
-        ("gigabytes_per_second: 64", "gigabytes_per_second: 0", "links: pcie: how many bytes"),
+        ("gigabytes_per_second: 64", "gigabytes_per_second: 0", "links: pcie: it has no bandwidth"),
         ("physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 64}}",
          "physical: {bandwidth: {choice: gigatransfers_per_second, gigatransfers_per_second: 32}}",
-         "how many bytes a second it carries is not told"),
+         "no bandwidth in bytes or bits"),
         ("name: asic, count: 1, choice: nic", "name: cx5, count: 1, choice: device",
          "devices: cx5: it is a part of itself"),
         ("count: 2, choice: xpu", "count: 2000000, choice: xpu",
