@@ -91,7 +91,8 @@ class Results:
     @property
     def cells(self) -> pd.DataFrame:
         """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
-        objectives of its best trial, the proven bound, the relative gap to it, and how many times
+        objectives of its best trial, the proven bound (of a front at the cost of that trial, in
+        time), the relative gap to it as in the report, and how many times
         better it is (``gain``) than the reference: the baseline, or the equal split."""
         return _table(self.report)
 
@@ -154,8 +155,8 @@ def _described(cell: CellSummary) -> dict[str, Any]:
         **split,
         **parameters,
         **values,
-        "bound": cell.bound,
-        "gap": cell.gap_of(cell.best),
+        "bound": cell.limit,
+        "gap": cell.gap,
         "gain": cell.gain(cell.objective),
         "reference": None if cell.reference is None else cell.reference.name,
     }

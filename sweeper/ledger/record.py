@@ -79,6 +79,8 @@ class CellRecord(_Record):
     dims: tuple[str, ...]
     workload: str
     n_npus: int
+    #: the work of an iteration, such as "1,024 samples"; None if unknown, or in older records
+    work: str | None = None
     sampler: str
     trials: int
     exhaustive: bool = False
@@ -208,6 +210,13 @@ class Proof(_Record):
     rival: Rival | None = None
     regions: Regions | None = None
     front: tuple[Step, ...] = ()
+
+    def limit(self, cost: float | None) -> float | None:
+        """Return the value that no design beats; of a front, that none beats at this ``cost``."""
+        if cost is None:
+            return self.bound
+        bounds = [step.bound for step in self.front if step.cost >= cost]
+        return max(bounds, default=self.bound)
 
 
 class Provenance(_Record):

@@ -14,8 +14,8 @@ _WORKLOAD = "workload"
 
 def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
     """For each study the scenario of each of its cells; cells whose scenarios are called the same
-    assume the same: the model with its batch, and the value of every axis that is a scenario in
-    any of the studies."""
+    assume the same: the model with its batch, the value of every axis that is a scenario in any of
+    the studies, and, where iterations are compared, the work of an iteration."""
     axes = list(dict.fromkeys(axis for study in studies for axis in study.scenarios))
     decided = {
         name for each in studies for name, role in each.roles.items() if role != Role.SCENARIO
@@ -27,10 +27,30 @@ def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
     }
     cells = {(i, cell.cell): cell for i, study in enumerate(studies) for cell in study.cells}
     labels = {place: cells[place].workload for place in assumed}
+    for place in _of_unlike_work(studies, cells, assumed):
+        assumed[place] |= {"iteration": cells[place].work or ""}
     for name in dict.fromkeys(labels.values()):
         alike = {place: assumed[place] for place, own in labels.items() if own == name}
         labels |= _told_apart(name, alike)
     return [{cell.cell: labels[i, cell.cell] for cell in s.cells} for i, s in enumerate(studies)]
+
+
+def _of_unlike_work(
+    studies: Sequence[StudyRecord],
+    cells: Mapping[tuple[int, int], CellRecord],
+    assumed: Mapping[tuple[int, int], dict[str, str]],
+) -> list[tuple[int, int]]:
+    """Return the places of ``cells`` that assume the same but whose iterations do unlike work, if
+    the first objective compares iterations; older records do not say how much."""
+    scene = {place: (cell.workload, *assumed[place].items()) for place, cell in cells.items()}
+    works: dict[object, set[str | None]] = {}
+    for place, cell in cells.items():
+        works.setdefault(scene[place], set()).add(cell.work)
+    return [
+        place
+        for place in cells
+        if len(works[scene[place]] - {None}) > 1 and studies[place[0]].objectives[0].of_iterations
+    ]
 
 
 def _assumed(

@@ -194,7 +194,10 @@ class CellSummary:
 
     def limit_of(self, row: pd.Series) -> float | None:
         """What no split that costs no more than a ``row`` can beat in :attr:`limited`; where no
-        front is proven, what no split can beat, whatever it costs."""
+        front is proven, what no split can beat, whatever it costs.  Among networks and plans it is
+        what no design can beat, once that is proven."""
+        if self.study.proof is not None and not self.study.is_shared:
+            return self.study.proof.limit(COST.of(row) if self.study.proof.front else None)
         if self.cell.front is None:
             return self.bound
         return float(self.cell.front.least_time(np.array([COST.of(row)]))[0])

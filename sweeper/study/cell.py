@@ -26,6 +26,7 @@ from dimsweep.sweeper.space.trials import Trial
 from dimsweep.sweeper.study.bound import bound_of_graph, least_bound, proven_bound, proven_front
 from dimsweep.sweeper.study.content import Content
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys
+from dimsweep.sweeper.study.work import work_of
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
         dims=tuple(program.names.dims),
         workload=plan.config.workload.name,
         n_npus=program.n_npus,
+        work=work_of(plan.config.workload, program),
         content=plan.content.text,
         config=own or None,
         sampler=sampler_name(plan.config, plan.space),

@@ -1,49 +1,83 @@
-"""What a study's designs get done: an iteration of one is compared with an iteration of another."""
+"""The work of an iteration: designs whose iterations do unlike work are not ranked by time."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import Compute, DimsweepError, Group, Program, place
+from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.config.workload.layered import Layered
 from dimsweep.sweeper.config.workload.model import Model
-from dimsweep.sweeper.study.grid import PlannedCell
+from dimsweep.sweeper.config.workload.workload import Workload
 
+if TYPE_CHECKING:
+    from dimsweep.sweeper.study.grid import PlannedCell
+
+# Axes whose ranks share the samples of one replica.
+_OF_ONE_REPLICA = ("tensor", "context", "pipeline")
 # Keys that change how many replicas there are, or what each of them takes at a time.
 _OF_BATCH = ("workload.parallel", "workload.plan.micro_batch", "topology.shape", "nodes")
-_HINT = (
+_OF_MODELS = (
     "give workload.plan.batch in the place of micro_batches (then null), so that all train as "
     "much; or search for what compares batches: objective=throughput"
 )
+_APART = "say of an axis that it is no decision: roles: {KEY: scenario}"
 
 
-def check_work(config: Config, roles: Mapping[str, Role], cells: Sequence[PlannedCell]) -> None:
-    """Whether ``cells`` of one scenario, baselines among them, get as much done in an iteration,
-    and the designs that one cell searches do, where the objective is of an iteration.
+def work_of(workload: Workload, program: Program) -> str | None:
+    """Return the work of an iteration: "1,024 samples", or "32 replicas" of a workload of layers
+    and "512 ranks" of a trace, each of which trains a fixed number of samples.
 
-    Raises :class:`DimsweepError` if not: the design that does least would win.
+    Return None for a workload that computes nothing, such as one collective.
+    """
+    own = program.workload
+    if own.amount is not None:
+        return f"{own.amount.samples:,} samples"
+    if not any(_computes(node.work) for graph in own.graphs for node in graph):
+        return None
+    if not isinstance(workload, Layered):
+        return f"{program.n_npus:,} ranks"
+    return f"{_n_replicas(own.groups, program.n_npus):,} replicas"
+
+
+def _computes(work: object) -> bool:
+    return isinstance(work, Compute) and bool(
+        work.flops or work.n_bytes or work.duration or work.kernels
+    )
+
+
+def check_work(config: Config, roles: Mapping[str, Role], cells: "Sequence[PlannedCell]") -> None:
+    """Check that ``cells`` of one scenario, baselines included, do equal work in an iteration, and
+    that a cell's search does not change the work, where the objective is of an iteration.
+
+    Raises :class:`DimsweepError` if not: the design that does least work would win.
     """
     objective = next((each.name for each in config.objective if each.of_iterations), None)
     if objective is None:
         return
-    known = dict[tuple[str, ...], tuple[float, str]]()
+    known = dict[tuple[str, ...], tuple[str, str]]()
     for cell in cells:
-        if (amount := cell.program.workload.amount) is None:
+        if (work := cell.record.work) is None:
             continue
         coordinates = cell.plan.cell.coordinates
         scenario = tuple(v for k, v in coordinates.items() if roles.get(k) is Role.SCENARIO)
         name = _name(cell, roles)
-        samples, other = known.setdefault(scenario, (amount.samples, name))
-        if samples != amount.samples:
+        first, other = known.setdefault(scenario, (work, name))
+        if first != work:
+            is_model = isinstance(cell.plan.config.workload, Model)
             raise DimsweepError(
-                f"{objective} is of an iteration, which is of {samples:,} samples with {other}, "
-                f"and of {amount.samples:,} with {name}",
+                f"{objective} is of an iteration, which is of {first} with {other}, "
+                f"and of {work} with {name}",
                 where="objective",
-                hint=f"{_HINT}; or say of an axis that it is no decision: roles: {{KEY: scenario}}",
+                hint=f"{_OF_MODELS}; or {_APART}" if is_model else _APART,
             )
     _check_searched(config, objective)
 
 
-def _name(cell: PlannedCell, roles: Mapping[str, Role]) -> str:
+def _name(cell: "PlannedCell", roles: Mapping[str, Role]) -> str:
     """What to call a design among the others of its scenario."""
     if cell.record.baseline is not None:
         return "the baseline"
@@ -58,12 +92,33 @@ def _name(cell: PlannedCell, roles: Mapping[str, Role]) -> str:
 def _check_searched(config: Config, objective: str) -> None:
     """Whether all designs that a cell searches get as much done."""
     workload = config.workload
-    if not isinstance(workload, Model) or workload.plan.batch is not None:
+    if isinstance(workload, Model) and workload.plan.batch is None:
+        changing = list(config.space.parameters)
+    elif isinstance(workload, Layered):
+        changing = [key for key in config.space.parameters if len(_replicas(config, key)) > 1]
+    else:
         return
-    for key in config.space.parameters:
+    for key in changing:
         if key.startswith(_OF_BATCH):
             raise DimsweepError(
                 f"{objective} is of an iteration, and this key changes how many samples that has",
                 where=f"space.parameters.{key}",
-                hint=_HINT,
+                hint=_OF_MODELS if isinstance(workload, Model) else "make it an axis of the grid",
             )
+
+
+def _replicas(config: Config, key: str) -> set[int]:
+    """Return the numbers of replicas of a workload of layers at the values of a searched key."""
+    found = set[int]()
+    for value in config.space.parameters[key].values or ():
+        with suppress(DimsweepError):  # an infeasible design has no iteration to compare
+            changed = config.changed({key: value})
+            sizes = build_cluster(changed).topology.sizes
+            groups = place(changed.workload.parallel, sizes)
+            found.add(_n_replicas(groups, prod(sizes)))
+    return found
+
+
+def _n_replicas(groups: Mapping[str, Group], n_npus: int) -> int:
+    degrees = [groups[axis].n_members for axis in _OF_ONE_REPLICA if axis in groups]
+    return n_npus // prod(degrees)

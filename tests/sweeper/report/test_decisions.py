@@ -275,6 +275,19 @@ def test_unlike_models_are_told_apart() -> None:
     assert again == other == found
 
 
+@pytest.mark.parametrize(("objective", "apart"), [("time", True), ("throughput", False)])
+def test_iterations_of_unlike_work_are_told_apart(objective: str, apart: bool) -> None:
+    _, study = three_models()
+    study = study.model_copy(update={"objective": (objective,)})
+    works = ["32 replicas", "64 replicas"]
+    studies = [with_cells(study, work=work) for work in works]
+    one, other = scenes(studies)
+    assert (one != other) is apart
+    assert all("64 replicas" in name for name in other.values()) is apart
+    old = with_cells(study, work=None)  # as older versions recorded cells
+    assert scenes([studies[0], old])[0] == scenes([studies[0], old])[1]
+
+
 def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
     from dimsweep.sweeper.api.results import Results
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from dimsweep.sweeper.ledger.record import Change, End, Proof
+from dimsweep.sweeper.ledger.record import Change, End, Proof, Step
 from dimsweep.sweeper.report.proof import moved
 from dimsweep.sweeper.report.sections.proof import why
 from dimsweep.sweeper.report.words import fine_percent
@@ -59,3 +59,10 @@ def test_what_nobody_knows_of_changes_no_answer() -> None:
         "no design is better by more than 1% at any one price times 0.5 to 2",
         "",
     )
+
+
+def test_the_limit_of_a_front_is_that_of_the_next_dearer_step() -> None:
+    steps = [Step(cost=9.0, time=1.0, bound=0.9), Step(cost=4.0, time=2.0, bound=1.9)]
+    proof = Proof(cells=9, excluded=(8, 0, 0), bounded=1, simulated=1, bound=0.8, front=steps)
+    assert [proof.limit(cost) for cost in (3.0, 4.0, 5.0, 9.0, 10.0)] == [1.9, 1.9, 0.9, 0.9, 0.8]
+    assert proof.limit(None) == 0.8

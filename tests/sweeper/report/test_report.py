@@ -8,6 +8,7 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
+from dimsweep.sweeper.api.results import _table
 from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.draw.show.page import write_report
 from dimsweep.sweeper.report import naming, words
@@ -465,3 +466,4 @@ def test_how_sure_the_search_is_is_said_of_the_design_that_is_named(objective):
     assert sure.short == f"within {words.fine_percent(gap)} of the proven front"
     assert words.seconds(cell.limit_of(cell.named)) in sure.rest
     assert cell.front_gaps(cell.front).min() <= gap
+    assert _table(report)["gap"].tolist() == [cell.gap], "compare and cells have the report's gap"

@@ -99,6 +99,7 @@ def test_an_axis_is_idle_if_it_is_in_all_cells(tmp_path: Path) -> None:
     grid = "+grid={topology: [one_switch, %s], collective.order: [baseline, themis]}"
     words = ["name=x", f"results={tmp_path}", "budget.trials=2", "topology.tiers=[]"]
     words += ["workload.layers=1", "collective.chunks=2", "search=random"]
+    words += ["+roles={topology: scenario}"]  # of unlike sizes, which do unlike work
     told = plan_study(compose([*words, grid % "flat_1024"])).study.warnings
     assert [text for text in told if "order has no effect" in text]
     told = plan_study(compose([*words, grid % "libra_4d"])).study.warnings

@@ -33,7 +33,7 @@ TENSOR = "space.parameters={workload.parallel.tensor: {values: [1, 8]}}"
 def test_decisions_that_train_different_batches_do_not_compete(
     objective: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(DimsweepError, match=r"128 samples with .* of 16 with ") as told:
+    with pytest.raises(DimsweepError, match=r"128 samples with .* of 16 samples with ") as told:
         planned([*LLAMA, PLANS, f"objective={objective}"], tmp_path)
     assert told.value.where.startswith("objective")
 
@@ -55,10 +55,36 @@ def test_they_do_by_samples_with_one_batch_or_as_scenarios(
 def test_a_baseline_of_another_batch_is_nothing_that_gains_are_against(tmp_path: Path) -> None:
     words = [*LLAMA, "baseline={workload.parallel: {tensor: 8}}", "objective=time"]
     with pytest.raises(
-        DimsweepError, match="128 samples with the study's design, and of 16 with the baseline"
+        DimsweepError,
+        match="128 samples with the study's design, and of 16 samples with the baseline",
     ):
         planned(words, tmp_path)
     assert planned([*words, *BATCH], tmp_path).baselines
+
+
+# Each replica of two blocks of GPT-3 trains 16 sequences, however many replicas there are.
+LAYERS = ("study=libra_gpt3_4d", "topology=dgx_h100", "cost=dgx_h100", "workload=gpt3_libra")
+SIZES = "grid={topology.shape: [Switch(8)_Switch(64), Switch(8)_Switch(128)]}"
+
+
+def test_sizes_that_train_different_batches_do_not_compete(tmp_path: Path) -> None:
+    with pytest.raises(DimsweepError, match=r"32 replicas with .*64 replicas with") as told:
+        planned([*LAYERS, SIZES], tmp_path)
+    assert told.value.where.startswith("objective")
+    apart = planned([*LAYERS, SIZES, "roles={topology.shape: scenario}"], tmp_path)
+    assert [cell.work for cell in apart.study.cells] == ["32 replicas", "64 replicas"]
+    assert planned([*LAYERS, SIZES, "workload=all_reduce"], tmp_path).cells
+
+
+def test_degrees_of_layers_that_train_different_batches_do_not_compete(tmp_path: Path) -> None:
+    words = [*LAYERS, "topology.shape=Switch(8)_Switch(16)", "search=tpe"]
+    with pytest.raises(DimsweepError, match="how many samples") as told:
+        planned(
+            [*words, "space.parameters={workload.parallel.tensor: {values: [8, 16]}}"], tmp_path
+        )
+    assert told.value.where.startswith("space.parameters.workload.parallel.tensor")
+    shapes = "[Switch(8)_Switch(16), Switch(16)_Switch(8)]"
+    assert planned([*words, f"space.parameters={{topology.shape: {{values: {shapes}}}}}"], tmp_path)
 
 
 def test_a_cell_does_not_search_how_much_is_trained(tmp_path: Path) -> None:
