@@ -33,6 +33,7 @@ from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.collective.algorithms import algorithms_of
+from dimsweep.engine.compiler import cache_folder
 from dimsweep.engine.errors import (
     DimsweepError,
     InfeasibleError,

@@ -191,7 +191,7 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 
 @cache
-def _base() -> Path:
+def cache_folder() -> Path:
     """``$NUMBA_CACHE_DIR``, or a cache folder of the user's; where neither can be written to, a
     temporary one that is the user's own.
 
@@ -217,7 +217,7 @@ def _is_our_own(folder: Path) -> bool:
 
 
 def _folder_of(digest: str) -> Path:
-    return _base() / f"kernels-{fingerprint_of_modules(_EXTENSIONS)}-{digest}"
+    return cache_folder() / f"kernels-{fingerprint_of_modules(_EXTENSIONS)}-{digest}"
 
 
 def is_cached(function: Callable[..., Any], *arguments: Any) -> bool:

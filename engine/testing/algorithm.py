@@ -10,7 +10,7 @@ from dimsweep.engine.collective.algorithms import (
     algorithms_of,
     all_to_alls_of,
 )
-from dimsweep.engine.collective.rounds import MemberRounds
+from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
@@ -57,7 +57,7 @@ def _findings(
         return
     blocks = blocks or tuple(block for block in BLOCKS.values() if _runs_on(algorithm, block))
     if not blocks:
-        yield "no block that is registered runs it"
+        yield "no registered block runs it; check it together with the plug-in of its block"
     done = False
     for block in blocks:
         for kind in kinds_of(algorithm, block):
@@ -90,18 +90,26 @@ def cases(
     names = (AUTO, algorithm.name) if all_to_all else (algorithm.name, AUTO)
     for n in sizes:
         for p, stride in groups_of(n):
-            if _steps(algorithm.on(block), kind, Setting(block, n, p, stride)) is not None:
+            on, setting = algorithm.on(block), Setting(block, n, p, stride)
+            if _steps(on, kind, setting) is not None and _rounds(on, kind, setting) is not None:
                 yield Case(block, n, p, stride, kind, *names)
 
 
 def plan_faults(algorithm: Algorithm, block: Block, kind: CollectiveKind) -> Iterator[str]:
     """What is wrong with the messages of groups that fill a block, and of groups that do not."""
+    contradicts = ""
     for setting in _settings(block):
-        p, circle = setting.p, block.circles(setting.n, setting.p, setting.stride)
-        steps = _steps(algorithm, kind, setting)
-        if steps is not None:
-            faults = _faults(algorithm, kind, setting, steps, circle=circle)
+        p, steps = setting.p, _steps(algorithm, kind, setting)
+        if steps is None:
+            continue
+        rounds = _rounds(algorithm, kind, setting)
+        if rounds is None:
+            contradicts = contradicts or f"{kind} of {p}: steps() accepts it, rounds() refuses it"
+        else:
+            faults = _faults(algorithm, kind, setting, steps, rounds)
             yield from (f"{kind} of {p}: {fault}" for fault in faults)
+    if contradicts:
+        yield contradicts
 
 
 def _settings(block: Block) -> Iterator[Setting]:
@@ -120,10 +128,28 @@ def _steps(algorithm: Algorithm, kind: CollectiveKind, setting: Setting) -> Phas
         return None
 
 
+def _rounds(
+    algorithm: Algorithm, kind: CollectiveKind, setting: Setting
+) -> MemberRounds | SwitchRounds | None:
+    """None for a number of members that the algorithm refuses."""
+    try:
+        return algorithm.rounds(kind, setting.p, _circle(setting))
+    except DimsweepError:
+        return None
+
+
+def _circle(setting: Setting) -> bool:
+    return setting.block.circles(setting.n, setting.p, setting.stride)
+
+
 def _faults(
-    algorithm: Algorithm, kind: CollectiveKind, setting: Setting, steps: PhaseSteps, *, circle: bool
+    algorithm: Algorithm,
+    kind: CollectiveKind,
+    setting: Setting,
+    steps: PhaseSteps,
+    rounds: MemberRounds | SwitchRounds,
 ) -> Iterator[str]:
-    p, rounds = setting.p, algorithm.rounds(kind, setting.p, circle)
+    p = setting.p
     if not isinstance(rounds, MemberRounds):
         yield from faults_of_switches(rounds, p)
         n_sent = sum(len(each.sources) + len(each.targets) for each in rounds.rounds)
@@ -138,7 +164,7 @@ def _faults(
             yield f"a member sends {n_bytes:g} times what it holds, and {said_bytes}"
         if n_bytes < (least := _LEAST[kind](p)) * (1 - 1e-9):
             yield f"a member sends {n_bytes:g} times what it holds, where {least:g} are needed"
-    if n_sent != (said := algorithm.n_messages(kind, p, circle)):
+    if n_sent != (said := algorithm.n_messages(kind, p, _circle(setting))):
         yield f"{n_sent} messages, and {said} by n_messages"
 
 

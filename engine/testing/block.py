@@ -8,11 +8,13 @@ import networkx as nx
 
 from dimsweep.engine.cluster.blocks import Block
 from dimsweep.engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.testing import findings
 from dimsweep.engine.testing.agreement import disagreements
 from dimsweep.engine.testing.algorithm import cases, kinds_of
 
 _SIZES = (2, 3, 4, 5, 8)
+_REFUSE = "a block raises DimsweepError for a size that it cannot have"
 _HALVED = 8  # NPUs of the largest block of which all halves are tried
 
 
@@ -23,7 +25,8 @@ def check_block(block: Block, sizes: Iterable[int] = _SIZES) -> None:
     long; no two halves (of up to 8 NPUs) can send each other less than ``cut``.  All groups of a
     dimension run each of its algorithms and all-to-alls: phases, which know the block by ``use``
     and ``way``, and messages, flows and packets, which know its wires, agree on the time.
-    A copy of the block, as another process gets one, equals it.
+    A copy of the block, as another process gets one, equals it.  Sizes that the block refuses, by
+    raising :class:`DimsweepError`, are passed over.
 
     Raises :class:`DimsweepError` that says what does not hold.
     """
@@ -36,17 +39,28 @@ def _findings(block: Block, sizes: tuple[int, ...]) -> Iterator[str]:
     if unknown := [name for name in names if name not in ALGORITHMS]:
         yield f"it names algorithms that are not registered: {', '.join(unknown)}"
         return
+    fitting = []
     for n in sizes:
-        graph = nx.DiGraph(block.wire(range(n), ""))
+        try:
+            graph = nx.DiGraph(block.wire(range(n), ""))
+            block.links(n)
+        except DimsweepError:
+            continue  # the block refuses this size
+        except Exception as error:
+            yield f"{block.label(n)} raises {type(error).__name__}: {error}; {_REFUSE}"
+            return
+        fitting.append(n)
         graph.add_nodes_from(range(n))
         wired = list(_wires(block, n, graph))
         yield from wired
         if wired:
             return  # nothing can be simulated on it
         yield from _cut(block, n, graph)
+    if not fitting:
+        yield f"it refuses a dimension of {', '.join(map(str, sizes))} NPUs"
     for algorithm in (ALGORITHMS[name] for name in names):
         for kind in kinds_of(algorithm, block):
-            for case in cases(block, sizes, kind, algorithm):
+            for case in cases(block, fitting, kind, algorithm):
                 yield from disagreements(case)
 
 
@@ -59,7 +73,7 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
     if any(a == b for a, b in graph.edges):
         yield f"{label} joins a node to itself"
     if not nx.is_strongly_connected(graph):
-        yield f"not every NPU of {label} can send to all others"
+        yield f"not every NPU of {label} can send to all others; {_REFUSE}"
         return
     most = max(graph.out_degree(i) for i in range(n))
     if most != block.links(n):

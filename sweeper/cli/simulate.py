@@ -82,6 +82,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from dimsweep.sweeper.cli.account import print_jobs, print_result
     from dimsweep.sweeper.cli.interruptions import print_interruptions
     from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.study.plugin_checks import failing_plugins
     from dimsweep.sweeper.study.rules import design_warnings, idle_keys
     from dimsweep.sweeper.terminal import say, say_warnings, waiting
 
@@ -93,6 +94,9 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         turned = [*composed.overridden, *composed.set_in_study]
         say_warnings(design_warnings(composed, program, turned, searched=False), console)
         say_warnings(idle_keys(composed, program, turned).values(), console)
+        with waiting("checking plug-ins, once for each text", console):
+            failing = failing_plugins(config)
+        say_warnings(failing, console)
         with waiting(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.of(config).times(result.run.measures.end[0])

@@ -90,6 +90,8 @@ def _arrived(plugins: Sequence[Plugin]) -> None:
 
 def _load(plugin: Plugin) -> Loaded:
     """Run a plug-in, in the place of an earlier text of it."""
+    # Before the plug-in imports it: what dimsweep registers itself is not the plug-in's.
+    importlib.import_module("dimsweep.sweeper.config.schema")
     module, known = plugin.module, set(sys.modules)
     options = _options(plugin)
     for name, other in list(_loaded.items()):

@@ -27,6 +27,7 @@ from dimsweep.sweeper.study.change import check_keys
 from dimsweep.sweeper.study.content import digests
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import LOOKED_AT, Grid, PlannedCell
+from dimsweep.sweeper.study.plugin_checks import failing_plugins
 from dimsweep.sweeper.study.portfolio import grid_of, weighing_of
 from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import once
@@ -183,7 +184,8 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
     """What the rules say of the cells, and the keys that are idle in all that were looked at."""
     first, *others = cells[:LOOKED_AT]
     idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
-    return [*once(plan.warnings for plan in cells), *idle]
+    failing = once(failing_plugins(plan.cell.config) for plan in cells)
+    return [*failing, *once(plan.warnings for plan in cells), *idle]
 
 
 def _most(

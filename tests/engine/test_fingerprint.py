@@ -18,7 +18,7 @@ from numba import config
 from numba.core.caching import IndexDataCacheFile
 
 from dimsweep.engine import Fidelity, is_compiled
-from dimsweep.engine.compiler import Compiler, _base, _Files, is_cached
+from dimsweep.engine.compiler import Compiler, _Files, cache_folder, is_cached
 from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 from tests.support.compiling import KERNELS, all_compiled
 
@@ -141,7 +141,7 @@ def test_code_that_one_process_compiled_another_need_not(
         scripts[-1].parent.mkdir()
         text = textwrap.dedent(body).format(root=str(Path.cwd()), comment=comment)
         scripts[-1].write_text(text)
-    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path / "cache")
+    monkeypatch.setattr("dimsweep.engine.compiler.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(sys, "path", [*sys.path])  # which the script adds to
     assert runpy.run_path(str(scripts[0]), run_name="__main__")["told"] == (False, 42, True)
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -154,7 +154,7 @@ def test_code_is_compiled_anew_where_a_module_has_another_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept names the modules of functions and of named tuples; it would not be found."""
-    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path / "cache")
+    monkeypatch.setattr("dimsweep.engine.compiler.cache_folder", lambda: tmp_path / "cache")
     told = []
     for inner, state in (("fp_one", "fp_pair"), ("fp_two", "fp_pair"), ("fp_two", "fp_couple")):
         folder = tmp_path / f"{inner}_{state}"
@@ -198,7 +198,7 @@ def test_code_for_another_machine_or_of_other_types_is_not_what_is_needed(
     def half(x: float) -> float:
         return x / 2 + 123
 
-    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path)
+    monkeypatch.setattr("dimsweep.engine.compiler.cache_folder", lambda: tmp_path)
     half(4.0)
     assert is_cached(half) and is_cached(half, 3.0) and not is_cached(half, 3)
     half(4)
@@ -212,7 +212,7 @@ def test_a_profiler_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def third(x: float) -> float:
         return x / 3
 
-    monkeypatch.setattr("dimsweep.engine.compiler._base", lambda: tmp_path)
+    monkeypatch.setattr("dimsweep.engine.compiler.cache_folder", lambda: tmp_path)
     before = fingerprint(third)
     with cProfile.Profile():
         third(1.0)
@@ -274,7 +274,7 @@ def test_code_that_others_may_have_written_is_not_read(
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    taken = _base.__wrapped__()  # type: ignore[attr-defined]  # it is asked once a process
+    taken = cache_folder.__wrapped__()  # type: ignore[attr-defined]  # it is asked once a process
     assert taken.parent == tmp_path
     assert (taken == folder) == (mode == 0o700)
     assert taken.stat().st_mode & 0o077 == 0

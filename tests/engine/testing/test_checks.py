@@ -191,7 +191,7 @@ def test_an_algorithm_that_no_one_registered_is_told() -> None:
             {"exchange_steps": lambda self, setting: (Step(setting.p, 2, 1 / setting.p),)},
             "by phases",
         ),
-        (Exchange, {"all_to_all_on": ()}, "no block that is registered runs it"),
+        (Exchange, {"all_to_all_on": ()}, "no registered block runs it"),
     ],
 )
 def test_a_wrong_algorithm_is_told(kind: Any, changes: Any, finding: str, put: Any) -> None:

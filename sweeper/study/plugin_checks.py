@@ -1,0 +1,161 @@
+"""The self-checks of plug-ins: all of them for check-plugin, the quick ones before a simulation.
+
+A verdict is kept on disk by the text of the plug-ins, so that each text is checked once.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from dimsweep.engine import MODEL_VERSION, DimsweepError, cache_folder
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.plugins.loading import Loaded, loaded, raised
+
+# Registries whose checks take seconds; the checks of the others compile kernels for minutes.
+_QUICK = ("block", "collective algorithm", "generator", "memory", "family of models")
+
+
+def fault(what: str, name: str, thing: Any) -> str | None:
+    """Return what does not hold of something registered, "" if all holds, None without a check."""
+    check = _checks().get(what)
+    if check is None:
+        return None
+    try:
+        check(name, thing)
+    except DimsweepError as error:
+        return error.what
+    except Exception as error:
+        if (of_plugin := raised(error)) is None:
+            raise
+        return f"{of_plugin.where.removeprefix('plugins: ')}: {of_plugin.what}"
+    return ""
+
+
+def failing_plugins(config: Config) -> list[str]:
+    """Return a warning for each thing that the configuration uses and that fails its self-check."""
+    used = json.dumps({key: value for key, value in config.text.items() if key != "plugins"})
+    plugins = loaded(config.plugins)
+    texts = "".join(sorted(each.plugin.digest for each in plugins))
+    return [
+        f"{what} {name} of the plug-in {each.plugin.name} fails its self-check: {found}; "
+        f"dimsweep check-plugin {' '.join(config.plugins) or each.plugin.name} tells more"
+        for each in plugins
+        for what, name, thing in _quick(each)
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", used)
+        and (found := _known_fault(what, name, thing, texts))
+    ]
+
+
+def _quick(plugin: Loaded) -> Iterator[tuple[str, str, Any]]:
+    for registry, name in plugin.entries:
+        if registry.what in _QUICK:
+            yield registry.what, name, registry[name]
+
+
+def _known_fault(what: str, name: str, thing: Any, texts: str) -> str | None:
+    """Return the fault of a thing, found once for these ``texts`` of all plug-ins."""
+    key = hashlib.blake2b(repr((MODEL_VERSION, texts, what, name)).encode(), digest_size=16)
+    file = cache_folder() / "plug-ins" / f"{key.hexdigest()}.json"
+    with suppress(OSError, ValueError):
+        return str(json.loads(file.read_text("utf-8")))
+    found = fault(what, name, thing)
+    with suppress(OSError):  # the next run checks again
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(found), "utf-8")
+    return found
+
+
+@cache
+def _checks() -> dict[str, Callable[[str, Any], None]]:
+    """By what a registry holds."""
+    from dimsweep.engine.testing import (
+        check_algorithm,
+        check_block,
+        check_memory,
+        check_model,
+        check_order,
+        check_transport,
+    )
+
+    return {
+        "block": lambda name, block: check_block(block),
+        "collective algorithm": lambda name, algorithm: check_algorithm(algorithm),
+        "order of dimensions": lambda name, order: check_order(name),
+        "generator": lambda name, generator: _of_generator(name),
+        "transport": lambda name, transport: check_transport(name),
+        "memory": lambda name, memory: check_memory(name),
+        "family of models": lambda name, family: check_model(family()),
+        "sampler": lambda name, sampler: _told(_of_sampler(name, sampler)),
+        "objective": lambda name, objective: _told(_of_objective(name, objective)),
+        "option": _of_option,
+    }
+
+
+def _of_generator(kind: str) -> None:
+    """As a configuration that gives its kind alone makes it."""
+    from dimsweep.engine.testing import check_generator
+    from dimsweep.sweeper.config.network import Network
+
+    try:
+        made = Network.of({"generator": {"kind": kind}}).generator
+    except DimsweepError as error:
+        what = f"{error.where}: {error.what}; what is checked is the network of its defaults"
+        raise DimsweepError(what) from error
+    assert made is not None
+    check_generator(made)
+
+
+def _of_option(option: str, plugin: str) -> None:
+    """Composed, and its cluster built."""
+    from dimsweep.sweeper.build.program import build_cluster
+    from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.config.overrides import choice_of, quoted
+
+    group, _, name = option.partition("=")
+    words = [f"plugins={quoted(plugin)}", choice_of(group, name)]
+    fitting = ["topology.tiers=[]"] if group == "topology" else []
+    build_cluster(compose([*words, *fitting]).config)
+
+
+def _told(findings: Iterator[str]) -> None:
+    if found := list(findings):
+        raise DimsweepError("; ".join(found))
+
+
+def _of_sampler(name: str, sampler: Any) -> Iterator[str]:
+    """Asked for a dozen trials and told their values, twice over."""
+    from dimsweep.sweeper.config.study import Parameter, Search
+    from dimsweep.sweeper.objective import OBJECTIVES
+    from dimsweep.sweeper.search.sampler import Task
+    from dimsweep.sweeper.space.space import Space, parameter
+
+    space = Space(None, {"collective.chunks": parameter(Parameter(low=1, high=64))})
+    proposed = []
+    for _ in range(2):
+        made = sampler(Task(name, Search(sampler=name), space, (OBJECTIVES["time"],)))
+        trials = list[Any]()
+        while len(trials) < 12:
+            asked = list(made.ask(4))
+            if not 1 <= len(asked) <= 4:
+                yield f"asked for 4 trials it proposes {len(asked)}"
+                return
+            made.tell(asked, [(float(i),) for i, _ in enumerate(asked)], [None] * len(asked))
+            trials += asked
+        proposed.append([trial.parameters for trial in trials])
+    if proposed[0] != proposed[1]:
+        yield "with the same seed it proposes other trials"
+
+
+def _of_objective(name: str, objective: Any) -> Iterator[str]:
+    from dimsweep.sweeper.ledger.schema import row_schema
+
+    if objective.name != name:
+        yield f"it is called {objective.name} and registered as {name}"
+    if objective.column not in row_schema(1, (), ()).names:
+        yield f"rows have no column {objective.column!r}"
+    if objective.loss(objective.loss(2.0)) != 2.0:
+        yield "its loss is not its own inverse"
