@@ -1,8 +1,9 @@
 """The search space of a study: the split of the bandwidth, and any other keys of the config."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from dimsweep.sweeper.space.budget import build_split
 from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Trial, Trials
+
+_TRIED = 128  # combinations of searched values, to find one that is feasible
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,22 @@ def build_space(config: Config, program: Program) -> Space:
                 raise DimsweepError(what, hint="leave one of the two out")
             parameters[name] = parameter(spec)
     return Space(split, parameters)
+
+
+def settings_to_try(config: Config) -> Iterator[Setting]:
+    """Yield values of the searched keys: those nearest to the config's own, and then all
+    combinations, or some of many."""
+    axes = {name: parameter(spec) for name, spec in config.space.parameters.items()}
+    if not axes:
+        return
+    yield Setting({name: axis.nearest(config.value(name)) for name, axis in axes.items()})
+    values = [axis.all_values() for axis in axes.values()]
+    if all(each is not None for each in values) and math.prod(map(len, values)) <= _TRIED:  # type: ignore[arg-type]
+        rows: Iterable[Sequence[Any]] = product(*values)  # type: ignore[arg-type]
+    else:
+        draws = np.random.default_rng(0).random((_TRIED, len(axes))).tolist()
+        rows = ([a.from_unit(x) for a, x in zip(axes.values(), r, strict=True)] for r in draws)
+    yield from (Setting(dict(zip(axes, row, strict=True))) for row in rows)
 
 
 def check_values(config: Config) -> None:

@@ -1,12 +1,20 @@
 """What one cell of a study will do: its space, its bound, and the trials to try first."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from dimsweep.engine import MERIT_NEEDS, DimsweepError, Prices, Program, known_merits, run_batch
+from dimsweep.engine import (
+    MERIT_NEEDS,
+    DimsweepError,
+    InfeasibleError,
+    Prices,
+    Program,
+    known_merits,
+    run_batch,
+)
 from dimsweep.engine.bound import Frontier, traffic
 from dimsweep.engine.kernels.messages import check_network
 from dimsweep.engine.rules import provisioning
@@ -20,7 +28,7 @@ from dimsweep.sweeper.ledger.record import CellRecord
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
-from dimsweep.sweeper.space.space import Space, build_space
+from dimsweep.sweeper.space.space import Space, build_space, settings_to_try
 from dimsweep.sweeper.space.split import PartsSpace
 from dimsweep.sweeper.space.trials import Trial
 from dimsweep.sweeper.study.bound import bound_of_graph, least_bound, proven_bound, proven_front
@@ -88,8 +96,8 @@ def plan_cell(
 
     Raises :class:`DimsweepError` for what cannot be simulated or searched.
     """
-    config = composed.config
-    program, objective = build_program(config), config.objective
+    composed, program = _feasible(composed)
+    config, objective = composed.config, composed.config.objective
     if program.prices is None and any(each.needs_prices for each in objective):
         raise _unpriced(config, program)
     _check_known(program, objective)
@@ -122,6 +130,24 @@ def plan_cell(
     )
     plan.sampler()  # refuses bad options now, not when the cell's turn comes
     return plan, program
+
+
+def _feasible(composed: Composed) -> tuple[Composed, Program]:
+    """Return a configuration and its program.  What every trial sets need not be feasible as it is
+    written: then searched keys take values with which it is.
+
+    Raises :class:`InfeasibleError` as it is written where no values that were tried are feasible.
+    """
+    try:
+        return composed, build_program(composed.config)
+    except InfeasibleError as error:
+        for setting in settings_to_try(composed.config):
+            try:
+                other = composed.config.changed(setting)
+                return replace(composed, config=other), build_program(other)
+            except InfeasibleError:
+                continue
+        raise error
 
 
 def _unpriced(config: Config, program: Program) -> DimsweepError:

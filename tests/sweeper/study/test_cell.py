@@ -1,0 +1,31 @@
+"""The plan of one cell."""
+
+from pathlib import Path
+
+import pytest
+
+from dimsweep.engine import InfeasibleError
+from tests.support.studies import TINY, planned, run
+
+SEARCHED = (
+    *TINY,
+    "search=grid",
+    "space.bandwidth.total=null",
+    "topology.bandwidth=100 GB/s",
+    "workload.parallel={tensor: 16, data: rest}",
+)
+
+
+def test_what_every_trial_overrides_need_not_be_feasible(tmp_path: Path) -> None:
+    """16 ranks do not fit on 8 NPUs, and no trial has so many."""
+    values = "+space.parameters={workload.parallel.tensor: {values: [2, 4]}}"
+    plan = planned([*SEARCHED, values], tmp_path)
+    (cell,) = plan.cells
+    assert cell.first[0].parameters == {"workload.parallel.tensor": 2}
+    assert run(plan).failed == 0
+
+
+def test_a_cell_of_which_nothing_is_feasible_says_what_was_written(tmp_path: Path) -> None:
+    values = "+space.parameters={workload.parallel.tensor: {values: [32, 64]}}"
+    with pytest.raises(InfeasibleError, match="a degree of 16 does not fit"):
+        planned([*SEARCHED, values], tmp_path)
