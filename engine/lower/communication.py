@@ -33,13 +33,15 @@ NO_ACCESSES = np.zeros(0, dtype=ACCESS)
 @dataclass(frozen=True)
 class Communication:
     """What a program's ranks communicate by: ``groups`` by name, and ``algorithms`` one of each
-    dimension of the ``topology``; what carries their messages is the ``network``."""
+    dimension of the ``topology``; what carries their messages is the ``network``.  With
+    ``shares_ports`` messages from point to point do not wait for one another at their port."""
 
     topology: Topology
     network: NetworkModel
     groups: Mapping[str, Group]
     algorithms: tuple[Chosen, ...]
     accesses: NDArray[np.void]  # ACCESS, in the order of their nodes
+    shares_ports: bool = False
 
     @property
     def by_network(self) -> tuple[str, ...]:

@@ -306,7 +306,12 @@ class Program:
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
         latency = check_latency([dim.latency for dim in dims], len(dims))
         communication = Communication(
-            cluster.topology, cluster.network, workload.groups, algorithms, accesses
+            cluster.topology,
+            cluster.network,
+            workload.groups,
+            algorithms,
+            accesses,
+            workload.shares_ports,
         )
         point = bandwidth, latency, cluster.prices
         program = cls(structure, names, *point, communication, workload, cluster)

@@ -5,6 +5,7 @@ The classes that every script needs are in :mod:`engine`; here is the rest.
 
 from dimsweep.engine.workload.amount import Amount
 from dimsweep.engine.workload.convnet import Convolution, data_parallel
+from dimsweep.engine.workload.flows import FlowList, ListedFlow, flows_workload
 from dimsweep.engine.workload.footprint import Footprint
 from dimsweep.engine.workload.graph import Attention, Kernel, MatMul
 from dimsweep.engine.workload.jobs import Job, Jobs, together

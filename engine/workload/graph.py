@@ -95,8 +95,9 @@ class Compute:
     """Work on the NPU: ``duration`` (ps) where it was measured, else FLOPs and bytes (roofline),
     or ``kernels`` that run one after another.
 
-    What is ``on_host`` is the host's work, which does one operator at a time beside the NPU; it
-    needs a ``duration``, since no roofline is known of a host.
+    What is ``on_host`` is the host's work, which does one operator at a time beside the NPU, or one
+    on each ``stream`` (a thread or core); it needs a ``duration``, since no roofline is known of a
+    host.
     """
 
     flops: float = 0.0
@@ -104,6 +105,7 @@ class Compute:
     duration: int | None = None
     kernels: tuple[Kernel, ...] = ()
     on_host: bool = False
+    stream: str = ""
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,8 @@ class Workload:
     stages, or all alike, cost no more than a thousand.  ``footprint``: what the fullest rank must
     hold, where that is known; ``amount``: what an iteration gets done.  ``in_order``: of the
     operators that are ready, a stream starts the one that stands first in its graph, as ranks that
-    replay a trace do; else the one that became ready first.
+    replay a trace do; else the one that became ready first.  ``shares_ports``: the messages of a
+    rank leave its port at once and share its links, as flows do; else one after another.
     """
 
     graphs: tuple[Graph, ...]
@@ -322,6 +325,7 @@ class Workload:
     footprint: Footprint | None = None
     in_order: bool = False
     amount: Amount | None = None
+    shares_ports: bool = False
 
     @classmethod
     def of_one(cls, work: Work, group: Group) -> "Workload":

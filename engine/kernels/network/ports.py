@@ -28,12 +28,35 @@ def settle_ports(st: State) -> None:
     for i in range(n_touched):
         number = st.touched.numbers[i]
         st.wires.ports[number].touched = 0
-        if _is_free(st, number) and st.wires.ports[number].head != NONE:
-            entry = st.wires.ports[number].head + 0
-            if _are_free(st, entry) and _heads_all(st, entry):
-                _start(st, entry)
+        if st.wires.ports[number].head == NONE:
+            continue
+        entry = st.wires.ports[number].head + 0
+        if _shares_port(st, entry) or (
+            _is_free(st, number) and _are_free(st, entry) and _heads_all(st, entry)
+        ):
+            _start(st, entry)
     while _let_pass(st, n_touched):
         pass
+    if st.wires.settings.shares:
+        _touch_again(st, n_touched)
+
+
+@inlined
+def _shares_port(st: State, entry: int) -> bool:
+    """Whether an entry starts although its port serves another message."""
+    return st.wires.settings.shares and flows.is_crossing(st, entry)
+
+
+@kernel
+def _touch_again(st: State, n_touched: int) -> None:
+    """Touch the ports at which another message waits, which starts in the next round of this
+    instant: a round starts one at each port, for which there is an idle lane."""
+    for i in range(n_touched):
+        number = st.touched.numbers[i]
+        head = st.wires.ports[number].head + 0
+        if head != NONE and flows.is_crossing(st, head):
+            _touch_port(st, number)
+            touch(st.wires.clock)
 
 
 @kernel

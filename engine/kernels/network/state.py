@@ -243,6 +243,7 @@ class Settings(NamedTuple):
     window: int  # 0 without limit
     carried: int  # by a CARRIER (engine.kernels.network.carrying)
     lanes: bool  # a port may serve several phases at once
+    shares: bool  # messages from point to point do not wait for one another at a port
     ordered: bool  # parcels of a lower precedence go first
     suspends: bool  # and those under way make way for them
     max_messages: int

@@ -55,7 +55,8 @@ def run_on_simpy(
         transport = CarriedTransport(clock, network, model, plan, fidelity, watched)
     accounts = [RankAccount(clock, shape.n_dims, shape.n_tallies) for _ in range(program.n_npus)]
     world = World(clock, transport, accounts, shape.endpoint_delay, shape.reduce_time)
-    ports = Ports(world, shape.n_dims, shape.queue)
+    shares = program.communication.shares_ports
+    ports = Ports(world, shape.n_dims, shape.queue, shares=shares)
     operators = Operators(program, world, ports.submit)
     clock.settling = [operators.settle, operators.servers.settle, ports.settle]
     clock.touch()

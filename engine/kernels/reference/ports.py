@@ -41,8 +41,8 @@ class _Port:
 class Ports:
     """The ports of all ranks, each with its queue."""
 
-    def __init__(self, world: World, n_dims: int, queue_order: int) -> None:
-        self._world, self._queue_order = world, queue_order
+    def __init__(self, world: World, n_dims: int, queue_order: int, *, shares: bool) -> None:
+        self._world, self._queue_order, self._shares = world, queue_order, shares
         self._ports = [[_Port() for _ in range(n_dims)] for _ in world.accounts]
         self._moving: list[Job] = []
         self._touched: dict[tuple[int, int], None] = {}
@@ -74,13 +74,24 @@ class Ports:
         touched, self._touched = self._touched, {}
         for rank, dim in touched:
             port = self._ports[rank][dim]
-            if port.is_free and port.queue:
-                job = port.queue[0]
-                if self._heads_all(job) and self._are_free(job):
-                    self._start(job)
+            if not port.queue:
+                continue
+            job = port.queue[0]
+            if self._shares_port(job) or (
+                port.is_free and self._heads_all(job) and self._are_free(job)
+            ):
+                self._start(job)
         while passing := self._passing(touched):
             for job in passing:
                 self._start(job)
+        for rank, dim in touched:
+            queue = self._ports[rank][dim].queue
+            if queue and self._shares_port(queue[0]):
+                self._touch(rank, dim)
+
+    def _shares_port(self, job: Job) -> bool:
+        """Whether a job starts although its port serves another message."""
+        return self._shares and isinstance(job.phase, Crossing)
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:
         """Messages from point to point go before chunks, each among their own."""

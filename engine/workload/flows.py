@@ -1,0 +1,117 @@
+"""Lists of flows, as packet simulators take them: who sends how much to whom, from when on."""
+
+import math
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.workload.graph import Compute, GraphBuilder, Receive, Send, Workload
+
+FLOW, ARRIVAL = "flow", "arrival"  # the names of operators that send and receive flows
+
+
+class ListedFlow(NamedTuple):
+    """``n_bytes`` from one host to another.
+
+    The flow starts at ``start`` (ps), or, if there are any, when all flows ``after`` (places in the
+    list) have ended.  ``where`` is its file and line.
+    """
+
+    source: int
+    target: int
+    n_bytes: int
+    start: int = 0
+    after: tuple[int, ...] = ()
+    where: str = ""
+
+
+class FlowList(NamedTuple):
+    """The flows of a file; ``n_hosts``: the number of hosts, if the file has it.
+
+    ``is_by_node``: hosts have the numbers of nodes in a topology file, switches included.
+    """
+
+    flows: tuple[ListedFlow, ...]
+    n_hosts: int | None = None
+    is_by_node: bool = False
+
+
+def flows_workload(flows: Sequence[ListedFlow], sizes: Sequence[int], name: str) -> Workload:
+    """Return the workload of flows between the ranks of a topology of ``sizes``.
+
+    Time counts from the first start of a flow.  All flows of a rank share its links.  A flow that
+    starts after another one must begin at one of its ends.  Raises :class:`DimsweepError` naming
+    the flow's line for one that does not, for ranks that do not exist, and for flows that wait for
+    one another in a circle.
+    """
+    n = math.prod(sizes)
+    for flow in flows:
+        if (strange := max(flow.source, flow.target)) >= n:
+            what = f"there is no host {strange} on {n:,} NPUs"
+            raise DimsweepError(what, where=flow.where, hint="topology.shape with as many NPUs")
+        _check_ends(flow, flows)
+    ranks = [_Rank() for _ in range(n)]
+    for number, flow in enumerate(flows):
+        receive = Receive(offset_between(flow.target, flow.source, sizes), number)
+        ranks[flow.target].receive(number, receive)
+    first = min((flow.start for flow in flows if not flow.after), default=0)
+    for number in _in_order(flows):
+        flow = flows[number]._replace(start=flows[number].start - first)
+        ranks[flow.source].send(number, flow, offset_between(flow.source, flow.target, sizes))
+    graphs = tuple(rank.builder.build() for rank in ranks)
+    return Workload(graphs, {}, np.arange(n), name=name, shares_ports=True)
+
+
+def _check_ends(flow: ListedFlow, flows: Sequence[ListedFlow]) -> None:
+    for before in flow.after:
+        if flow.source not in flows[before][:2]:
+            raise DimsweepError(
+                f"it starts at host {flow.source}, after a flow from {flows[before].source} to "
+                f"{flows[before].target}",
+                where=flow.where,
+                hint="a flow can wait for flows that its own source sends or receives",
+            )
+
+
+def _in_order(flows: Sequence[ListedFlow]) -> list[int]:
+    """Return the flows with a start by time, then each other one behind those it waits for."""
+    waits = {number: flow.after for number, flow in enumerate(flows) if flow.after}
+    try:
+        after = [number for number in TopologicalSorter(waits).static_order() if number in waits]
+    except CycleError as error:
+        circle = error.args[1]
+        what = f"{len(circle) - 1} flows wait for one another in a circle"
+        raise DimsweepError(what, where=flows[min(circle)].where) from None
+    timed = [number for number in range(len(flows)) if number not in waits]
+    return sorted(timed, key=lambda number: flows[number].start) + after
+
+
+class _Rank:
+    """The operators of a rank: receives, waits for the starts of flows, and sends."""
+
+    def __init__(self) -> None:
+        self.builder = GraphBuilder()
+        self._ends: dict[int, int] = {}  # the operator that ends each flow here, by its number
+        self._n_sent = self._clock = 0
+        self._waited: tuple[int, ...] = ()  # the operator that ends at the time of the clock
+
+    def receive(self, number: int, receive: Receive) -> None:
+        """Add a flow that arrives."""
+        self._ends[number] = self.builder.add(ARRIVAL, receive)
+
+    def send(self, number: int, flow: ListedFlow, offset: tuple[int, ...]) -> None:
+        """Add a flow that is sent, on a stream of its own: flows do not wait for one another."""
+        after = tuple(self._ends[before] for before in flow.after)
+        if not after:
+            if flow.start > self._clock:
+                delay = Compute(duration=flow.start - self._clock, on_host=True)
+                self._waited = (self.builder.add("start", delay, self._waited),)
+                self._clock = flow.start
+            after = self._waited
+        work = Send(flow.n_bytes, offset, number, f"{FLOW} {self._n_sent}")
+        self._n_sent += 1
+        self._ends[number] = self.builder.add(FLOW, work, after)
