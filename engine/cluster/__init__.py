@@ -20,3 +20,4 @@ from dimsweep.engine.cluster.kernel_times import KernelTimes, kernel_times
 from dimsweep.engine.cluster.library import Nccl, Timing, Timings
 from dimsweep.engine.cluster.memory import MEMORIES, Request
 from dimsweep.engine.cluster.network import Switching
+from dimsweep.engine.cluster.packets import Mark

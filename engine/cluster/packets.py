@@ -3,13 +3,31 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport, transport_of
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.units import format_time
+from dimsweep.engine.units import BANDWIDTH, BYTES, format_time
 
 _ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' format)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Marks at ports of a ``rate`` (bits/s): never up to ``kmin`` bytes, always above ``kmax``, and
+    with a probability that rises to ``pmax`` in between."""
+
+    rate: Annotated[int, BANDWIDTH]
+    kmin: Annotated[float, BYTES]
+    kmax: Annotated[float, BYTES]
+    pmax: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not self.kmin < self.kmax:
+            what = f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}"
+            raise DimsweepError(what, where="kmin", hint="kmin must be less than kmax")
+        if not 0 <= self.pmax <= 1:
+            raise DimsweepError(f"{self.pmax:g} is not a probability", where="pmax")
 
 
 @dataclass(frozen=True)
@@ -26,7 +44,7 @@ class PacketModel:
     each, which takes what comes while a pause travels (None: three times what the port's link
     holds).  What leaves a port is marked never up to ``kmin`` bytes behind it, always above
     ``kmax``, with a probability that rises to ``pmax`` in between (None: by the port's rate, see
-    :meth:`thresholds`).
+    :meth:`thresholds`); or ``marks`` say it of each rate.
     Without ``pauses`` switches drop what finds no room, which only TCP and Ultra Ethernet's
     transports send again (None: pauses for all others); with ``trim`` they cut its payload instead
     and send the header on, in a priority of its own above all, as ACKs (None: where the transport's
@@ -48,6 +66,7 @@ class PacketModel:
     kmin: float | None = None
     kmax: float | None = None
     pmax: float = 0.2
+    marks: tuple[Mark, ...] = ()
     pauses: bool | None = None
     trim: bool | None = None
     rto_min: int = 200 * 10**9  # Linux: TCP_RTO_MIN
@@ -72,6 +91,8 @@ class PacketModel:
                 where="kmin",
                 hint="kmin must be less than kmax",
             )
+        if self.marks and self.kmin is not None:
+            raise DimsweepError("give marks, or kmin and kmax, not both", where="marks")
         self._check_losses()
         if not 0 < self.rto_min <= _RTO_MAX:
             raise DimsweepError(
@@ -159,20 +180,34 @@ class PacketModel:
         """Bytes of an ACK."""
         return int(self.ack) + max(self.sender.header - _ACK_ROOM, 0)
 
-    def thresholds(self, rate: float) -> tuple[int, int]:
-        """``kmin`` and ``kmax`` of a port of ``rate`` bits a second.
+    def thresholds(self, rate: float) -> tuple[int, int, float]:
+        """Return ``kmin``, ``kmax`` and ``pmax`` of a port of ``rate`` bits a second.
+
+        Raises :class:`DimsweepError` if ``marks`` are given, and none has this rate.
 
         Where they are not given they follow the published ones (Khan et al., HotI 2022), which are
         1 to 4 at every rate, along a line between the rates that these are given for.
         """
         if self.kmin is not None and self.kmax is not None:
-            return int(self.kmin), int(self.kmax)
+            return int(self.kmin), int(self.kmax), self.pmax
+        if self.marks:
+            return self._mark(rate)
         kmax = _KMAX[-1][1]
         for (slower, low), (faster, high) in pairwise(_KMAX):
             if rate <= faster:
                 kmax = low + (high - low) * (rate - slower) / (faster - slower)
                 break
-        return math.ceil(kmax / 4), math.ceil(kmax)
+        return math.ceil(kmax / 4), math.ceil(kmax), self.pmax
+
+    def _mark(self, rate: float) -> tuple[int, int, float]:
+        for mark in self.marks:
+            if mark.rate == rate:
+                return int(mark.kmin), int(mark.kmax), mark.pmax
+        raise DimsweepError(
+            f"no marks of a port of {rate:,.0f} bit/s",
+            where="network.packets.marks",
+            hint=f"known: {', '.join(f'{mark.rate:,}' for mark in self.marks)} bit/s",
+        )
 
     def headroom_of(self, rate: float, delay: int) -> int:
         """Bytes behind the threshold of a port of ``rate`` bits a second and ``delay`` ps."""

@@ -11,7 +11,16 @@ from dimsweep.engine.formats.fields import (
     refuse_surprises,
     validated,
 )
+from dimsweep.engine.formats.flow_lists import read_flows
+from dimsweep.engine.formats.goal import read_goal
+from dimsweep.engine.formats.htsim import (
+    START_UNITS,
+    read_connection_matrix,
+    read_htsim_topology,
+)
 from dimsweep.engine.formats.measured import read_measured
 from dimsweep.engine.formats.nccl_tests import read_nccl_tests
 from dimsweep.engine.formats.networks import read_any_network
+from dimsweep.engine.formats.ns3 import read_ns3_flows, read_ns3_topology
+from dimsweep.engine.formats.ns3_config import read_ns3_config
 from dimsweep.engine.formats.table import read_table

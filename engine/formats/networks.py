@@ -8,13 +8,15 @@ from xml.etree import ElementTree
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.content import decode_text, read_bytes
+from dimsweep.engine.formats.htsim import read_htsim_topology
 from dimsweep.engine.formats.nccl_topology import ROOT, read_nccl_topology
+from dimsweep.engine.formats.ns3 import read_ns3_topology
 from dimsweep.engine.network import LinkRate, Network, parse_network
 
 _HEAD = 1 << 16  # bytes of a file that its format is recognised by
 _READ = (
-    "GraphML, node-link JSON, InfraGraph (YAML or JSON), "
-    "and the XML that NCCL and RCCL write at NCCL_TOPO_DUMP_FILE"
+    "GraphML, node-link JSON, InfraGraph (YAML or JSON), the XML that NCCL and RCCL write at "
+    "NCCL_TOPO_DUMP_FILE, topologies of HPCC's and SimAI's ns-3, and htsim's .topo"
 )
 _AS_GRAPHML = (
     "networkx reads it and writes GraphML: networkx.write_graphml(networkx.{}(FILE), "
@@ -36,7 +38,12 @@ _ROOTS = {
 _GML = re.compile(r"\A(?:\s*(?:#.*|(?:Creator|Version|comment)\b.*)\n)*\s*graph\s*\[", re.I)
 _DOT = re.compile(r"\A(?:\s*(?://.*|#.*)\n)*\s*(?:strict\s+)?(?:di)?graph\b[^\[]*\{", re.I)
 _ASTRA_SIM = re.compile(r"""(?m)^[{"' ]*(?:npus_count|dimensions-count)["']?\s*:""")
+_LEAD = r"\A(?:\s*(?:#.*)?\n)*\s*"  # empty lines and comments
+_HTSIM = re.compile(rf"{_LEAD}(?:nodes|tiers|podsize)[ \t]+\d+", re.I)
+_MATRIX = re.compile(r"(?m)^\s*(?:Connections[ \t]+\d+|\d+->\d+ )")
+_NS3 = re.compile(rf"{_LEAD}\d+[ \t]+\d+[ \t]+\d+(?:[ \t]+\d+[ \t]+\d+[ \t]+\S+)?[ \t]*\r?\n")
 _TEXTS = (
+    (_MATRIX, "it is htsim's connection matrix", "give it as workload=flows workload.file=FILE"),
     (_GML, "it is GML", _AS_GRAPHML.format("read_gml")),
     (_DOT, "it is DOT (Graphviz)", _AS_GRAPHML.format("nx_agraph.read_dot")),
     (_ASTRA_SIM, "it is ASTRA-sim's network configuration", "give it as topology.file"),
@@ -55,6 +62,8 @@ def _read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) ->
 # Formats that are read, neither XML nor JSON, by a pattern in the first bytes of the text.
 _READERS: tuple[tuple[re.Pattern[str], Callable[[Path], Network]], ...] = (
     (_INFRAGRAPH, _read_infragraph),
+    (_HTSIM, lambda path: read_htsim_topology(path).network()),
+    (_NS3, lambda path: read_ns3_topology(path).network()),
 )
 
 

@@ -174,8 +174,9 @@ class Nodes:
         # The first after the one that computes: all of these time what they run.
         if cluster.memory is not None:
             self.streams(MEMORY)
-        if any(isinstance(work, Compute) and work.on_host for work in workload.works()):
-            self.streams(HOST)
+        for work in workload.works():
+            if isinstance(work, Compute) and work.on_host:
+                self.streams(work.stream or HOST)
         self.n_timed = 1 + len(self.streams)
         self.tallies: Interned[str] = Interned()
         self.services: Interned[Served] = Interned()
@@ -449,7 +450,8 @@ class Nodes:
 
     def _know(self, cls: int, name: str, work: Work) -> _Known:
         if isinstance(work, Compute) and work.on_host:
-            stream, (duration, _) = 1 + self.streams(HOST), self._compute(cls, name, work)
+            stream = 1 + self.streams(work.stream or HOST)
+            duration, _ = self._compute(cls, name, work)
             return _Known(cls, p.NodeKind.HOST, stream, p.NO_TALLY, duration, 0)
         if isinstance(work, Compute):
             return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(cls, name, work))

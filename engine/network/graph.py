@@ -100,14 +100,18 @@ class Network:
     A node is an NPU's rank, or the name of another device.  Edges of ``graph`` carry the attributes
     of a :class:`Link`, nodes those of a :class:`Device` that they have: an int is an NPU, and a
     name a switch, unless its ``kind`` says otherwise.  ``sizes`` are the sizes of the dimensions
-    when NPU ``i`` sits at mixed-radix coordinates, dimension 0 fastest.  Raises
+    when NPU ``i`` sits at mixed-radix coordinates, dimension 0 fastest; ``hosts`` the number of
+    each NPU in the file that the network is from, if lists of flows have these.  Raises
     :class:`DimsweepError` naming the node or link for anything that is no network in which every
     NPU has a way to every other, and for a device with more cables than ports.
     """
 
-    def __init__(self, graph: "nx.DiGraph", sizes: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, graph: "nx.DiGraph", sizes: tuple[int, ...] = (), hosts: tuple[int, ...] = ()
+    ) -> None:
         self.graph = graph
         self.sizes = sizes
+        self.hosts = hosts
         self.n_npus = _count_npus(graph)
         self.devices = dict(_devices(graph))
         self.links = tuple(_links(graph))

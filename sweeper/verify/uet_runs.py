@@ -9,12 +9,19 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.formats import parse_json, read_text, validated
+from dimsweep.engine.formats import (
+    parse_json,
+    read_connection_matrix,
+    read_htsim_topology,
+    read_text,
+    validated,
+)
 from dimsweep.engine.kernels.packet.transports import Balance
 from dimsweep.engine.replicas.uet_htsim import Experiment, Options, Tree
 
 _RUNS = "runs.jsonl"
 _MOST_NODES, _MOST_UPLINKS, _MOST_PACKETS = 1 << 14, 1 << 16, 2 * 10**6
+_USUAL = 100 * 10**9, 1000  # of a link: bits/s, ns
 _MSS = 4086  # bytes of a full packet's payload
 
 _Time = Annotated[float, Field(gt=0, le=1e9)]  # us
@@ -130,30 +137,16 @@ def _by_name(arguments: str) -> dict[str, Any]:
     return found
 
 
-_FLOW = re.compile(r"(\d{1,6})->(\d{1,6})((?: \w+ \d{1,12}| msg)*)")
-
-
 def _matrix(file: Path) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
-    """Nodes, and flows: source, target, bytes, start (us)."""
-    n, flows = 0, []
-    for number, text in enumerate(read_text(file, "file").splitlines(), 1):
-        where = f"{file}: line {number}"
-        word, _, value = text.strip().partition(" ")
-        if word == "Nodes" and value.isdecimal() and 2 <= int(value) <= _MOST_NODES:
-            n = int(value)
-        elif word and word not in ("Connections", "Triggers"):
-            found = _FLOW.fullmatch(text.strip())
-            told = dict(re.findall(r"(\w+) (\d+)", found[3])) if found else {}
-            if not found or not {"start", "size"} <= told.keys() <= {"start", "size", "id"}:
-                hint = "1->0 id 1 start 0 size 2000000"
-                raise DimsweepError(f"{text[:60]!r} is no flow", where=where, hint=hint)
-            ends = int(found[1]), int(found[2])
-            if not max(ends) < n or ends[0] == ends[1] or int(told["size"]) == 0:
-                raise DimsweepError(f"a flow among {n} nodes: {text[:60]!r}", where=where)
-            flows.append((*ends, int(told["size"]), int(told["start"])))
-    if not flows:
-        raise DimsweepError("there is no flow", where=str(file))
-    return n, tuple(flows)
+    """Return the number of nodes, and flows: source, target, bytes, start (us)."""
+    matrix = read_connection_matrix(file)
+    for flow in matrix.flows:
+        if flow.after:
+            raise DimsweepError("flows with triggers are not compared", where=flow.where)
+    if matrix.n_hosts is None or matrix.n_hosts > _MOST_NODES:
+        raise DimsweepError(f"more than {_MOST_NODES:,} nodes", where=str(file))
+    flows = ((each.source, each.target, each.n_bytes, each.start // 10**6) for each in matrix.flows)
+    return matrix.n_hosts, tuple(flows)
 
 
 def _joined(flows: tuple[tuple[int, int, int, int], ...]) -> tuple[tuple[int, int, int, int], ...]:
@@ -168,16 +161,11 @@ def _joined(flows: tuple[tuple[int, int, int, int], ...]) -> tuple[tuple[int, in
 
 
 def _tree(file: Path) -> Tree:
-    """A leaf-spine network of links alike, as the file says it."""
-    text = read_text(file, "file")
-    told = [(word, int(n)) for word, n in re.findall(r"^(\w+) (\d{1,6})\s*$", text, re.MULTILINE)]
-    first = dict(reversed(told))  # what is said of hosts' links; spines come behind
-    per_leaf, up = first.get("Radix_Down", 0), first.get("Radix_Up", 0)
-    usual = ("Tiers", 2), ("Downlink_speed_Gbps", 100), ("Downlink_Latency_ns", 1000)
-    nodes = first.get("Nodes", 0)
-    is_known = all(value == n for name, n in usual for word, value in told if word == name)
-    is_known &= 0 < nodes <= _MOST_NODES and per_leaf > 0 and nodes % per_leaf == 0
-    if not is_known or not 0 < nodes // per_leaf * up <= _MOST_UPLINKS:
-        hint = "two tiers of links of 100 Gb/s and 1000 ns, with Nodes, Radix_Down and Radix_Up"
-        raise DimsweepError("no topology that is simulated here", where=str(file), hint=hint)
-    return Tree(nodes, per_leaf, up, levels=2)
+    """Return a leaf-spine network of equal links."""
+    tree = read_htsim_topology(file)
+    is_usual = all((tier.speed, tier.latency) == _USUAL for tier in tree.tiers)
+    leaf = tree.tiers[0]
+    if len(tree.tiers) != 2 or not is_usual or not 0 < tree.counts[0] * leaf.up <= _MOST_UPLINKS:
+        hint = "two tiers of links of 100 Gb/s and 1000 ns"
+        raise DimsweepError("this topology is not simulated", where=str(file), hint=hint)
+    return Tree(tree.hosts, leaf.down, leaf.up, levels=2)

@@ -59,6 +59,9 @@ def write_chakra_workload(
     for ranks that differ where one file is asked for, and for more than ``max_ranks`` files.
     """
     workload.check(cluster.topology.sizes)
+    if workload.shares_ports:
+        hint = "simulate them with fidelity=flow or packet"
+        raise DimsweepError("Chakra has no flows that share a port", where="workload", hint=hint)
     writer = _Writer(workload, cluster)
     single = prefix.suffix == ".et"
     if single and not writer.ranks_are_equal:
@@ -187,6 +190,9 @@ class _Writer:
             return stream.node(encode_node(trace_node))
 
         if isinstance(work, Compute):
+            if work.stream:
+                what = f"{operator.name} runs on {work.stream}, and a trace has one CPU"
+                raise DimsweepError(what, where="workload", hint="a schedule with cpu 0 only")
             attributes, micros = self._compute(work)
             return node(NodeType.COMP, attributes | {"is_cpu_op": work.on_host}, micros)
         if isinstance(work, Access):

@@ -74,7 +74,7 @@ def _port(link: Link, nodes: dict[int | str, int], packets: PacketModel) -> Port
     ends, rate = (nodes[link.source], nodes[link.target]), max(round(8 * link.bandwidth), 1)
     if isinstance(link.source, int):
         return Port(*ends, rate, link.latency)
-    marking = Marking(*packets.thresholds(rate), packets.pmax)
+    marking = Marking(*packets.thresholds(rate))
     return Port(*ends, rate, link.latency, marking, packets.headroom_of(rate, link.latency))
 
 

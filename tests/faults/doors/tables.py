@@ -122,10 +122,15 @@ def recorded_packets() -> None:
 
 _LEAVES_AND_SPINES = b"""Nodes 16
 Tiers 2
+Podsize 16
 Tier 0
 Downlink_speed_Gbps 100
 Radix_Down 4
 Radix_Up 2
+Downlink_Latency_ns 1000
+Tier 1
+Downlink_speed_Gbps 100
+Radix_Down 4
 Downlink_Latency_ns 1000
 """
 

@@ -79,7 +79,7 @@ def test_what_is_beyond_the_model_is_left_out(arguments: str, why: str, tmp_path
         ({"matrix": "nope.cm"}, "nope.cm"),
         ({"matrix": "flows.cm"}, "flows.cm: line 2"),
         ({"matrix": "odd.cm"}, "no fat tree"),
-        ({"arguments": "-sender_cc_only -topo odd.cm"}, "no topology"),
+        ({"arguments": "-sender_cc_only -topo odd.cm"}, "odd.cm: line 2"),
     ],
 )
 def test_what_is_no_recorded_run_is_told(
@@ -87,7 +87,7 @@ def test_what_is_no_recorded_run_is_told(
 ) -> None:
     line = json.loads((FOLDER / "runs.jsonl").read_text().splitlines()[0])
     (tmp_path / "flows.cm").write_text("Nodes 16\n0->16 start 0 size 10\n")
-    (tmp_path / "odd.cm").write_text("Nodes 15\n0->1 start 0 size 10\n")
+    (tmp_path / "odd.cm").write_text("Nodes 15\nConnections 1\n0->1 start 0 size 10\n")
     (tmp_path / "connection_matrices").symlink_to(FOLDER / "connection_matrices")
     (tmp_path / "runs.jsonl").write_text(json.dumps(line | changed))
     with pytest.raises(DimsweepError, match=told):

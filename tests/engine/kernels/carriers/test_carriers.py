@@ -30,6 +30,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound.cuts import cut_bound
+from dimsweep.engine.cluster.packets import Mark
 from dimsweep.engine.kernels.carriers.fabric import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network
@@ -496,5 +497,14 @@ def test_marks_follow_the_rate_as_published() -> None:
     model = PacketModel()
     published = {25: (100, 400), 100: (400, 1600), 200: (600, 2400), 400: (800, 3200)}
     for rate, (kmin, kmax) in (published | {2400: (800, 3200)}).items():
-        assert model.thresholds(rate * 1e9) == (kmin * 1000, kmax * 1000)
-    assert PacketModel(kmin=1e3, kmax=2e3).thresholds(1e9) == (1000, 2000)
+        assert model.thresholds(rate * 1e9) == (kmin * 1000, kmax * 1000, 0.2)
+    assert PacketModel(kmin=1e3, kmax=2e3, pmax=0.1).thresholds(1e9) == (1000, 2000, 0.1)
+
+
+def test_marks_may_be_told_of_each_rate() -> None:
+    model = PacketModel(marks=(Mark(25 * 10**9, 1e5, 4e5), Mark(10**11, 2e5, 3e5, 0.8)))
+    assert model.thresholds(1e11) == (200_000, 300_000, 0.8)
+    with pytest.raises(DimsweepError, match="no marks of a port of 50,000,000,000 bit/s"):
+        model.thresholds(5e10)
+    with pytest.raises(DimsweepError, match="not both"):
+        PacketModel(kmin=1e3, kmax=2e3, marks=model.marks)

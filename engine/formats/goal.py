@@ -1,0 +1,238 @@
+"""GOAL: schedules of sends, receives and calculations, one for each rank.
+
+The text of Hoefler, Siebert and Lumsdaine's Group Operation Assembly Language (ICPP 2009), as
+spcl/LogGOPSim's Schedgen and spcl/atlahs write it and ``txt2bin`` reads it:
+
+    num_ranks 2
+    rank 0 {
+    l1: calc 100 cpu 0              // ns
+    l2: send 10b to 1 tag 0
+    l2 requires l1                  // it starts when the other has ended
+    }
+    rank 1 {
+    l1: recv 10b from 0 tag 0
+    l2: calc 50
+    l2 irequires l1                 // it may start when the other has started
+    }
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.content import read_text
+from dimsweep.engine.formats.words import whole
+from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.workload.graph import Compute, Operator, Receive, Send, Work, Workload
+
+_MOST_RANKS, _MOST_BYTES, _MOST_NS = 1 << 20, 1 << 50, 10**15
+_MOST = 1 << 32  # of a tag; of a CPU or NIC
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_NAME = "[a-zA-Z][a-zA-Z0-9_]*"
+_STATEMENT = re.compile(
+    rf"(?P<ranks>num_ranks)\s+(?P<n>\d+)|rank\s+(?P<rank>\d+)\s*\{{|(?P<end>\}})"
+    rf"|(?P<one>{_NAME})\s+(?P<verb>i?requires)\s+(?P<other>{_NAME})"
+    rf"|(?:(?P<label>{_NAME})\s*:\s*)?(?:calc\s+(?P<ns>\d+)"
+    r"|(?P<kind>send|recv)\s+(?P<bytes>\d+)\s*b\s+(?:to|from)\s+(?P<peer>-?\d+)"
+    r"(?:\s+tag\s+(?P<tag>-?\d+))?)(?:\s+cpu\s+(?P<cpu>\d+))?(?:\s+nic\s+(?P<nic>\d+))?"
+)
+
+
+class _Message(NamedTuple):
+    """A send or a receive: its operator, its number among the rank's, and its place in errors."""
+
+    operator: int
+    number: int
+    n_bytes: int
+    where: str
+
+
+@dataclass
+class _Rank:
+    """The operators of a rank: their works, and those that they wait for."""
+
+    names: list[str] = field(default_factory=list)
+    works: list[Work | None] = field(default_factory=list)  # None: a message, known at the end
+    n_messages: int = 0
+    label: dict[str, int] = field(default_factory=dict)
+    ended: dict[int, list[int]] = field(default_factory=dict)
+    started: dict[int, list[int]] = field(default_factory=dict)
+
+    def operators(self, rank: int) -> Iterator[Operator]:
+        known: dict[int, frozenset[int]] = {}
+        for i, (name, work) in enumerate(zip(self.names, self.works, strict=True)):
+            assert work is not None
+            yield Operator(f"rank {rank} {name}", work, tuple(sorted(self._after(i, known))))
+
+    def _after(self, first: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
+        """Return what an operator waits for: what it requires, and what those wait for that must
+        have started before it."""
+        path = [first]
+        while path:
+            left = [each for each in self.started.get(path[-1], ()) if each not in known]
+            if left and left[0] in path:
+                raise DimsweepError(f"operators wait for one another: {self.names[left[0]]}")
+            if left:
+                path.append(left[0])
+                continue
+            i = path.pop()
+            before = (known[each] for each in self.started.get(i, ()))
+            known[i] = frozenset(self.ended.get(i, ())).union(*before)
+        return known[first]
+
+
+def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
+    """Return the workload of a schedule, for a topology of ``sizes``.
+
+    Calculations take nanoseconds: those of CPU 0 are the NPU's, those of any other CPU are work of
+    the host beside it.  The k-th send to a rank with a tag is received by the k-th receive there.
+    Overheads and gaps of LogGOPS are not part of a schedule: the network says how long messages
+    take, and which of a rank's ports they leave by.  Raises :class:`DimsweepError` naming file and
+    line for anything malformed, messages without a partner, and receives of any source or tag.
+    """
+    schedule = _Schedule(path)
+    n = math.prod(sizes)
+    if schedule.n_ranks != n:
+        what = f"the schedule has {schedule.n_ranks:,} ranks, the topology {n:,} NPUs"
+        hint = f"topology.shape='Switch({schedule.n_ranks})'"
+        raise DimsweepError(what, where=str(path), hint=hint)
+    schedule.match(sizes)
+    try:
+        graphs = [tuple(rank.operators(i)) for i, rank in enumerate(schedule.ranks)]
+    except DimsweepError as error:
+        raise error.within(path) from None
+    return Workload(tuple(graphs), {}, np.arange(n), name=name)
+
+
+class _Schedule:
+    """A schedule as it is read; messages are matched by :meth:`match`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.n_ranks = path, 0
+        self.ranks: list[_Rank] = []
+        self._rank: int | None = None
+        self._read = set[int]()
+        self._sent: dict[tuple[int, int, int], list[_Message]] = {}
+        self._received: dict[tuple[int, int, int], list[_Message]] = {}
+        text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), read_text(path, "schedule"))
+        for number, line in enumerate(text.splitlines(), 1):
+            self._where = f"{path}: line {number}"
+            for part in line.replace("{", "{;").replace("}", ";}").split(";"):
+                if part.strip():
+                    self._take(part.strip())
+        if not self.n_ranks:
+            raise DimsweepError("num_ranks is missing", where=str(path), hint="num_ranks 2")
+        if self._rank is not None:
+            raise DimsweepError(f"rank {self._rank} has no end", where=str(path), hint="}")
+
+    def _wrong(self, what: str, hint: str = "") -> DimsweepError:
+        return DimsweepError(what, where=self._where, hint=hint)
+
+    def _take(self, text: str) -> None:
+        found = _STATEMENT.fullmatch(text)
+        if not found:
+            hint = "such as l1: send 10b to 1 tag 0, l1: recv 10b from 1 tag 0, l1: calc 100, "
+            raise self._wrong(f"{text[:60]!r} is no statement", f"{hint}l2 requires l1")
+        if found["ranks"]:
+            if self.n_ranks:
+                raise self._wrong("num_ranks is there twice")
+            self.n_ranks = whole(found["n"], "num_ranks", self._where, 1, _MOST_RANKS)
+            self.ranks = [_Rank() for _ in range(self.n_ranks)]
+        elif found["rank"]:
+            self._begin(found["rank"])
+        elif self._rank is None:
+            raise self._wrong(f"{text[:60]!r} is outside of a rank", "num_ranks 2, then rank 0 {")
+        elif found["end"]:
+            self._rank = None
+        elif found["verb"]:
+            self._require(found)
+        else:
+            self._add(found)
+
+    def _begin(self, word: str) -> None:
+        if self._rank is not None:
+            raise self._wrong(f"rank {self._rank} has no end", "}")
+        if not self.n_ranks:
+            raise self._wrong("a rank before num_ranks", "num_ranks 2")
+        self._rank = whole(word, "the rank", self._where, 0, self.n_ranks - 1)
+        if self._rank in self._read:
+            raise self._wrong(f"rank {self._rank} is there twice")
+        self._read.add(self._rank)
+
+    def _require(self, found: re.Match[str]) -> None:
+        assert self._rank is not None
+        rank = self.ranks[self._rank]
+        for name in ("one", "other"):
+            if found[name] not in rank.label:
+                raise self._wrong(
+                    f"there is no {found[name]!r} yet", "a label of an operation above"
+                )
+        waits = rank.ended if found["verb"] == "requires" else rank.started
+        one, other = rank.label[found["one"]], rank.label[found["other"]]
+        waits.setdefault(one, []).append(other)
+
+    def _add(self, found: re.Match[str]) -> None:
+        assert self._rank is not None
+        rank, number = self.ranks[self._rank], len(self.ranks[self._rank].names)
+        label = found["label"] or f"operation {number}"
+        if label in rank.label:
+            raise self._wrong(f"the label {label!r} is there twice")
+        if found["label"]:
+            rank.label[label] = number
+        cpu = whole(found["cpu"] or "0", "the CPU", self._where, 0, _MOST)
+        rank.names.append(label)
+        rank.works.append(None)
+        if found["ns"]:
+            duration = 1000 * whole(found["ns"], "the time in ns", self._where, 0, _MOST_NS)
+            rank.works[-1] = (
+                Compute(duration=duration, on_host=True, stream=f"cpu {cpu}")
+                if cpu
+                else Compute(duration=duration)
+            )
+        else:
+            self._message(found, self._rank, number)
+
+    def _message(self, found: re.Match[str], rank: int, number: int) -> None:
+        tag, peer = found["tag"] or "0", found["peer"]
+        if "-1" in (tag, peer):
+            raise self._wrong("any source or any tag", "the source and the tag of the message")
+        n_bytes = whole(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
+        other = whole(peer, "the rank", self._where, 0, self.n_ranks - 1)
+        known = whole(tag, "the tag", self._where, 0, _MOST)
+        if other == rank:
+            raise self._wrong(f"rank {rank} sends to, or receives from, itself")
+        is_send = found["kind"] == "send"
+        ends = (rank, other, known) if is_send else (other, rank, known)
+        messages = self._sent if is_send else self._received
+        of_rank = self.ranks[rank]
+        messages.setdefault(ends, []).append(
+            _Message(number, of_rank.n_messages, n_bytes, self._where)
+        )
+        of_rank.n_messages += 1
+
+    def match(self, sizes: Sequence[int]) -> None:
+        """Give each message its partner, and a tag of its own."""
+        tag = 0
+        for source, target, known in dict.fromkeys((*self._sent, *self._received)):
+            ends = source, target, known
+            sent, received = self._sent.get(ends, []), self._received.get(ends, [])
+            n = min(len(sent), len(received))
+            if alone := (sent[n:] or received[n:]):
+                what = f"{len(sent)} sends from {source} to {target} with tag {known}, and "
+                raise DimsweepError(f"{what}{len(received)} receives", where=alone[0].where)
+            there = offset_between(source, target, sizes)
+            back = offset_between(target, source, sizes)
+            for one, other in zip(sent, received, strict=True):
+                if other.n_bytes < one.n_bytes:
+                    what = f"{one.n_bytes} bytes are sent ({one.where}), {other.n_bytes} received"
+                    raise DimsweepError(what, where=other.where)
+                stream = f"send {one.number}"
+                self.ranks[source].works[one.operator] = Send(one.n_bytes, there, tag, stream)
+                self.ranks[target].works[other.operator] = Receive(back, tag)
+                tag += 1

@@ -1,0 +1,219 @@
+"""Files of HPCC's ns-3 and of the simulators that use it: topology, flows and configuration.
+
+Formats: ``topology.txt``, ``flow.txt`` and ``config.txt`` of
+alibaba-edu/High-Precision-Congestion-Control (``simulation/scratch/third.cc``), and the topology
+with NVSwitches and ``SimAI.conf`` of aliyun/SimAI (``astra-sim-alibabacloud/inputs``).  ASTRA-sim's
+ns-3 reads HPCC's.
+
+    nodes switches links                                  HPCC
+    nodes gpus_per_server nvswitches switches links gpu   SimAI
+    NODE ...                                              the nodes that are switches
+    NODE NODE RATE DELAY LOSS                             a link: 0 2 100Gbps 0.001ms 0
+
+ns-3 reads as many links and flows as the first line says: what follows them is a comment.
+"""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.words import Line, read_lines, whole
+from dimsweep.engine.network import Network
+from dimsweep.engine.workload import FlowList, ListedFlow
+
+_MOST_NODES, _MOST_LINKS = 1 << 20, 1 << 20
+_MOST_BYTES = 1 << 50
+_SECONDS = 1e6  # of a start, at most
+_GROUPS = 8  # priority groups
+# ns-3's units of rates (bits/s) and of times (ps).
+_PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_TIMES = {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
+_RATE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kKMGT]?)(b|B)(?:ps|/s)")
+_DELAY = re.compile(r"\+?(\d{1,15}(?:\.\d{1,15})?)(s|ms|us|ns|ps)")
+
+
+class Ns3Link(NamedTuple):
+    """A link in both directions: bits a second, and ps."""
+
+    one: int
+    other: int
+    rate: int
+    delay: int
+
+
+class Ns3Topology(NamedTuple):
+    """Nodes from 0, of which some are switches, and all others hosts (GPUs)."""
+
+    n_nodes: int
+    nvswitches: tuple[int, ...]
+    switches: tuple[int, ...]
+    links: tuple[Ns3Link, ...]
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The nodes that are hosts, by number: NPU i is the host at place i."""
+        switches = {*self.switches, *self.nvswitches}
+        return tuple(node for node in range(self.n_nodes) if node not in switches)
+
+    def network(self) -> Network:
+        """Return the network: hosts are NPUs in the order of their numbers."""
+        import networkx as nx  # which few runs need
+
+        names: dict[int, int | str] = {host: npu for npu, host in enumerate(self.hosts)}
+        names |= {node: f"NVSwitch {node}" for node in self.nvswitches}
+        names |= {node: f"switch {node}" for node in self.switches}
+        graph = nx.DiGraph()
+        graph.add_nodes_from(names.values())
+        for one, other, rate, delay in self.links:
+            ends = names[one], names[other]
+            for pair in (ends, ends[::-1]):
+                graph.add_edge(*pair, bandwidth=rate / 8, latency=delay)
+        return Network(graph, hosts=self.hosts)
+
+
+def read_ns3_topology(path: Path) -> Ns3Topology:
+    """Return the topology in a file of HPCC's or SimAI's ns-3.
+
+    Raises :class:`DimsweepError` naming file and line for anything malformed, for links that occur
+    twice (ns-3 uses the last), and for links that lose packets.
+    """
+    lines = read_lines(path, "topology")
+    first = next(lines, None)
+    if first is None:
+        raise DimsweepError("the topology is empty", where=str(path))
+    n_nodes, n_nvswitches, n_switches, n_links = _sizes(first)
+    nodes = _Nodes(lines, n_nodes, path)
+    nvswitches, switches = nodes.switches(n_nvswitches), nodes.switches(n_switches)
+    if nodes.rest:
+        what = f"more than {n_nvswitches + n_switches} switches"
+        raise nodes.line.wrong(what, "as many as the first line says")
+    links, known = list[Ns3Link](), dict[frozenset[int], str]()
+    for line in islice(lines, n_links):
+        link = _link(line, n_nodes)
+        ends = frozenset(link[:2])
+        if ends in known:
+            raise line.wrong("a link between these nodes is there already", f"see {known[ends]}")
+        known[ends] = line.where
+        links.append(link)
+    if len(links) < n_links:
+        what = f"the first line promises {n_links:,} links, the file has {len(links):,}"
+        raise DimsweepError(what, where=first.where)
+    return Ns3Topology(n_nodes, nvswitches, switches, tuple(links))
+
+
+def _sizes(line: Line) -> tuple[int, int, int, int]:
+    """Return the numbers of nodes, NVSwitches, switches and links of the first line."""
+    is_simai = len(line.words) == 6
+    if len(line.words) not in (3, 6):
+        hint = "nodes, switches, links; SimAI: nodes, GPUs of a server, NVSwitches, switches, links"
+        raise line.wrong(f"{len(line.words)} words in the first line", f"{hint}, type of GPU")
+    n_nodes = line.whole(0, "the number of nodes", 2, _MOST_NODES)
+    n_nvswitches = line.whole(2, "the number of NVSwitches", 0, n_nodes) if is_simai else 0
+    n_switches = line.whole(3 if is_simai else 1, "the number of switches", 0, n_nodes)
+    n_links = line.whole(4 if is_simai else 2, "the number of links", 1, _MOST_LINKS)
+    if n_nodes - n_nvswitches - n_switches < 2:
+        raise line.wrong(f"{n_nvswitches + n_switches} switches of {n_nodes} nodes leave no hosts")
+    return n_nodes, n_nvswitches, n_switches, n_links
+
+
+class _Nodes:
+    """The numbers of switches, on as many lines as they take."""
+
+    def __init__(self, lines: Iterator[Line], n_nodes: int, path: Path) -> None:
+        self._lines, self._n_nodes, self._known = lines, n_nodes, set[int]()
+        self.line, self.rest = Line([], str(path)), list[str]()
+
+    def switches(self, n: int) -> tuple[int, ...]:
+        """Take ``n`` numbers, which differ."""
+        found = []
+        for _ in range(n):
+            if not self.rest:
+                self.line = next(self._lines, Line([], self.line.where))
+                self.rest = self.line.words[::-1]
+            word = self.rest.pop() if self.rest else ""
+            node = whole(word, "a switch", self.line.where, 0, self._n_nodes - 1)
+            if node in self._known:
+                raise self.line.wrong(f"node {node} is a switch twice")
+            self._known.add(node)
+            found.append(node)
+        return tuple(found)
+
+
+def _link(line: Line, n_nodes: int) -> Ns3Link:
+    if len(line.words) != 5:
+        hint = "node, node, rate, delay, loss, such as 0 2 100Gbps 0.001ms 0"
+        raise line.wrong(f"{len(line.words)} words in a link", hint)
+    one, other = (line.whole(place, "a node", 0, n_nodes - 1) for place in (0, 1))
+    if one == other:
+        raise line.wrong(f"a link joins node {one} to itself")
+    rate = parse_rate(line.words[2], line.where)
+    delay = _parsed_time(line.words[3], line.where)
+    if line.number(4, "the error rate", 1):
+        raise line.wrong(f"{line.words[4]} of its packets are lost", "0: losses are not simulated")
+    return Ns3Link(one, other, rate, delay)
+
+
+def parse_rate(word: str, where: str) -> int:
+    """Return the bits a second of a rate as ns-3 writes it: ``100Gbps``, ``50Mb/s``."""
+    found = _RATE.fullmatch(word)
+    rate = int(
+        Decimal(found[1]) * _PREFIXES[found[2]] * (8 if found[3] == "B" else 1) if found else 0
+    )
+    if not found or not 1 <= rate <= 10**15:
+        raise DimsweepError(f"the rate {word[:40]!r}", where=where, hint="such as 100Gbps")
+    return rate
+
+
+def _parsed_time(word: str, where: str) -> int:
+    """Return picoseconds."""
+    found = _DELAY.fullmatch(word)
+    time = round(Decimal(found[1]) * _TIMES[found[2]]) if found else -1
+    if not 0 <= time <= 10**15:
+        raise DimsweepError(f"the delay {word[:40]!r}", where=where, hint="such as 0.001ms or 1us")
+    return time
+
+
+def read_ns3_flows(path: Path) -> FlowList:
+    """Return the flows of a ``flow.txt``: their number, and a line of each.
+
+    A line is ``source target priority_group port bytes start`` (seconds).  Hosts are nodes of a
+    topology.  Raises :class:`DimsweepError` naming file and line for anything malformed, and for
+    flows of several priority groups.
+    """
+    lines = read_lines(path, "flows")
+    first = next(lines, None)
+    if first is None or len(first.words) != 1:
+        hint = "the number of flows, and then a line of each"
+        raise DimsweepError(
+            "no list of flows", where=first.where if first else str(path), hint=hint
+        )
+    n = first.whole(0, "the number of flows", 1, 10**7)
+    flows, groups = list[ListedFlow](), set[int]()
+    for line in islice(lines, n):
+        flows.append(_flow(line))
+        groups.add(line.whole(2, "the priority group", 0, _GROUPS - 1))
+        if len(groups) > 1:
+            what = f"flows of priority groups {' and '.join(map(str, sorted(groups)))}"
+            raise line.wrong(what, "one priority group: all flows share one queue of each port")
+    if len(flows) < n:
+        what = f"the first line promises {n:,} flows, the file has {len(flows):,}"
+        raise DimsweepError(what, where=first.where)
+    return FlowList(tuple(flows), is_by_node=True)
+
+
+def _flow(line: Line) -> ListedFlow:
+    if len(line.words) != 6:
+        hint = "source, target, priority group, port, bytes, start in seconds: 2 1 3 100 20000 2"
+        raise line.wrong(f"{len(line.words)} words in a flow", hint)
+    source, target = (line.whole(place, "a host", 0, _MOST_NODES) for place in (0, 1))
+    if source == target:
+        raise line.wrong(f"a flow from host {source} to itself")
+    line.whole(3, "the port", 0, 1 << 16)
+    n_bytes = line.whole(4, "the size in bytes", 1, _MOST_BYTES)
+    line.number(5, "the start in seconds", _SECONDS)
+    start = round(Decimal(line.words[5]) * 10**12)
+    return ListedFlow(source, target, n_bytes, start, where=line.where)
