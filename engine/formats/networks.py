@@ -43,9 +43,9 @@ _HTSIM = re.compile(rf"{_LEAD}(?:nodes|tiers|podsize)[ \t]+\d+", re.I)
 _MATRIX = re.compile(r"(?m)^\s*(?:Connections[ \t]+\d+|\d+->\d+ )")
 _NS3 = re.compile(rf"{_LEAD}\d+[ \t]+\d+[ \t]+\d+(?:[ \t]+\d+[ \t]+\d+[ \t]+\S+)?[ \t]*\r?\n")
 _TEXTS = (
-    (_MATRIX, "it is htsim's connection matrix", "give it as workload=flows workload.file=FILE"),
     (_GML, "it is GML", _AS_GRAPHML.format("read_gml")),
     (_DOT, "it is DOT (Graphviz)", _AS_GRAPHML.format("nx_agraph.read_dot")),
+    (_MATRIX, "it is htsim's connection matrix", "give it as workload=flows workload.file=FILE"),
     (_ASTRA_SIM, "it is ASTRA-sim's network configuration", "give it as topology.file"),
 )
 _KEYS = "(?:infrastructure|devices|instances)"

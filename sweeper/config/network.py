@@ -12,8 +12,8 @@ from pydantic import Field
 
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, units, within
-from dimsweep.engine.cluster import Switching
-from dimsweep.engine.formats import read_any_network
+from dimsweep.engine.cluster import Mark, Switching
+from dimsweep.engine.formats import read_any_network, read_ns3_config
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Balance, Transport
 from dimsweep.engine.network import (
     Auto,
@@ -160,9 +160,14 @@ def _routing(value: Any) -> Routing | None:
     return None if name == "auto" else Routing(name)
 
 
-class Packets(Part):
-    """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel)."""
+_Mark = mirror(Mark)
 
+
+class Packets(Part):
+    """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel).
+    ``file``: a configuration of HPCC's or SimAI's ns-3, which gives the keys that it has."""
+
+    file: File | None = None
     transport: Annotated[Transport, Parsed(_TRANSPORT.parse, _written_transport, TRANSPORTS)] = (
         default("dcqcn")
     )
@@ -179,6 +184,7 @@ class Packets(Part):
     kmin: BytesOrNone | None = None
     kmax: Bytes | None = None
     pmax: Number = 0.2
+    marks: tuple[_Mark, ...] = ()  # type: ignore[valid-type]
     pauses: Flag | None = None
     trim: Flag | None = None
     rto_min: Time = default("200 ms")
@@ -186,7 +192,22 @@ class Packets(Part):
 
     def build(self) -> dimsweep.engine.PacketModel:
         """The engine's model of the same, in which ``spray`` is a routing."""
-        return dimsweep.engine.PacketModel(**{k: v for k, v in self if k != "spray"})
+        told: dict[str, Any] = {k: v for k, v in self if k not in ("file", "spray", "marks")}
+        marks = tuple(Mark(**dict(mark)) for mark in self.marks)
+        return dimsweep.engine.PacketModel(**told | {"marks": marks} | self._of_file())
+
+    def _of_file(self) -> dict[str, Any]:
+        """The keys that the file gives.  Raises :class:`DimsweepError` for one that is also set."""
+        if self.file is None:
+            return {}
+        with within("file"):
+            known = read_ns3_config(found(self.file)).packets
+        usual = Packets()
+        for name in known:
+            if getattr(self, name) != getattr(usual, name):
+                hint = f"leave it out, or network.packets.file={self.file}"
+                raise DimsweepError("the file gives this key, too", where=name, hint=hint)
+        return known
 
 
 _LinkRate = mirror(LinkRate)
@@ -258,7 +279,7 @@ class Network(Part):
     """Links, switches and routes, for all fidelities but phase (see engine.NetworkModel).
     ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels:
     2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph
-    instead, node-link JSON, GraphML, InfraGraph's YAML or NCCL's XML, and ``links`` the rates of
+    instead (see engine.formats.read_any_network for the formats), and ``links`` the rates of
     InfraGraph's links by name, {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}; ``levels``: one that
     is told level by level instead, [{switch: rack, share: 16, bandwidth: 25 GB/s, latency: 5 us},
     {switch: spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that

@@ -10,6 +10,8 @@ from dimsweep.sweeper.config.workload.astra1_text import Astra1Text
 from dimsweep.sweeper.config.workload.astra_sim import AstraSim
 from dimsweep.sweeper.config.workload.chakra import ChakraTraces
 from dimsweep.sweeper.config.workload.convnet import ConvNet
+from dimsweep.sweeper.config.workload.flows import Flows
+from dimsweep.sweeper.config.workload.goal import Goal
 from dimsweep.sweeper.config.workload.layers import Layers
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.repurposed import Repurposed
@@ -28,6 +30,8 @@ KINDS: Registry[type[Workload]] = Registry(
         "astra1_text": Astra1Text,
         "chakra": ChakraTraces,
         "astra_sim": AstraSim,
+        "flows": Flows,
+        "goal": Goal,
         "repurposed": Repurposed,
     },
 )

@@ -15,6 +15,7 @@ from dimsweep.sweeper.study.rules.idle import idle_keys
 from dimsweep.sweeper.study.rules.knobs import idle_knobs
 from dimsweep.sweeper.study.rules.machines import unlike_parts
 from dimsweep.sweeper.study.rules.memory import tight_memory
+from dimsweep.sweeper.study.rules.packet_file import without_effect
 from dimsweep.sweeper.study.rules.peak import uncalibrated
 from dimsweep.sweeper.study.rules.prices import unpriced_tiers
 from dimsweep.sweeper.study.rules.provision import badly_provisioned, verdict
@@ -40,6 +41,7 @@ def design_warnings(
     found += odd_quantities(config, program, searched=searched)
     found += radices(config, program)
     found += first_ways(config, program)
+    found += without_effect(composed)
     found += uncalibrated(config, program)
     found += tight_memory(config, program)
     found += beyond_measurements(program)

@@ -10,19 +10,34 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from dimsweep.engine import PacketModel
 from dimsweep.engine.formats import (
     read_any_network,
     read_astra1_layers,
+    read_flows,
+    read_goal,
     read_measured,
     read_nccl_tests,
+    read_ns3_config,
 )
 from dimsweep.engine.formats.astra_sim import read_topology
 from dimsweep.engine.formats.chakra import read_trace, write_trace
 from dimsweep.engine.formats.weights import read_network as read_weights
 from dimsweep.engine.network import read_network
 from dimsweep.engine.synthesis import learn, write_model
+from dimsweep.engine.workload import flows_workload
 from tests.faults.doors.door import Files, command, door
 from tests.support.jobs import draw, jobs
+from tests.support.packet_files import (
+    HPCC,
+    HPCC_CONFIG,
+    HPCC_FLOWS,
+    MATRIX,
+    RING,
+    SIMAI,
+    THREE_TIERS,
+    TWO_TIERS,
+)
 from tests.support.topologies import INFRAGRAPH, MNNVL, RCCL
 from tests.support.topologies import NCCL as NCCL_XML
 
@@ -262,6 +277,31 @@ def _networks() -> Files:
 def networks_of_other_tools() -> None:
     for name in _networks():
         read_any_network(Path(name))
+
+
+_TOPOLOGIES = {"h.txt": HPCC, "s.txt": SIMAI, "2.topo": TWO_TIERS, "3.topo": THREE_TIERS}
+
+
+@door(good=lambda: {name: text.encode() for name, text in _TOPOLOGIES.items()})
+def topologies_of_packet_simulators() -> None:
+    for name in _TOPOLOGIES:
+        read_any_network(Path(name))
+
+
+@door("network.packets.file", good=lambda: {"config.txt": HPCC_CONFIG.encode()})
+def a_configuration_of_ns3() -> None:
+    PacketModel(**read_ns3_config(Path("config.txt")).packets)
+
+
+@door(good=lambda: {"f.txt": HPCC_FLOWS.encode(), "m.cm": MATRIX.encode()})
+def lists_of_flows() -> None:
+    for name in ("f.txt", "m.cm"):
+        flows_workload(read_flows(Path(name)).flows, (5,), "flows")
+
+
+@door(good=lambda: {"r.goal": RING.encode()})
+def a_schedule_in_GOAL() -> None:  # noqa: N802
+    read_goal(Path("r.goal"), (4,), "goal")
 
 
 # --- weights -------------------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""Lists of flows, as packet simulators take them."""
+
+from typing import Annotated
+
+import dimsweep.engine
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
+from dimsweep.engine.formats import START_UNITS, read_flows
+from dimsweep.engine.workload import FlowList, ListedFlow, flows_workload
+from dimsweep.sweeper.config.parts.part import File, Parsed, default, one_of
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.workload import Workload
+
+_FIDELITIES = Fidelity.FLOW, Fidelity.PACKET
+
+
+def _start_unit(value: object) -> str:
+    return one_of(value, START_UNITS)
+
+
+class Flows(Workload):
+    """A list of flows: ``file`` is a connection matrix of htsim (.cm) or a flow.txt of HPCC's ns-3;
+    ``start`` the unit of starts in a connection matrix, us or ps.  The flows of a rank share its
+    links."""
+
+    file: File
+    start: Annotated[str, Parsed(_start_unit, choices=START_UNITS)] = default("us")
+
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        """The flows among ranks: hosts of ``network.file`` are its NPUs."""
+        with within("workload.file"):
+            listed = read_flows(found(self.file), self.start)
+            sizes = cluster.topology.sizes
+            return flows_workload(_by_rank(listed, cluster), sizes, self.name)
+
+    def program(
+        self, cluster: Cluster, *, fidelity: Fidelity, fold: bool, network: str | None
+    ) -> Program:
+        if fidelity not in _FIDELITIES:
+            raise DimsweepError(
+                f"flows share links, and fidelity={fidelity} sends one message after another",
+                where="fidelity",
+                hint="fidelity=flow or packet",
+            )
+        return super().program(cluster, fidelity=fidelity, fold=fold, network=network)
+
+
+def _by_rank(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
+    """The flows, whose hosts are ranks.  Files of ns-3 have the numbers of nodes instead."""
+    n, graph = cluster.topology.n_npus, cluster.network.graph
+    if listed.n_hosts not in (None, n):
+        what = f"the flows are of {listed.n_hosts:,} hosts, the topology has {n:,} NPUs"
+        raise DimsweepError(what, hint=f"topology.shape='Switch({listed.n_hosts})'")
+    hosts = graph.hosts if graph is not None and listed.is_by_node else ()
+    if not hosts:
+        return listed.flows
+    ranks = cluster.network.placement or range(len(hosts))
+    rank = {hosts[npu]: i for i, npu in enumerate(ranks)}
+    for flow in listed.flows:
+        if strange := sorted({flow.source, flow.target} - rank.keys()):
+            what = f"node {strange[0]} is not a host of network.file that has a rank"
+            raise DimsweepError(what, where=flow.where, hint="flows are between hosts")
+    return tuple(
+        flow._replace(source=rank[flow.source], target=rank[flow.target]) for flow in listed.flows
+    )
