@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, check_least
 
+_MOST_EXPERTS = 10**6
+
 
 @dataclass(frozen=True)
 class TransformerShape:
@@ -63,6 +65,9 @@ class TransformerShape:
             "mtp_layers", "window", "window_pattern",
         )  # fmt: skip
         check_least(self, 1, "imbalance")
+        if self.experts > _MOST_EXPERTS:
+            what = f"{self.experts:,} experts; a model has at most {_MOST_EXPERTS:,}"
+            raise DimsweepError(what, where="experts")
         if self.kv_rank and not (self.query_rank and self.flash):
             raise DimsweepError(
                 "latent attention has latent queries too, and never stores its scores",

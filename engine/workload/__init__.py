@@ -16,6 +16,6 @@ from dimsweep.engine.workload.layers import (
     TrainingLoop,
     training_iteration,
 )
-from dimsweep.engine.workload.placement import AXES
+from dimsweep.engine.workload.placement import AXES, NO_ROOM, suggested_degrees
 from dimsweep.engine.workload.trained import TrainedLayer, TrainedNetwork
 from dimsweep.engine.workload.transformer import TransformerSlice

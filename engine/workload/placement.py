@@ -1,7 +1,7 @@
 """Where the axes of a parallel plan lie on the network dimensions."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeGuard
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, at, suggestion
@@ -10,6 +10,7 @@ from dimsweep.engine.workload.graph import Group
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave
 OUTERMOST = "pipeline"  # outside of the rest, if it is named after it
+NO_ROOM = "does not fit"  # said of a degree
 _Axis = int | str | Sequence[int]
 
 
@@ -41,6 +42,7 @@ def place(
     for name, axis in _with_rest(axes, sizes):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
         with at(name):
+            _check_product(axes, sizes, axis, room)
             split = _split(axis, room)
         groups[name] = Group(sizes=tuple(split), strides=tuple(taken))
         taken = [t * p for t, p in zip(taken, split, strict=True)]
@@ -126,21 +128,54 @@ def _innermost(degree: int, room: list[int]) -> list[int]:
         split.append(math.gcd(left, r))
         left //= split[-1]
     if left > 1:
-        near = [
-            next(filter(None, (_fits(d, room) for d in ds)), 0)
-            for ds in (range(degree - 1, 0, -1), range(degree + 1, 2 * degree))
-        ]
         raise InfeasibleError(
-            f"a degree of {degree} does not fit: the dimensions have room for {room}",
-            hint=f"{' or '.join(str(d) for d in near if d)} would: factors of a degree divide them "
-            "from the innermost outwards",
+            f"a degree of {degree} {NO_ROOM}: the dimensions have room for {room}",
+            hint=suggested_degrees(degree, room),
         )
     return split
 
 
-def _fits(degree: int, room: list[int]) -> int:
-    """The degree if it fits, or 0."""
+def suggested_degrees(
+    degree: int, room: Sequence[int], runs: Callable[[int], bool] = lambda degree: True
+) -> str:
+    """Return a hint that names the nearest degrees that fit ``room``, and with which it ``runs``,
+    below and above ``degree``."""
+    fitting = _fitting(room)
+    below = next((d for d in reversed(fitting) if d < degree and runs(d)), None)
+    above = next((d for d in fitting if degree < d < 2 * degree and runs(d)), None)
+    near = " or ".join(str(d) for d in (below, above) if d is not None)
+    rule = "factors of a degree divide the dimensions from the innermost outwards"
+    return f"{near} would: {rule}" if near else rule
+
+
+def _check_product(
+    axes: Mapping[str, _Axis], sizes: Sequence[int], axis: _Axis, room: Sequence[int]
+) -> None:
+    """Raise :class:`InfeasibleError` if ``axis`` finds too little room because the degrees of all
+    axes multiply to a number that does not divide the NPUs."""
+    degrees = {name: degree for name, degree in axes.items() if _is_whole(degree) and degree > 1}
+    n, ranks = math.prod(sizes), math.prod(degrees.values())
+    if not _is_whole(axis) or len(degrees) < 2 or n % ranks == 0 or _fits(axis, room):
+        return
+    raise InfeasibleError(
+        " x ".join(f"{name} {degree}" for name, degree in degrees.items())
+        + f" = {ranks:,} ranks, but the cluster has {n:,} NPUs",
+        hint="the product of all degrees must divide the number of NPUs",
+    )
+
+
+def _fitting(room: Sequence[int]) -> list[int]:
+    """Return the degrees that fit ``room``, in rising order."""
+    found = {1}
+    for r in room:
+        own = [p for p in range(1, math.isqrt(r) + 1) if r % p == 0]
+        found = {degree * p for degree in found for q in own for p in (q, r // q)}
+    return sorted(degree for degree in found if _fits(degree, room))
+
+
+def _fits(degree: int, room: Sequence[int]) -> bool:
+    """Return whether the factors of ``degree`` divide ``room``, innermost first."""
     left = degree
     for r in room:
         left //= math.gcd(left, r)
-    return degree if left == 1 else 0
+    return left == 1

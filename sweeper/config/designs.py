@@ -28,6 +28,7 @@ from dimsweep.sweeper.config.parts.part import (
 )
 from dimsweep.sweeper.config.workload.model import Offloading
 
+_MOST_NPUS = 10**7  # as many as a dimension of a shape may have
 _Degree = Annotated[Whole, Field(ge=1)]
 
 
@@ -73,6 +74,9 @@ class Count(Part):
     @model_validator(mode="after")
     @teaching
     def _check(self) -> Self:
+        if self.at_most > _MOST_NPUS:
+            what = f"{self.at_most:,} NPUs; a network of a study has at most {_MOST_NPUS:,}"
+            raise DimsweepError(what, where="at_most" if self.at_most > self.at_least else "")
         if self.at_most < self.at_least:
             what = f"at most {self.at_most:,} and at least {self.at_least:,} NPUs"
             raise DimsweepError(what, where="at_most", hint="no less than at_least")

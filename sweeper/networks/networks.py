@@ -3,9 +3,9 @@
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, prod
+from math import inf, isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from dimsweep.sweeper.config.parts.part import key, per_dimension, written
 from dimsweep.sweeper.config.schema import Config
 
 Floats = NDArray[np.float64]
+_MOST_SHAPES, _MOST_NETWORKS = 100_000, 10_000_000
 _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 
@@ -100,7 +101,7 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
     Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on what
     is not known of them.
     """
-    made = [_shape(config, space, dims, refused) for dims in _products(space.tiers, space.npus)]
+    made = [_shape(config, space, dims, refused) for dims in _listed(space)]
     made += _generated(config, space, refused)
     several = [
         each for shape in made if shape is not None for each in _of_memory(shape, config, space)
@@ -149,6 +150,37 @@ class _Dim(NamedTuple):
     algorithm: str | None
 
 
+def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
+    """Return all that the tiers may be.  Raises :class:`DimsweepError` for too many to list."""
+    listed = list(itertools.islice(_products(space.tiers, space.npus), _MOST_SHAPES + 1))
+    each = [len(tier.bandwidth) for tier in space.tiers]
+    networks = sum(
+        prod(n for n, dim in zip(each, dims, strict=True) if dim.size > 1) for dims in listed
+    )
+    for n, most, things in (
+        (len(listed), _MOST_SHAPES, "shapes"),
+        (networks, _MOST_NETWORKS, "networks, one for each bandwidth"),
+    ):
+        if n > most:
+            raise DimsweepError(
+                f"the tiers have more than {most:,} {things}",
+                where="space.network.tiers",
+                hint="give tiers fewer sizes, blocks or bandwidths, or name one number of NPUs",
+            )
+    return listed
+
+
+def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
+    """Return the sizes that a tier around ``inner`` NPUs may have."""
+    if tier.sizes:
+        return tier.sizes
+    most = npus.at_most // inner
+    if npus.at_least < npus.at_most:
+        return range(1, most + 1)
+    low = [n for n in range(1, isqrt(most) + 1) if most % n == 0]
+    return sorted({*low, *(most // n for n in low)})
+
+
 def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
     """All that these tiers may be around ``inner`` NPUs; of a tier of one NPU all blocks and
     algorithms are alike."""
@@ -157,7 +189,7 @@ def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tu
             yield ()
         return
     tier, several = tiers[0], slice(None)
-    for size in tier.sizes or range(1, npus.at_most // inner + 1):
+    for size in _sizes(tier, npus, inner):
         if not npus.may_be_made_of(inner * size):
             continue
         several = slice(None) if size > 1 else slice(1)

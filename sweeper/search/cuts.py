@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dimsweep.engine import Prices
+from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import LinearSpace
 from dimsweep.sweeper.space.trials import Floats
 
@@ -26,6 +26,7 @@ class CutModel:
     """A model of time; with ``prices``, of time times cost.  Bandwidths are bytes/s, times s."""
 
     def __init__(self, space: LinearSpace, prices: Prices | None) -> None:
+        self.n_dims = space.n_dims
         n_dims, same, ends = space.n_dims, space.equal, np.eye(space.n_dims)
         bounded = np.isfinite(space.high)
         self._equal, self._level = space.coefficients[same], space.limits[same]
@@ -52,7 +53,10 @@ class CutModel:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Have the runs that another model had."""
+        """Take the runs of another model; raises :class:`DimsweepError` for other dimensions."""
+        if any(len(each) != self.n_dims for name in ("points", "work") for each in state[name]):
+            what = f"the kept search is not of {self.n_dims} dimensions, as the study's network is"
+            raise DimsweepError(what, hint="sweep under another name=")
         shape = (-1, self._points.shape[1])
         self._points, self._work = (
             np.array(state[name], dtype=float).reshape(shape) for name in ("points", "work")

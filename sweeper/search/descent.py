@@ -75,11 +75,22 @@ class DescentSampler:
             promised = self._promised.pop(trial.number, None)
             if value is None or slope is None or trial.bandwidth is None:
                 continue
+            self._check_dimensions(trial.bandwidth, slope)
             self._known.add(trial.bandwidth)
             bandwidth = np.array(trial.bandwidth)
             time = self._time(bandwidth, value[0])
             self._model.add(bandwidth, time, np.array(slope))
             self._learn(bandwidth, self._model.value(bandwidth, time), promised)
+
+    def _check_dimensions(self, bandwidth: Sequence[float], slope: Sequence[float]) -> None:
+        """Raise :class:`DimsweepError` for a row of a network with other dimensions."""
+        n = self._model.n_dims
+        if len(bandwidth) != n or len(slope) != n:
+            raise DimsweepError(
+                f"a row has {len(bandwidth)} bandwidths and {len(slope)} slopes, but this study's "
+                f"network has {n} dimensions",
+                hint="rows teach a search on the same network only",
+            )
 
     def _time(self, bandwidth: Floats, value: float) -> float:
         if self._prices is None:

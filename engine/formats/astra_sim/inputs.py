@@ -20,6 +20,7 @@ GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(
     r"ring|direct\d*|halvingDoubling|doubleBinaryTree|oneRing|oneDirect|oneHalvingDoubling"
 )
+_SPLITS = 65_536  # as many as CollectiveModel.chunks may be
 _BY_NAME = ConfigDict(populate_by_name=True, allow_inf_nan=False)  # a file has the aliases
 
 
@@ -73,7 +74,7 @@ class System:
 
     algorithms: Mapping[CollectiveKind, tuple[str, ...]]
     custom: Mapping[CollectiveKind, str] = Field(default_factory=dict)
-    splits: int = _key("preferred-dataset-splits", 1, ge=1)
+    splits: int = _key("preferred-dataset-splits", 1, ge=1, le=_SPLITS)
     endpoint_delay: int = _key("endpoint-delay", 10)
     active_chunks: int = _key("active-chunks-per-dimension", 1, ge=1)
     scheduling: Literal["LIFO", "FIFO", "EXPLICIT"] = _key("scheduling-policy", "LIFO")

@@ -1,6 +1,6 @@
 """Workloads of real models under parallel plans."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, DimsweepError, check_memory
+from dimsweep.engine import Cluster, DimsweepError, InfeasibleError, check_memory
 from dimsweep.engine.model import (
     ContextExchange,
     ConvNet,
@@ -33,6 +33,7 @@ from dimsweep.engine.plan import (
     training_footprint,
 )
 from dimsweep.engine.registry import Registry
+from dimsweep.engine.workload import NO_ROOM, suggested_degrees
 from dimsweep.sweeper.config.parts.part import (
     Bytes,
     Flag,
@@ -196,10 +197,14 @@ class Model(Workload):
 
     def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with key("workload"):
-            mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
+            try:
+                mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
+            except InfeasibleError as error:
+                raise self._with_runnable_degrees(error, cluster) from None
             with key("plan"):
                 in_turn = self.plan.in_turn(mesh)
-            check_size(getattr(self.model, "layers", 1), in_turn)  # other families have a fixed one
+            layers = getattr(self.model, "layers", 1)  # other families have a fixed number
+            check_size(layers + getattr(self.model, "mtp_layers", 0), in_turn)
             if self.plan.task != "training":
                 with key("plan"):
                     serve = self.plan.serving(mesh)
@@ -213,6 +218,28 @@ class Model(Workload):
         check_memory(need, cluster, mesh.groups.get("pipeline"))
         with key("workload"):
             return training(self.model, plan, mesh, self.name)
+
+    def _with_runnable_degrees(self, error: InfeasibleError, cluster: Cluster) -> InfeasibleError:
+        """Return ``error``, whose hint names only degrees that the model can run with."""
+        axis = error.where.rpartition(".")[2]
+        degree = self.parallel.get(axis)
+        if not isinstance(degree, int) or NO_ROOM not in error.what:
+            return error
+        hint = suggested_degrees(
+            degree,
+            cluster.topology.sizes,
+            lambda other: self._runs({**self.parallel, axis: other}, cluster),
+        )
+        return InfeasibleError(error.what, where=error.where, hint=hint)
+
+    def _runs(self, parallel: Mapping[str, Any], cluster: Cluster) -> bool:
+        """Return whether the model can be divided so; its memory may still be too small."""
+        try:
+            mesh = DeviceMesh.place(parallel, cluster.topology.sizes, cluster.symmetric)
+            training_footprint(self.model, self.plan.training(mesh), mesh)
+        except DimsweepError:
+            return False
+        return True
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
         """What is kept in remote memory: as told, or no more than makes the rest fit."""

@@ -110,7 +110,14 @@ def test_groups_of_all_axes_tile_the_cluster(plan: tuple[tuple[int, ...], dict])
         ({"tensor": [2], "data": "rest"}, (4, 8), "1 sizes for 2 dimensions"),
         ({"tensor": "all"}, (4, 8), "'all' is no degree"),
         ({"tensor": 4, "data": 4}, (4, 8), "tensor 4 x data 4 = 16 ranks, .* has 32 NPUs"),
-        ({"tensor": 4, "data": 16}, (4, 8), "data: a degree of 16 does not fit"),
+        (
+            {"tensor": 4, "data": 16},
+            (4, 8),
+            "data: tensor 4 x data 16 = 64 ranks, but the cluster has 32 NPUs",
+        ),
+        ({"tensor": 2, "data": 3, "pipeline": "rest"}, (4, 8), "tensor 2 x data 3 = 6 ranks"),
+        ({"tensor": 10**18}, (4, 8), "tensor: a degree of 1000000000000000000 does not fit"),
+        ({"tensor": 10**18}, (10**7 - 1, 10**7 - 3, 10**7), "does not fit"),
     ],
 )
 def test_bad_plans_are_refused_with_the_reason(
@@ -118,6 +125,17 @@ def test_bad_plans_are_refused_with_the_reason(
 ) -> None:
     with pytest.raises(DimsweepError, match=reason):
         place(axes, sizes)
+
+
+@pytest.mark.parametrize(
+    ("degree", "sizes"), [(3, (4, 8)), (8, (9, 7)), (8, (63,)), (5, (4, 9)), (64, (4, 8))]
+)
+def test_the_degrees_of_a_hint_fit(degree: int, sizes: tuple[int, ...]) -> None:
+    with pytest.raises(DimsweepError) as error:
+        place({"tensor": degree, "data": "rest"}, sizes)
+    named = error.value.hint.partition(" would")[0].split(" or ")
+    for other in map(int, named):
+        place({"tensor": other, "data": "rest"}, sizes)
 
 
 def test_an_unfilled_cluster_gets_advice() -> None:

@@ -194,6 +194,11 @@ def test_the_shared_options_of_the_binary_are_taken(files: Files) -> None:
         ("system", "system.json", "{", "not JSON"),
         ("system", "system.json", "[]", "no mapping"),
         ("system", "system.json", '{"preferred-dataset-splits": 0}', "preferred-dataset-splits"),
+        (
+            *("system", "system.json"),
+            '{"preferred-dataset-splits": 1000000000000000000}',
+            "preferred-dataset-splits",
+        ),
         ("system", "system.json", '{"endpoint-delay": "x"}', "system.json: endpoint-delay"),
         (
             "system",

@@ -383,3 +383,22 @@ def test_networks_that_draw_too_much_are_counted(which: Callable[..., StudyPlan]
     with pytest.raises(DimsweepError, match="the power of these networks is not known") as error:
         which(limits[0], "cost.power.tiers.pod.link=null")
     assert error.value.where.startswith("space.network.power")
+
+
+@pytest.mark.parametrize(
+    ("npus", "tiers", "place"),
+    [
+        ("2048000000", 1, "space.network.npus"),
+        ("{at_least: 1, at_most: 1000000000000}", 1, "space.network.npus.at_most"),
+        ("{at_least: 1, at_most: 10000000}", 2, "space.network.tiers"),
+        ("7207200", 8, "space.network.tiers"),
+    ],
+)
+def test_spaces_too_large_to_be_listed_are_refused(
+    npus: str, tiers: int, place: str, which: Callable[..., StudyPlan]
+) -> None:
+    tier = "{blocks: [Switch, Ring], bandwidth: [1 GB/s, 2 GB/s], price: pod}"
+    listed = ", ".join([tier] * tiers)
+    with pytest.raises(DimsweepError) as told:
+        which(f"space.network={{npus: {npus}, tiers: [{listed}]}}")
+    assert told.value.where.partition(" ")[0] == place

@@ -16,6 +16,7 @@ from dimsweep.sweeper.search.cuts import CutModel
 from dimsweep.sweeper.search.descent import DescentSampler
 from dimsweep.sweeper.space.space import Space
 from dimsweep.sweeper.space.split import SplitSpace
+from dimsweep.sweeper.space.trials import Trial
 from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
@@ -228,3 +229,14 @@ def test_what_it_cannot_do_is_said(
     with pytest.raises(DimsweepError) as error:
         small("search=descent", *overrides)
     assert said in str(error.value)
+
+
+def test_rows_of_a_network_with_other_dimensions_are_refused() -> None:
+    space = Space(splits(), {})
+    sampler = DescentSampler(Task("descent", SEARCH, space, (TIME,)))
+    for split, slope in (((1e9,) * 4, (0.0,) * 4), ((1e9,) * 3, (0.0,) * 2)):
+        with pytest.raises(DimsweepError, match="network has 3 dimensions"):
+            sampler.tell([Trial(0, "other", split)], [(1.0,)], [slope])
+    state = CutModel(splits().linear(), None).state() | {"points": [[1.0, 2.0]]}
+    with pytest.raises(DimsweepError, match="not of 3 dimensions"):
+        CutModel(splits().linear(), None).restore(state)
