@@ -43,3 +43,4 @@ class Timings:
     timings: tuple[Timing, ...]
     source: str
     bandwidth: tuple[float, ...] = ()
+    left_out: str = ""  #: the rows of the source that are no timings, such as "2 rows of broadcast"

@@ -19,8 +19,8 @@ from dimsweep.engine.formats.htsim import (
     read_htsim_topology,
 )
 from dimsweep.engine.formats.measured import read_measured
-from dimsweep.engine.formats.nccl_tests import read_nccl_tests
+from dimsweep.engine.formats.nccl_tests import is_nccl_tests, read_nccl_tests
 from dimsweep.engine.formats.networks import read_any_network
 from dimsweep.engine.formats.ns3 import read_ns3_flows, read_ns3_topology
 from dimsweep.engine.formats.ns3_config import read_ns3_config
-from dimsweep.engine.formats.table import read_table
+from dimsweep.engine.formats.table import delimiter_of, first_line, read_table

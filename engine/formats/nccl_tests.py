@@ -1,49 +1,77 @@
-"""What nccl-tests print, and tables of such measurements, as :class:`engine.cluster.Timings`.
+"""The output of nccl-tests, and tables of such measurements, as :class:`engine.cluster.Timings`.
 
-nccl-tests (github.com/NVIDIA/nccl-tests) print a line for each rank, such as
-``#  Rank  0 Group  0 Pid 3141 on node-1 device  0 [0x18] NVIDIA H100``, and then a row for each
-size: bytes, count, type, operation, root, and twice (out of place, in place) time [us], algorithm
-and bus bandwidth [GB/s], and errors.  The time out of place is taken.  Several outputs may follow
-one another in a file.
+nccl-tests and rccl-tests (github.com/NVIDIA/nccl-tests, github.com/ROCm/rccl-tests) print a line
+for each rank, such as ``#  Rank  0 Group  0 Pid 3141 on node-1 device  0 [0x18] NVIDIA H100``, and
+then a row for each size: bytes, count, type, operation, root (older versions have none), and twice
+(out of place, in place) time [us], algorithm and bus bandwidth [GB/s], and errors.  The time out of
+place is taken, if there is one.  Several outputs may follow one another in a file, and each line
+may have a prefix, such as ``0: `` of srun or ``[1,0]<stdout>:`` of mpirun.
 """
 
+import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from dimsweep.engine.cluster.library import Timing, Timings
-from dimsweep.engine.errors import DimsweepError, accessing
-from dimsweep.engine.formats.table import read_table
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.content import read_text
+from dimsweep.engine.formats.table import delimiter_of, first_line, read_table
 from dimsweep.engine.kinds import CollectiveKind
 
 _COLUMNS = ("op", "gpus", "nodes", "bytes", "time_us")
 _KINDS = {str(kind): kind for kind in CollectiveKind} | {"alltoall": CollectiveKind.ALL_TO_ALL}
-_KIND = re.compile(r"(all_reduce|reduce_scatter|all_gather|alltoall)(?:_perf)?")
-_RANK = re.compile(r"#\s+Rank\s+\d+\s.*?\bon\s+(\S+)\s+device\b")
+# Tests of nccl-tests and rccl-tests by their names, those that begin with another's name first.
+_TEST = re.compile(
+    "(all_reduce_bias|all_reduce_group|all_reduce|reduce_scatter|all_gather|alltoallv2|alltoallv|"
+    "alltoall|broadcast|reduce|gather|scatter|sendrecv|hypercube|bisection)_perf"
+)
+_BARE = re.compile(r"(all_reduce|reduce_scatter|all_gather|alltoall)(?!v|_bias|_group)")
+_CONCLUDED = "test concluded"  # "# Collective test concluded: all_reduce_perf"
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\b")
+_ROW = re.compile(
+    r"(?:^|(?<=[\s:>|\]]))(\d+)\s+\d+\s+[a-z]\w*(?:\s+[a-z]\w*)?\s+(-?\d.*)$", re.ASCII
+)
+_TIMESTAMP = re.compile(r"\s\d{4}-\d\d-\d\d[ T].*$")  # of nccl-tests -T
 _HALF = 4  # columns of the times out of place, and of those in place
 
 
 def read_nccl_tests(file: Path) -> Timings:
-    """The timings of a file: the text that nccl-tests print, or a CSV file with the columns op,
-    gpus, nodes, bytes, time_us, and perhaps others.
+    """Return the timings of a file: the text that nccl-tests print, or a CSV file with the columns
+    op, gpus, nodes, bytes, time_us, and perhaps others.
 
-    Raises :class:`DimsweepError` naming file and line for what is neither, for text that does not
-    say which collective ran among which ranks, for rows of several kinds of GPU (a column gpu), and
-    for a file without rows.
+    Rows of 0 bytes are left out.  Rows of other tests, such as broadcast, and rows with wrong
+    results are left out and counted in ``left_out``.  Raises :class:`DimsweepError` naming file and
+    line for text that does not say which collective ran among which ranks, for rows of several
+    kinds of GPU (a column gpu), and for a file without rows.
     """
-    with accessing(file, "it cannot be read", UnicodeDecodeError):
-        lines = file.read_text(encoding="utf-8").splitlines()
-    head = lines[0].split(",") if lines else []
-    found = _table(file) if set(_COLUMNS) <= set(head) else _text(lines, file)
-    timings = tuple(found)
+    text = read_text(file, "file of measurements")
+    output = _Output(file)
+    timings = tuple(_table(file) if _is_table(text) else output.timings(text.splitlines()))
+    left_out = ", ".join(f"{n} row{'s' * (n > 1)} {which}" for which, n in output.left_out.items())
     if not timings:
         raise DimsweepError(
-            "no collective was measured in it",
+            "no collective was measured in it" + (f", only {left_out}" if left_out else ""),
             where=str(file),
             hint="give what nccl-tests print, or a CSV file with the columns "
             + ", ".join(_COLUMNS),
         )
-    return Timings(timings, file.name)
+    return Timings(timings, file.name, left_out=left_out)
+
+
+def is_nccl_tests(text: str) -> bool:
+    """Return whether a text has ranks or rows that nccl-tests print."""
+    return any(_RANK.search(line) or _Row.of(line) for line in text.splitlines())
+
+
+def _is_table(text: str) -> bool:
+    try:
+        head = next(csv.reader([first_line(text)], delimiter=delimiter_of(text)), [])
+    except csv.Error:
+        return False
+    return set(_COLUMNS) <= {name.strip().lower() for name in head}
 
 
 def _table(file: Path) -> Iterator[Timing]:
@@ -59,43 +87,110 @@ def _table(file: Path) -> Iterator[Timing]:
         kind = _KINDS.get(row["op"])
         if kind is None:
             raise DimsweepError(f"there is no collective {row['op']!r}", where=where)
-        yield _timing(kind, row["gpus"], row["nodes"], row["bytes"], row["time_us"], where)
+        if row["bytes"] != "0":
+            yield _timing(kind, row["gpus"], row["nodes"], row["bytes"], row["time_us"], where)
 
 
-def _text(lines: Iterable[str], file: Path) -> Iterator[Timing]:
-    """Rows follow the ranks that they are of; the collective is named before them, or by the file's
-    own name."""
-    named = _KIND.search(file.name)
-    kind = named and _KINDS[named[1]]
-    hosts: list[str] = []
-    in_rows = False
-    for number, line in enumerate(lines, 1):
-        told, rank = _KIND.search(line), _RANK.match(line)
-        if told:
-            kind = _KINDS[told[1]]
-        if rank:
-            hosts = hosts if not in_rows else []  # ranks after rows are those of another output
-            hosts.append(rank[1])
-            in_rows = False
-        fields = line.split()
-        if not fields or not fields[0].isdigit() or len(fields) < 3 + 2 * _HALF:
-            continue
-        where, in_rows = f"{file}: line {number}", True
-        if kind is None:
+class _Row(NamedTuple):
+    """A row: the texts of the columns that are read."""
+
+    n_bytes: str
+    us: str
+    wrong: str
+
+    @classmethod
+    def of(cls, line: str) -> "_Row | None":
+        """Return the row in a line, or None."""
+        found = _ROW.search(line)
+        values = _TIMESTAMP.sub("", found[2]).split() if found else []
+        if found is None or len(values) not in (_HALF, _HALF + 1, 2 * _HALF, 2 * _HALF + 1):
+            return None
+        values = values[len(values) % _HALF :]  # without the root
+        if values[0] in ("-", "N/A"):  # not measured out of place
+            values = values[_HALF:] or values
+        return cls(found[1], values[0], values[3])
+
+    def is_wrong(self) -> bool:
+        """Return whether results were wrong; older versions print a relative error below 1."""
+        try:
+            return float(self.wrong) >= 1
+        except ValueError:
+            return False
+
+
+class _Output:
+    """The outputs of nccl-tests in a file, read line by line."""
+
+    def __init__(self, file: Path) -> None:
+        self.left_out = Counter[str]()
+        self._file = file
+        self._hosts: dict[str, str] = {}  # by rank
+
+    def timings(self, lines: Iterable[str]) -> Iterator[Timing]:
+        """Yield the timings of rows, which follow the ranks that they are of.  The test is named
+        before them, or by the file's name."""
+        of_file = test = _test_in(self._file.name)
+        said, in_rows, seen = None, False, False
+        for number, line in enumerate(lines, 1):
+            where = f"{self._file}: line {number}"
+            if rank := _RANK.search(line):
+                if in_rows:  # another output begins
+                    self._hosts, in_rows, test = {}, False, of_file
+                self._add(rank, where)
+            elif row := _Row.of(line):
+                test, said, in_rows = said or test, None, True
+                if test is None and not seen:
+                    raise _unnamed(where)
+                seen = True
+                if row.n_bytes != "0" and self._keeps(row, test):
+                    yield self._timing(_KINDS[str(test)], row, where)
+            elif _CONCLUDED not in line:
+                said = _test_in(line) or said
+
+    def _add(self, rank: re.Match[str], where: str) -> None:
+        number, group, host = rank.groups()
+        if group not in (None, "0"):
             raise DimsweepError(
-                "which collective is this?",
-                where=where,
-                hint="a line before it, or the file's name, must have all_reduce, all_gather, "
-                "reduce_scatter or alltoall in it",
+                "several groups of ranks ran at once", where=where, hint="run one group of ranks"
             )
-        if not hosts:
+        if number in self._hosts:  # an output without rows came before
+            self._hosts = {}
+        self._hosts[number] = host
+
+    def _keeps(self, row: _Row, test: str | None) -> bool:
+        """Return whether a row is a measurement of a known collective; count it if not."""
+        if test not in _KINDS:
+            self.left_out[f"of {test or 'a test without a name'}"] += 1
+        elif row.is_wrong():
+            self.left_out["with wrong results"] += 1
+        else:
+            return True
+        return False
+
+    def _timing(self, kind: CollectiveKind, row: _Row, where: str) -> Timing:
+        if not self._hosts:
             raise DimsweepError(
                 "among which ranks is this?",
                 where=where,
                 hint="keep the lines '#  Rank 0 ... on HOST device 0' that nccl-tests print first",
             )
-        n, nodes = len(hosts), len(set(hosts))
-        yield _timing(kind, n, nodes, fields[0], fields[-2 * _HALF], where)
+        hosts = self._hosts.values()
+        return _timing(kind, len(hosts), len({*hosts}), row.n_bytes, row.us, where)
+
+
+def _test_in(text: str) -> str | None:
+    """Return the test or collective that a text names last, or None."""
+    found = _TEST.findall(text) or _BARE.findall(text)
+    return found[-1] if found else None
+
+
+def _unnamed(where: str) -> DimsweepError:
+    return DimsweepError(
+        "which collective is this?",
+        where=where,
+        hint="a line before it, or the file's name, must have all_reduce, all_gather, "
+        "reduce_scatter or alltoall in it",
+    )
 
 
 def _timing(

@@ -23,7 +23,7 @@ def read_table(
     text = read_text(file, "table")
     lines = _without_comments(io.StringIO(text, newline=""))
     with accessing(file, "it is no table", csv.Error):
-        said = csv.reader(lines, delimiter=delimiter_of(text), strict=True)
+        said = csv.reader(lines, delimiter=delimiter_of(text), skipinitialspace=True, strict=True)
         header = [name.strip() for name in next(filter(None, said), [])]
         header = [name.lower() for name in header] if columns else header
         _check(header, file, columns, more)
@@ -34,8 +34,12 @@ def read_table(
 def delimiter_of(text: str) -> str:
     """Return the sign between the columns of a table: the comma, semicolon or tab that its first
     line has most of."""
-    first = next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
-    return max(",;\t", key=first.count)
+    return max(",;\t", key=first_line(text).count)
+
+
+def first_line(text: str) -> str:
+    """Return the first line that is neither empty nor a comment, or ""."""
+    return next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
 
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ def beyond_measurements(program: Program) -> list[str]:
     timings = program.cluster.collectives.timings
     if timings is None:
         return []
-    found = []
+    found = [f"{timings.source}: left out {timings.left_out}"] if timings.left_out else []
     for key, sizes in _sizes(program).items():
         kind, ranks, nodes = key
         what = f"{kind} among {ranks} GPUs on {nodes} nodes"

@@ -328,7 +328,7 @@ def _plan(workload: Model) -> tuple[float, ...]:
         *(plan.micro_batch, shape.hidden, shape.layers),
     ]
     again = {"none": 0.0, "selective": 1.0, "full": 2.0}.get(str(plan.recompute), 1.0)
-    return (*(math.log2(n) if isinstance(n, int) else 0.0 for n in sizes), again)
+    return (*(math.log2(n) if isinstance(n, int) and n > 0 else 0.0 for n in sizes), again)
 
 
 def _machines(config: Config) -> set[str]:

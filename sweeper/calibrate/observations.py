@@ -26,7 +26,13 @@ from dimsweep.engine import (
     units,
 )
 from dimsweep.engine.cluster import Timing
-from dimsweep.engine.formats import read_nccl_tests, read_text
+from dimsweep.engine.formats import (
+    delimiter_of,
+    first_line,
+    is_nccl_tests,
+    read_nccl_tests,
+    read_text,
+)
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.cases import Product, TimeOfCase, read_cases
 from dimsweep.sweeper.calibrate.prior import deviation
@@ -67,6 +73,7 @@ _SHORT = {
 }
 _TIMES = {"seconds": 1.0, "iteration_s": 1.0, "time_s": 1.0, "iteration_ms": 1e-3, "ms": 1e-3}
 _BATCHES = ("workload.plan.batch", "workload.plan.micro_batches")
+_MISSING = ("", "NA", "N/A")
 _ASIDE = ("name", "note", "profile")
 
 Predict = Callable[[Config], float]
@@ -86,6 +93,7 @@ class Observation:
     config: Config | None = None
     unit: str = "s"
     place: str = ""
+    remark: str = ""  # what was left out of its file
 
 
 def read_observations(path: Path, overrides: Sequence[str], base: Config) -> list[Observation]:
@@ -102,20 +110,21 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
         raise DimsweepError("there is no such file", where=str(path))
     if path.suffix == ".jsonl":
         return list(_cases(path))
-    if path.suffix in (".json", ".gz"):
+    text = read_text(path, "file of measurements")
+    if path.suffix == ".json" or text.lstrip().startswith("{"):
         return list(_profile(path, base))
-    head = read_text(path, "file of measurements")[:4096]
-    first = next((line for line in head.splitlines() if not line.startswith("#")), "")
-    columns = [each.strip().lower() for each in first.split(",")]
-    if any(each in _TIMES for each in columns) and "op" not in columns:
+    if is_nccl_tests(text):
+        return _collectives(path)
+    columns = {each.lower() for each in _cells(first_line(text), delimiter_of(text))}
+    if columns & _TIMES.keys() and "op" not in columns:
         return list(_iterations(path, overrides))
     if any(each.startswith("power.draw") for each in columns) or re.search(
-        r"(?m)^#\s*Entity", head
+        r"(?m)^#\s*Entity", text
     ):
         return list(_power(path))
-    if re.search("[,;\t]", first) and not {"op", "bytes"} & {*columns}:
+    if len(columns) > 1 and not {"op", "bytes"} & columns:
         raise DimsweepError(
-            f"no column says what was measured: {first:.80}",
+            f"no column says what was measured: {first_line(text):.80}",
             where=str(path),
             hint="between commas, seconds or ms for iterations; op, gpus, nodes, bytes and "
             "time_us for collectives; power.draw for nvidia-smi's",
@@ -123,19 +132,24 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
     return _collectives(path)
 
 
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line of a table, without quotes."""
+    try:
+        rows = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
+        return [cell.strip() for cell in next(rows, [])]
+    except csv.Error:
+        return []
+
+
 def _is_data(file: Path) -> bool:
     return file.is_file() and file.suffix in (".csv", ".jsonl", ".log", ".txt")
 
 
 def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
-    every = enumerate(read_text(path, "file of measurements").splitlines(), 1)
-    rows = [(number, line) for number, line in every if not line.startswith("#")]
-    reader, some = csv.DictReader(line for _, line in rows), False
+    some = False
     with _as_csv(path):
-        for row in reader:
-            line_number = rows[reader.line_num - 1][0]
+        for line_number, filled in _rows(read_text(path, "file of measurements")):
             where = f"{path}, line {line_number}"
-            filled = {k.strip(): v.strip() for k, v in row.items() if k and v and v.strip()}
             times = [name for name in filled if name in _TIMES]
             if not times:
                 continue  # a plan of which nothing was measured
@@ -170,6 +184,20 @@ def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
         raise DimsweepError(what, where=str(path), hint="such as 6.6 in the column seconds")
 
 
+def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the filled cells of each row, by columns in small letters."""
+    every = enumerate(text.splitlines(), 1)
+    rows = [(number, line) for number, line in every if line.strip() and line[0] != "#"]
+    delimiter = delimiter_of(text)
+    reader = csv.DictReader((line for _, line in rows), delimiter=delimiter, skipinitialspace=True)
+    for row in reader:
+        cells = {k.strip().lower(): v.strip() for k, v in row.items() if k and isinstance(v, str)}
+        if delimiter == ";":  # where a comma is the decimal point
+            cells = {k: re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", v) for k, v in cells.items()}
+        filled = {k: v for k, v in cells.items() if v not in _MISSING}
+        yield rows[reader.line_num - 1][0], filled
+
+
 @contextmanager
 def _as_csv(path: Path) -> Iterator[None]:
     try:
@@ -196,7 +224,9 @@ def _time(config: Config) -> float:
 
 
 def _collectives(path: Path) -> list[Observation]:
-    timings = read_nccl_tests(path).timings
+    found = read_nccl_tests(path)
+    timings = found.timings
+    remark = f"{path}: left out {found.left_out}" if found.left_out else ""
     counts: dict[bool, int] = {}
     for timing in timings:
         counts[timing.nodes > 1] = counts.get(timing.nodes > 1, 0) + 1
@@ -207,6 +237,7 @@ def _collectives(path: Path) -> list[Observation]:
             timing.duration / units.PICOSECONDS,
             _Collective(timing),
             _shared("collective", counts[timing.nodes > 1]),
+            remark=remark,
         )
         for timing in timings
     ]

@@ -53,7 +53,7 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
     from dimsweep.sweeper.calibrate.report import print_calibration
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.terminal import say, waiting, wide_console
+    from dimsweep.sweeper.terminal import say, say_warnings, waiting, wide_console
 
     console = wide_console(160)
     composed = compose(overrides)
@@ -63,6 +63,7 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
         )
     config = composed.config
     found = [each for path in paths for each in read_observations(path, overrides, config)]
+    say_warnings(dict.fromkeys(each.remark for each in found if each.remark), console)
     with waiting("simulating what was measured", console):
         done = calibrate(config, found, widths(config))
     print_calibration(done, console)

@@ -91,5 +91,108 @@ def test_what_is_no_measurement_is_refused(tmp_path: Path, text: str, match: str
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DimsweepError, match="cannot be read"):
+    with pytest.raises(DimsweepError, match="cannot read the file of measurements"):
         read_nccl_tests(tmp_path / "nothing")
+
+
+ONE_HOST = "".join(f"#  Rank  {i} Group  0 Pid {i} on a device {i} [0x{i}] X\n" for i in (0, 1))
+ROW = "  2048  128  half  none  -1  5.5  0.1  0.1  0  5.6  0.1  0.1  0\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["broadcast", "reduce", "gather", "scatter", "sendrecv", "hypercube", "alltoallv",
+     "all_reduce_bias"],
+)  # fmt: skip
+def test_rows_of_other_tests_are_left_out(tmp_path: Path, name: str) -> None:
+    """They were taken for the collective before them."""
+    text = RANKS + ROWS + f"# Collective test starting: {name}_perf\n" + ONE_HOST + ROW
+    found = read_nccl_tests(written(tmp_path, text))
+    assert [t.kind for t in found.timings] == [ALL_REDUCE] * 2
+    assert found.left_out == f"1 row of {name}"
+    with pytest.raises(DimsweepError, match=f"only 1 row of {name}") as raised:
+        read_nccl_tests(written(tmp_path, f"{name}_perf -b 8\n" + ONE_HOST + ROW, "only.txt"))
+    assert raised.value.where == str(tmp_path / "only.txt")
+
+
+def test_ranks_that_come_anew_need_a_name_anew(tmp_path: Path) -> None:
+    """The end of a test names the one that ended."""
+    end = "# Collective test concluded: all_reduce_perf\n"
+    found = read_nccl_tests(written(tmp_path, RANKS + ROWS + end + ONE_HOST + ROW + ROW))
+    assert len(found.timings) == 2
+    assert found.left_out == "2 rows of a test without a name"
+    named = read_nccl_tests(written(tmp_path, RANKS + ROWS + ONE_HOST + ROW, "all_reduce.log"))
+    assert [t.ranks for t in named.timings] == [4, 4, 2]
+
+
+def test_ranks_of_an_output_without_rows_do_not_count(tmp_path: Path) -> None:
+    found = read_nccl_tests(written(tmp_path, RANKS + RANKS + ROWS))
+    assert [t.ranks for t in found.timings] == [4, 4]
+
+
+def test_rows_of_no_bytes_are_left_out(tmp_path: Path) -> None:
+    """8 bytes among 16 ranks are none for each."""
+    none = " 0 0 float none -1 0.30 0.00 0.00 0 0.30 0.00 0.00 0\n"
+    found = read_nccl_tests(written(tmp_path, RANKS + none * 2 + ROWS))
+    assert len(found.timings) == 2
+    assert found.left_out == ""
+    table = "op,gpus,nodes,bytes,time_us\nall_gather,8,1,0,0.3\nall_gather,8,1,512,6\n"
+    assert len(read_nccl_tests(written(tmp_path, table)).timings) == 1
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["0: ", " 0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "2026-01-02T03:04:05.678901Z stdout F ",
+     "node-0: ", "12:00:01 | ", "    "],
+)  # fmt: skip
+def test_lines_may_have_a_prefix(tmp_path: Path, prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in (RANKS + ROWS).splitlines())
+    bare = read_nccl_tests(written(tmp_path, RANKS + ROWS))
+    assert read_nccl_tests(written(tmp_path, text)) == bare
+    command = "mpirun --mca btl tcp,self -x NCCL_IB_HCA=mlx5_0,mlx5_1 all_reduce_perf -b 8\n"
+    assert read_nccl_tests(written(tmp_path, command + text)) == bare
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_text_and_tables_with_byte_order_marks(tmp_path: Path, encoding: str) -> None:
+    table = '"OP","GPUs","Nodes","Bytes","time_us"\r\n"all_reduce",8,1,512,6\r\n'
+    for text, n in ((RANKS + ROWS, 2), (table, 1)):
+        (tmp_path / "run.csv").write_bytes(text.encode(encoding))
+        assert len(read_nccl_tests(tmp_path / "run.csv").timings) == n
+
+
+@pytest.mark.parametrize(
+    ("row", "us"),
+    [
+        ("1024 256 float sum 27.14 0.04 0.07 4e-07 26.86 0.04 0.07 4e-07", 27.14),  # without root
+        ("1024 256 float sum 90330 0.04 0.07 0e+00 91945 0.04 0.07 0e+00", 90330),
+        ("1024 256 float 27.14 0.04 0.07 0 26.86 0.04 0.07 0", 27.14),  # without an operation
+        ("1024 256 bfloat16 sum -1 27.14 0.04 0.07 N/A 26.86 0.04 0.07 N/A", 27.14),
+        ("1024 1024 f8e4m3 sum -1 27.14 0.04 0.07 0 26.86 0.04 0.07 0 2026-01-02 03:04:05", 27.14),
+        ("1024 256 float sum -1 - - - - 26.86 0.04 0.07 0", 26.86),  # in place only
+        ("1024 256 float sum -1                          26.86 0.04 0.07 0", 26.86),
+    ],
+)
+def test_columns_of_all_versions(tmp_path: Path, row: str, us: float) -> None:
+    (found,) = read_nccl_tests(written(tmp_path, RANKS + row + "\n")).timings
+    assert found == Timing(ALL_REDUCE, 4, 2, 1024, round(us * 1e6))
+
+
+def test_rows_with_wrong_results_are_left_out(tmp_path: Path) -> None:
+    wrong = "1024 256 float sum -1 7.5 0.06 0.09 3 16.90 0.06 0.09 0\n"
+    found = read_nccl_tests(written(tmp_path, RANKS + wrong + ROWS))
+    assert len(found.timings) == 2
+    assert found.left_out == "1 row with wrong results"
+
+
+def test_ranks_as_rccl_tests_print_them(tmp_path: Path) -> None:
+    rank = "#   Rank  {0} Pid  21284 on host-{0} device  0 [0000:2f:00.0] AMD Instinct MI100\n"
+    text = "# all_reduce_perf\nrccl-tests: Version develop:3f7f785\n# Using devices\n"
+    found = read_nccl_tests(written(tmp_path, text + rank.format(0) + rank.format(1) + ROWS))
+    assert found.timings[0] == Timing(ALL_REDUCE, 2, 2, 1024, 17_510_000)
+
+
+def test_groups_of_ranks_at_once_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DimsweepError, match=r"line 6: several groups of ranks") as raised:
+        read_nccl_tests(written(tmp_path, RANKS.replace("Rank  1 Group  0", "Rank  1 Group  1")))
+    assert "run.txt" in raised.value.where

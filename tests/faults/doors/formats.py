@@ -64,6 +64,14 @@ NCCL = """\
  1024 256 float sum -1 12.50 0.08 0.14 0 12.50 0.08 0.14 0
 """
 NCCL_TABLE = "op,gpus,nodes,bytes,time_us\nall_reduce,16,2,1024,12.5\nall_reduce,16,2,2048,13\n"
+NCCL_LOG = (
+    "".join(f"0: {line}\n" for line in NCCL.splitlines())
+    + """\
+0: # Collective test starting: broadcast_perf
+0:  0 0 float none -1 0.30 0.00 0.00 0 0.30 0.00 0.00 0
+0:  1024 256 float -1 12.50 0.08 0.14 3 12.50 0.08 0.14 0 2026-01-02 03:04:05
+"""
+)
 MEASURED = "kernel,duration\nmatmul,12.5 us\nsoftmax,3 us\n"
 HOST = """\
 {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 1, "name":
@@ -249,9 +257,16 @@ def texts_of_ASTRA_sim_1() -> None:  # noqa: N802
 # --- measurements and networks -------------------------------------------------------------------
 
 
-@door("collective.measured", good=lambda: {"n.txt": NCCL.encode(), "n.csv": NCCL_TABLE.encode()})
+@door(
+    "collective.measured",
+    good=lambda: {
+        "n.txt": NCCL.encode(),
+        "n.log": NCCL_LOG.encode(),
+        "n.csv": NCCL_TABLE.encode(),
+    },
+)
 def what_nccl_tests_print() -> None:
-    for name in ("n.txt", "n.csv"):
+    for name in ("n.txt", "n.log", "n.csv"):
         read_nccl_tests(Path(name))
 
 

@@ -65,9 +65,10 @@ def what_a_gpu_was_measured_to_do() -> None:
                 found.predict(_config())
 
 
-@door(good=lambda: {"runs.csv": RUNS.encode()})
+@door(good=lambda: {"runs.csv": RUNS.encode(), "r.txt": RUNS.replace(",", ";").encode("utf-8-sig")})
 def iterations_to_calibrate_with() -> None:
-    read_observations(Path("runs.csv"), BASE, _config())
+    for name in ("runs.csv", "r.txt"):
+        read_observations(Path(name), BASE, _config())
 
 
 def _cluster() -> Files:

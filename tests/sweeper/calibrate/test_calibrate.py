@@ -1,5 +1,7 @@
 """A cluster's parameters from measurements: of a synthetic machine whose parameters are known."""
 
+import codecs
+import gzip
 import json
 import math
 import sys
@@ -18,7 +20,7 @@ from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.calibration import calibrate
 from dimsweep.sweeper.calibrate.observations import read_observations
 from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
-from dimsweep.sweeper.calibrate.profiles import read_products
+from dimsweep.sweeper.calibrate.profiles import read_products, read_profiled
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
@@ -228,6 +230,73 @@ def test_a_profile_says_what_a_step_is_made_of(tmp_path: Path) -> None:
     )
 
 
+KERNELS = {
+    "products": """
+        Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1
+        Custom_Cijk_Ailk_Bljk_F8BS_BH
+        triton_tem_fused_mm_3
+        triton_tem_fused_flex_attention_0
+        triton_mm_16
+        ck::kernel_gemm_xdl_cshuffle_v1
+        void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<..>>
+        attn_fwd.kd
+        bwd_kernel_dk_dv.kd
+        miopenSp3AsmConv_v30_3_1_gfx9_fp16_stride1
+        void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>, cutlass::bfloat16_t>
+        void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm>
+        void cutlass::device_kernel<flash::FlashAttnFwdSm90>
+        nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT
+        sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64
+        sm80_xmma_fprop_implicit_gemm
+        ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn
+        cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16
+        void cudnn::winograd_nonfused::winogradForwardFilter4x4
+        void marlin::Marlin<__nv_bfloat16, 4ul, 256>
+        void deep_gemm::fp8_gemm_kernel<4096u, 7168u>
+        fused_moe_kernel
+        void vllm::paged_attention_v2_kernel
+    """,
+    "memory": """
+        void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>
+        void at::native::elementwise_kernel<128, 4, ConvertOp>
+        triton_poi_fused_addmm_gelu_1
+        triton_red_fused__scaled_dot_product_flash_attention_native_layer_norm_3
+        triton_per_fused_mm_sum_7
+        void rms_norm_kernel<cutlass::bfloat16_t>
+        void cudnn::bn_fw_tr_1C11_kernel_NCHW
+        void cudnn::ops::nchwToNhwcKernel<__half>
+        gptq_marlin_repack_kernel
+        causal_conv1d_fwd_kernel
+        ck::kernel_elementwise
+        void at::native::(anonymous namespace)::multi_tensor_apply_kernel
+        Memcpy DtoD (Device -> Device)
+    """,
+    "communication": """
+        ncclDevKernel_AllReduce_Sum_bf16_RING_LL
+        ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t
+        mscclKernel_Sum_float_LL
+        void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>
+        void deep_ep::internode::dispatch
+        multimem_all_reduce_kernel
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name.strip()) for kind, text in KERNELS.items() for name in text.strip().splitlines()],
+)
+def test_kernels_are_known_by_their_names(tmp_path: Path, kind: str, name: str) -> None:
+    event = {"ph": "X", "cat": "kernel", "name": name, "ts": 0.0, "dur": 600.0, "tid": 7}
+    file = tmp_path / "step.json"
+    file.write_text(json.dumps({"traceEvents": [event]}))
+    profiled = read_profiled(file)
+    kinds = ("products", "memory", "communication")
+    assert {each: getattr(profiled, each) for each in kinds if getattr(profiled, each)} == {
+        kind: pytest.approx(6e-4)
+    }
+
+
 def test_an_execution_trace_tells_the_shapes_of_products(tmp_path: Path) -> None:
     def node(call: int, name: str, shapes: list[list[int]], kind: str) -> dict[str, object]:
         types = [f"Tensor({kind})"] * len(shapes)
@@ -300,7 +369,7 @@ POWER = "power.draw [W], clocks.current.sm [MHz], clocks.max.sm [MHz]"
         ("power.csv", f"{POWER}\n[N/A], [N/A], [N/A]\n", "no row has numbers of the power"),
         ("nccl.log", "nothing\n", "no collective was measured"),
         ("loss.csv", "step,loss,time\n1,3.2,6.6\n", "seconds or ms for iterations"),
-        ("runs.csv", "nodes;seconds\n1;2\n", "no column says"),
+        ("runs.csv", "nodes;time\n1;2\n", "no column says"),
         ("runs.csv", "nodes,seconds\n1,\n", "how long an iteration took"),
         ("runs.csv", "tpp,seconds\n1,2\n", "did you mean 'tp'"),
     ],
@@ -349,3 +418,46 @@ def test_most_collectives_of_another_unit_are_refused(tmp_path: Path) -> None:
                 calibrate(config, times, widths(config))
         else:
             calibrate(config, times, widths(config))
+
+
+TABLE = "name,nodes,tp,micro_batch,batch,seconds\none,1,1,1,64,6.6\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        codecs.BOM_UTF8 + TABLE.encode(),
+        TABLE.replace("\n", "\r\n").encode("utf-16"),
+        TABLE.title().encode(),
+        TABLE.replace("one", '"one"').replace("seconds", '"seconds"').encode(),
+        '"'.join(["", '", "'.join(TABLE.splitlines()[0].split(",")), "\n"]).encode()
+        + b'"one", "1", "1", "1", "64", "6.6"\n',
+        b"# of Monday\n\n" + TABLE.encode(),
+        TABLE.replace(",", ";").replace("6.6", "6,6").encode(),
+        TABLE.replace(",", "\t").encode(),
+        (TABLE + "two,1,2,1,64,NA\n").encode(),
+        gzip.compress(TABLE.encode()),
+    ],
+    ids=["mark", "UTF-16", "capitals", "quotes", "all", "comment", ";", "tabs", "NA", "gzip"],
+)  # fmt: skip
+def test_tables_of_iterations_as_other_tools_write_them(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "runs.csv").write_bytes(content)
+    (found,) = read_observations(tmp_path / "runs.csv", BASE, compose(BASE).config)
+    assert found.kind == "iteration"
+    assert found.name.lower() == "iteration, one"
+    assert found.value == 6.6
+
+
+def test_what_nccl_tests_print_needs_no_bare_lines(tmp_path: Path) -> None:
+    """A command with commas before it was taken for the head of a table."""
+    ranks = "".join(f"0: #  Rank  {i} Group  0 Pid 1 on h device {i} [0x1] X\n" for i in (0, 1))
+    row = "0: 1024 256 float sum -1 17.51 0.06 0.09 0 16.90 0.06 0.09 0\n"
+    other = "0: # broadcast_perf\n" + row
+    (tmp_path / "run.log").write_text("mpirun --mca btl tcp,self all_reduce_perf\n" + ranks + row)
+    (found,) = read_observations(tmp_path / "run.log", BASE, compose(BASE).config)
+    assert found.kind == "collective"
+    assert found.value == pytest.approx(17.51e-6)
+    assert found.remark == ""
+    (tmp_path / "run.log").write_text("all_reduce_perf\n" + ranks + row + other)
+    (found,) = read_observations(tmp_path / "run.log", BASE, compose(BASE).config)
+    assert found.remark.endswith("left out 1 row of broadcast")

@@ -1,5 +1,6 @@
 """Collectives that take what was measured on the cluster."""
 
+import dataclasses
 import math
 
 import pytest
@@ -35,11 +36,11 @@ TIMINGS = Timings(
 )
 
 
-def cluster(**told: object) -> Cluster:
+def cluster(timings: Timings = TIMINGS, **told: object) -> Cluster:
     topology = Topology.build(
         "Switch(8)_Switch(2)", bandwidth=[450e9, 50e9], latency=[10**6, 10**6]
     )
-    model = CollectiveModel(timings=TIMINGS, **told)  # type: ignore[arg-type]
+    model = CollectiveModel(timings=timings, **told)  # type: ignore[arg-type]
     return Cluster(topology, collectives=model)
 
 
@@ -89,6 +90,12 @@ def test_ranks_that_were_not_measured() -> None:
     assert Result(run_one(known)).time > 0
     (warning,) = beyond_measurements(known)
     assert "NCCL's model" in warning
+
+
+def test_rows_of_the_file_that_are_no_timings_are_told() -> None:
+    timings = dataclasses.replace(TIMINGS, left_out="2 rows of broadcast")
+    (warning,) = beyond_measurements(lower(workload(ALL_REDUCE, 2**22), cluster(timings)))
+    assert warning == f"{TIMINGS.source}: left out 2 rows of broadcast"
 
 
 def test_sizes_that_were_not_measured_are_told() -> None:
