@@ -10,8 +10,25 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import read_bytes
 from dimsweep.engine.formats.pytorch import HostOp, Profile, read_host, read_profile
 
-_PRODUCTS = re.compile(r"gemm|cutlass|nvjet|xmma|flash|fmha|attention|matmul|conv|cudnn", re.I)
-_COMMUNICATION = re.compile(r"nccl|rccl|allreduce|all_reduce|allgather|reducescatter", re.I)
+# Kernels by their names, in this order; all others count as memory.
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|msccl|nvshmem|deep_?ep|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|"
+    r"all_?to_?all",
+    re.I,
+)
+# Inductor names its fused kernels by operators that are not in them, as triton_poi_fused_addmm.
+_MEMORY = re.compile(
+    r"triton_(?!tem)[a-z]+_fused|cudnn::(?:ops|bn)|nchwToNhwc|nhwcToNchw|im2col|causal_conv|repack",
+    re.I,
+)
+# Libraries by vendor: cuBLAS, cuDNN and CUTLASS; rocBLAS and hipBLASLt (Tensile's Cijk), MIOpen and
+# AOTriton; Inductor's templates (triton_tem, triton_mm); Marlin and Machete; DeepGEMM has gemm.
+_PRODUCTS = re.compile(
+    r"gemm|cutlass(?!::(?:half|bfloat16|tfloat32|float)_)|nvjet|xmma|cudnn|wgmma|winograd|"
+    r"Cijk_|contraction|bwd_kernel_d[kq]|flash|fmha|sdpa|attention|attn|(?<![a-z])mla_|matmul|"
+    r"conv(?!ert)|triton_(?:tem|b?mm|addmm)|scaled_mm|grouped_mm|fused_moe_kernel|marlin|machete",
+    re.I,
+)
 _STEP = "ProfilerStep"
 
 
@@ -54,6 +71,8 @@ def read_profiled(path: Path) -> Profiled:
 def _kind(name: str) -> str:
     if _COMMUNICATION.search(name):
         return "communication"
+    if _MEMORY.search(name):
+        return "memory"
     return "products" if _PRODUCTS.search(name) else "memory"
 
 
