@@ -19,18 +19,22 @@ class Overrides(click.ParamType[str]):
     name = "override"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if is_override(value):
-            return value
         from dimsweep.sweeper.config.parts import places
 
-        if meant := self.meaning(value):
+        # Before a key is looked for: folders of Hydra's have names such as lr=0.1.
+        if (not is_override(value) or places.names_file(value)) and (meant := self.meaning(value)):
             return meant
+        if is_override(value):
+            return value
         if places.names_file(value):
             raise click.UsageError(f"{value}: there is no such file", ctx)
+        raise click.UsageError(self.unknown(value), ctx)
+
+    def unknown(self, word: str) -> str:
+        """Return what is wrong with a word that means nothing."""
         from dimsweep.sweeper.config.guess import meant_by
 
-        what = f"{value!r} is no study and sets no key; did you mean {meant_by(value)}?"
-        raise click.UsageError(what, ctx)
+        return f"{word!r} is no study and sets no key; did you mean {meant_by(word)}?"
 
     def meaning(self, word: str) -> str | None:
         """The override that a word without a key stands for: a study, by its name or its file."""

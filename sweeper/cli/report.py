@@ -22,6 +22,17 @@ class _Results(Overrides):
 
         return super().meaning(word) or (word if (results_in(word) / STUDY).is_file() else None)
 
+    def unknown(self, word: str) -> str:
+        from dimsweep.engine import nearest
+        from dimsweep.sweeper.config.parts.places import study_names
+        from dimsweep.sweeper.ledger.place import STUDY
+
+        names = [folder.parent.name for folder in Path("results").glob(f"*/{STUDY}")]
+        what = f"{word!r} is neither a study nor a folder of results"
+        if close := nearest(word, [*names, *study_names()]):
+            return f"{what}; did you mean {close}?"
+        return f"{what}; results/ has {', '.join(sorted(names)) or 'no results'}"
+
 
 @click.command("report")
 @click.argument("overrides", nargs=-1, type=_Results(), metavar="[STUDY] [KEY=VALUE]...")
@@ -63,7 +74,7 @@ def _folder(overrides: Sequence[str]) -> "Place":
     from dimsweep.sweeper.ledger.place import STUDY, place, results_in
     from dimsweep.sweeper.study.plan import study_name
 
-    if folders := [word for word in overrides if not is_override(word)]:
+    if folders := [word for word in overrides if not is_override(word) or Path(word).is_dir()]:
         if others := [word for word in overrides if word != folders[0]]:
             what = f"{folders[0]!r} is the folder of a study's results, and more is given"
             hint = "give it alone; `dimsweep compare` shows the best of several"

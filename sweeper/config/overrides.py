@@ -21,7 +21,7 @@ from hydra.core.override_parser.types import (
 from hydra.errors import HydraException
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.config.parts.places import find_study, groups, homes, names_file
 
 STUDY = "study"  # the group whose options are files in studies/, or anywhere
 MOST_VALUES = 10_000  # of one axis
@@ -235,6 +235,8 @@ def _refuse_shape(text: str, chooses: bool) -> None:
 def _option(text: str) -> str:
     """The choice of an option: inf and 1e3 are names here, and no numbers."""
     key, sets, value = text.partition("=")
+    if key == STUDY and names_file(value) and find_study(value):  # whatever is in its path
+        return f"{key}={quoted(value)}"
     names = [name.strip() for name in value.split(",")]
     named = sets and not text.startswith("~") and all(map(_PLAIN.fullmatch, names))
     return f"{key}={','.join(map(quoted, names))}" if named else text

@@ -124,7 +124,9 @@ def _others(composed: Composed, key: str) -> Iterator[_Other]:
                 other = compose(without, may_sweep=True)
             except DimsweepError:  # other overrides are of the option
                 return
-            yield _Other(other.config, f"{key}={other.choices.get(key)}", chooses=False)
+            # Without the override the very same option may be chosen, which says nothing.
+            if (option := other.choices.get(key)) != composed.choices.get(key):
+                yield _Other(other.config, f"{key}={option}", chooses=False)
         return
     try:
         config.value(key)

@@ -333,7 +333,7 @@ WRONG = [
     (["report", "results/nope"], "results/nope: there is no such file"),
     (["simulate", "workload=gpt3_176b"], "no workload 'gpt3_176b'\n  did you mean 'gpt3_175b'?"),
     (["simulate", "topology=gb200"], "did you mean 'gb200_nvl72'?"),
-    (["report", "nope"], "'nope' is no study and sets no key; did you mean KEY=VALUE?"),
+    (["report", "nope"], "'nope' is neither a study nor a folder of results"),
     (
         ["sweep", *SMALL, "+space.parameters={collective.chunk: {values: [1]}}"],
         "no key 'chunk' there\n  did you mean 'chunks'?",

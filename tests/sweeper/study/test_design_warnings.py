@@ -352,3 +352,19 @@ def test_the_first_of_equal_ways_is_a_choice() -> None:
     assert any(each.startswith(told) for each in warnings(*own, several))
     for words in ([one], [several, "network.routing=shortest"], [tree], []):
         assert not any(each.startswith(told) for each in warnings(*own, *words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("collective=default",),
+        (
+            *("workload=gpt3_13b", "npu=a100", "topology.shape=Switch(8)"),
+            *("topology.bandwidth=300 GB/s", "topology.latency=1 us", "topology.tiers=[]"),
+            "workload.plan.batch=64",
+        ),
+    ],
+)
+def test_a_group_that_is_set_to_its_default_is_no_idle_key(words: tuple[str, ...]) -> None:
+    """Without the override the very same option is chosen."""
+    assert not [text for text in warnings(*words) if "has no effect" in text]
