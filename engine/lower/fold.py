@@ -49,11 +49,12 @@ def fold_ranks(
 
     graph = graph_by_rank(workload, sizes)
     partners = [group_members(group, sizes) for group in groups.values()]
-    partners += [at_offset(offset, sizes)[:, None] for offset in offsets]
+    peers = [at_offset(offset, sizes) for offset in offsets]
     start = graph if npu is None else graph * (int(npu.max()) + 1) + npu
-    colour = _refine(start, partners) if fold else np.arange(n)
+    beside = [table[:, None] for table in peers]
+    colour = _refine(start, partners + beside) if fold else np.arange(n)
     _, first, count = np.unique(colour, return_index=True, return_counts=True)
-    members_of, peers_of = [], []
+    members_of = []
     known: dict[bytes, tuple[int, ...]] = {}  # all members of a group have the same partners
 
     def colours(ranks: NDArray[np.int64]) -> tuple[int, ...]:
@@ -64,8 +65,9 @@ def fold_ranks(
 
     for rank in first:
         seen = [colours(table[rank]) for table in partners]
-        members_of.append(dict(zip(groups, seen[: len(groups)], strict=True)))
-        peers_of.append({o: c[0] for o, c in zip(offsets, seen[len(groups) :], strict=True)})
+        members_of.append(dict(zip(groups, seen, strict=True)))
+    met = np.array([colour[table[first]] for table in peers], np.int64).reshape(-1, len(first))
+    peers_of = [dict(zip(offsets, each, strict=True)) for each in met.T.tolist()]
     kinds = None if npu is None else npu[first].tolist()
     return Folding(
         graph[first].tolist(), count.tolist(), first.tolist(), members_of, peers_of, kinds

@@ -121,7 +121,10 @@ def runners_along(
         return (np.arange(n) // stages.strides[dim] % stages.sizes[dim] == place)[None, :]
     if workload.graph_of_rank is None:
         return np.ones((1, n), dtype=np.bool_)
-    runs = (workload.graph_of_rank == graph).reshape(tuple(sizes), order="F")
+    runs = workload.graph_of_rank == graph
+    if n == len(runs):  # one line
+        return runs[None, :]
+    runs = runs.reshape(tuple(sizes), order="F")
     return np.unique(np.moveaxis(runs, dim, -1).reshape(-1, n), axis=0)
 
 
