@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.sweeper.cli.main import main
+from tests.support.golden import COMMITTED
 from tests.support.packet_files import HPCC, HPCC_CONFIG, HPCC_FLOWS, MATRIX, RING
 
 SWITCH = ("topology.latency=1 us", "topology.bandwidth=12.5 GB/s", "topology.tiers=[]")
@@ -42,6 +43,53 @@ def test_a_configuration_of_ns3_sets_packets(capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr().out
     assert "not simulated, of c.txt: GLOBAL_T 1" in printed and "MY_KEY 7" in printed
     assert "network.packets.payload has no effect: c.txt gives it" in printed
+
+
+def recorded(scenario: str, variant: str) -> float:
+    """Write the files of a recorded run of ns-3; return how long it took (us)."""
+    folder = COMMITTED / "roce"
+    topologies, scenarios, config = (
+        json.loads((folder / f"{name}.json").read_text())
+        for name in ("topologies", "scenarios", "base_config")
+    )
+    (row,) = (
+        row
+        for row in map(json.loads, (folder / "cases_restored.jsonl").read_text().splitlines())
+        if (row["scenario"], row["variant"]) == (scenario, variant)
+    )
+    of = scenarios[scenario]
+    topology = topologies[of["topology"]]
+    links = [f"{a} {b} {rate}bps {ns}ns 0" for a, b, rate, ns in topology["links_a_b_bps_delayns"]]
+    head = f"{topology['nodes']} {len(topology['switches'])} {len(links)}"
+    switches = " ".join(map(str, topology["switches"]))
+    Path("t.txt").write_text("\n".join([head, switches, *links]))
+    flows = [f"{a} {b} 3 100 {n} {ns * 1e-9:.9f}" for a, b, n, ns, _ in of["flows"]]
+    Path("f.txt").write_text("\n".join([str(len(flows)), *flows]))
+    config |= of.get("config_overrides", {}) | {
+        "CC_MODE": row["cc_mode"],
+        "HAS_WIN": row["has_win"],
+    }
+    Path("c.txt").write_text("\n".join(f"{key} {value}" for key, value in config.items()))
+    return max(row["out"]["fct_ns"]) / 1000
+
+
+@pytest.mark.parametrize(
+    ("scenario", "variant", "n"),
+    [
+        ("incast2_100g_1MB", "pfc_win", 3),
+        ("incast8_100g_1MB_buf1", "pfc_win", 9),
+        ("tree_fat1_buf32", "pfc_nowin", 16),
+    ],
+)
+def test_files_of_recorded_runs_take_as_long_as_in_ns3(
+    scenario: str, variant: str, n: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Within 2 %: ns-3 counts whole nanoseconds, and the way of the last ACK."""
+    expected = recorded(scenario, variant)
+    words = FLOWS[:-1], f"topology.shape=Switch({n})", "network.routing=ecmp"
+    packets = "fidelity=packet", "network.packets.file=c.txt"
+    ours = time_of(*words[0], *words[1:], *packets, capsys=capsys)
+    assert ours == pytest.approx(expected, rel=0.02)
 
 
 def test_triggers_and_schedules(capsys: pytest.CaptureFixture[str]) -> None:
