@@ -24,3 +24,8 @@ from dimsweep.engine.formats.networks import read_any_network
 from dimsweep.engine.formats.ns3 import read_ns3_flows, read_ns3_topology
 from dimsweep.engine.formats.ns3_config import read_ns3_config
 from dimsweep.engine.formats.table import delimiter_of, first_line, read_table
+from dimsweep.engine.formats.training_logs import (
+    TrainingRun,
+    is_training_log,
+    read_training_log,
+)

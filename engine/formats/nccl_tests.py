@@ -49,7 +49,10 @@ def read_nccl_tests(file: Path) -> Timings:
     """
     text = read_text(file, "file of measurements")
     output = _Output(file)
-    timings = tuple(_table(file) if _is_table(text) else output.timings(text.splitlines()))
+    if _is_json(text):
+        timings = tuple(output.timings_of_json())
+    else:
+        timings = tuple(_table(file) if _is_table(text) else output.timings(text.splitlines()))
     left_out = ", ".join(f"{n} row{'s' * (n > 1)} {which}" for which, n in output.left_out.items())
     if not timings:
         raise DimsweepError(
@@ -62,8 +65,14 @@ def read_nccl_tests(file: Path) -> Timings:
 
 
 def is_nccl_tests(text: str) -> bool:
-    """Return whether a text has ranks or rows that nccl-tests print."""
+    """Return whether a text has ranks or rows that nccl-tests print, or is their JSON."""
+    if _is_json(text):
+        return True
     return any(_RANK.search(line) or _Row.of(line) for line in text.splitlines())
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{") and '"results"' in text and '"out_of_place"' in text
 
 
 def _is_table(text: str) -> bool:
@@ -136,7 +145,7 @@ class _Output:
             if rank := _RANK.search(line):
                 if in_rows:  # another output begins
                     self._hosts, in_rows, test = {}, False, of_file
-                self._add(rank, where)
+                self._add(rank[1], rank[2], rank[3], where)
             elif row := _Row.of(line):
                 test, said, in_rows = said or test, None, True
                 if test is None and not seen:
@@ -147,8 +156,22 @@ class _Output:
             elif _CONCLUDED not in line:
                 said = _test_in(line) or said
 
-    def _add(self, rank: re.Match[str], where: str) -> None:
-        number, group, host = rank.groups()
+    def timings_of_json(self) -> Iterator[Timing]:
+        """Yield the timings of the file that nccl-tests write with ``--output_file``."""
+        from dimsweep.engine.formats.nccl_json import read_results  # pydantic, which few runs need
+
+        results = read_results(self._file)
+        test = _test_in(results.program) or _test_in(self._file.name)
+        for device in results.devices:
+            self._add(str(device.rank), str(device.group), device.hostname, str(self._file))
+        for number, result in enumerate(results.rows):
+            row, where = _Row(*map(str, result)), f"{self._file}: results[{number}]"
+            if test is None:
+                raise _unnamed(where)
+            if row.n_bytes != "0" and result.us is not None and self._keeps(row, test):
+                yield self._timing(_KINDS[test], row, where)
+
+    def _add(self, number: str, group: str | None, host: str, where: str) -> None:
         if group not in (None, "0"):
             raise DimsweepError(
                 "several groups of ranks ran at once", where=where, hint="run one group of ranks"

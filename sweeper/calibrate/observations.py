@@ -3,8 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,7 +21,6 @@ from dimsweep.engine import (
     Workload,
     lower,
     run_one,
-    suggestion,
     units,
 )
 from dimsweep.engine.cluster import Timing
@@ -30,14 +28,22 @@ from dimsweep.engine.formats import (
     delimiter_of,
     first_line,
     is_nccl_tests,
+    is_training_log,
     read_nccl_tests,
     read_text,
 )
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.cases import Product, TimeOfCase, read_cases
+from dimsweep.sweeper.calibrate.iterations import (
+    Iteration,
+    as_csv,
+    has_iterations,
+    iterations_of_log,
+    iterations_of_table,
+)
 from dimsweep.sweeper.calibrate.prior import deviation
 from dimsweep.sweeper.calibrate.profiles import Profiled, read_products, read_profiled
-from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.calibrate.speeds import EXAMPLES
 from dimsweep.sweeper.config.schema import Config
 
 # Deviations of the logarithm of one measured over simulated, once the parameters are right: those
@@ -55,26 +61,6 @@ DEVIATIONS = {
 _INDEPENDENT = (
     8  # so many rows of a file, or of a kind within it, say as much as any number of them
 )
-# Short names of columns, as tables of measurements have them.
-_SHORT = {
-    "tp": "workload.parallel.tensor",
-    "pp": "workload.parallel.pipeline",
-    "dp": "workload.parallel.data",
-    "cp": "workload.parallel.context",
-    "ep": "workload.parallel.expert",
-    "micro_batch": "workload.plan.micro_batch",
-    "batch": "workload.plan.batch",
-    "global_batch": "workload.plan.batch",
-    "micro_batches": "workload.plan.micro_batches",
-    "vp": "workload.plan.interleave",
-    "precision": "workload.plan.precision",
-    "recompute": "workload.plan.recompute",
-    "zero": "workload.plan.zero",
-}
-_TIMES = {"seconds": 1.0, "iteration_s": 1.0, "time_s": 1.0, "iteration_ms": 1e-3, "ms": 1e-3}
-_BATCHES = ("workload.plan.batch", "workload.plan.micro_batches")
-_MISSING = ("", "NA", "N/A")
-_ASIDE = ("name", "note", "profile")
 
 Predict = Callable[[Config], float]
 
@@ -111,13 +97,15 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
     if path.suffix == ".jsonl":
         return list(_cases(path))
     text = read_text(path, "file of measurements")
-    if path.suffix == ".json" or text.lstrip().startswith("{"):
-        return list(_profile(path, base))
+    if is_training_log(text):
+        return list(_iterations(iterations_of_log(path, overrides)))
     if is_nccl_tests(text):
         return _collectives(path)
+    if path.suffix == ".json" or text.lstrip().startswith("{"):
+        return list(_profile(path, base))
     columns = {each.lower() for each in _cells(first_line(text), delimiter_of(text))}
-    if columns & _TIMES.keys() and "op" not in columns:
-        return list(_iterations(path, overrides))
+    if has_iterations(columns):
+        return list(_iterations(iterations_of_table(path, overrides)))
     if any(each.startswith("power.draw") for each in columns) or re.search(
         r"(?m)^#\s*Entity", text
     ):
@@ -126,8 +114,8 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
         raise DimsweepError(
             f"no column says what was measured: {first_line(text):.80}",
             where=str(path),
-            hint="between commas, seconds or ms for iterations; op, gpus, nodes, bytes and "
-            "time_us for collectives; power.draw for nvidia-smi's",
+            hint=f"{EXAMPLES} for iterations; op, gpus, nodes, bytes and time_us for collectives; "
+            "power.draw for nvidia-smi's",
         )
     return _collectives(path)
 
@@ -145,75 +133,15 @@ def _is_data(file: Path) -> bool:
     return file.is_file() and file.suffix in (".csv", ".jsonl", ".log", ".txt")
 
 
-def _iterations(path: Path, overrides: Sequence[str]) -> Iterator[Observation]:
-    some = False
-    with _as_csv(path):
-        for line_number, filled in _rows(read_text(path, "file of measurements")):
-            where = f"{path}, line {line_number}"
-            times = [name for name in filled if name in _TIMES]
-            if not times:
-                continue  # a plan of which nothing was measured
-            some, column = True, times[0]
-            seconds = _number(filled.pop(column), where) * _TIMES[column]
-            name = filled.get("name") or f"line {line_number}"
-            said = {_SHORT.get(k, k): v for k, v in filled.items() if k not in _ASIDE}
-            for key, other in (_BATCHES, _BATCHES[::-1]):
-                if key in said and other not in said:
-                    said[other] = "null"  # one says the other
-            try:
-                config = compose([*overrides, *(f"{k}={v}" for k, v in said.items())]).config
-            except DimsweepError as error:
-                known = [*_SHORT, "nodes", "workload", *_TIMES]
-                is_column = error.where in said and "." not in error.where
-                hint = suggestion(error.where, known) if is_column else error.hint
-                told = DimsweepError(f"{error.where}: {error.what}", where=where, hint=hint)
-                raise told from error
-            yield Observation(
-                f"iteration, {name}",
-                "iteration",
-                seconds,
-                _time,
-                deviation(config),
-                config,
-                place=f"{where}, column {column}",
-            )
-            if "profile" in filled:
-                yield from _profile(path.parent / filled["profile"], config, name)
-    if not some:
-        what = "none of its rows says how long an iteration took"
-        raise DimsweepError(what, where=str(path), hint="such as 6.6 in the column seconds")
-
-
-def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line number and the filled cells of each row, by columns in small letters."""
-    every = enumerate(text.splitlines(), 1)
-    rows = [(number, line) for number, line in every if line.strip() and line[0] != "#"]
-    delimiter = delimiter_of(text)
-    reader = csv.DictReader((line for _, line in rows), delimiter=delimiter, skipinitialspace=True)
-    for row in reader:
-        cells = {k.strip().lower(): v.strip() for k, v in row.items() if k and isinstance(v, str)}
-        if delimiter == ";":  # where a comma is the decimal point
-            cells = {k: re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", v) for k, v in cells.items()}
-        filled = {k: v for k, v in cells.items() if v not in _MISSING}
-        yield rows[reader.line_num - 1][0], filled
-
-
-@contextmanager
-def _as_csv(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except csv.Error as error:
-        raise DimsweepError(f"it is no CSV: {error}", where=str(path)) from error
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise DimsweepError(f"{text!r} is no time", where=where, hint="a positive number")
-    return value
+def _iterations(found: Iterable[Iteration]) -> Iterator[Observation]:
+    for each in found:
+        spread = deviation(each.config)
+        name = f"iteration, {each.name}"
+        yield Observation(
+            name, "iteration", each.seconds, _time, spread, each.config, place=each.place
+        )
+        if each.profile is not None:
+            yield from _profile(each.profile, each.config, each.name)
 
 
 def _time(config: Config) -> float:
@@ -349,7 +277,7 @@ def _power(path: Path) -> Iterator[Observation]:
     """Clocks of nvidia-smi or DCGM, where they are: the speed of products follows the clock that
     the power sustains."""
     lines = read_text(path, "file of measurements").splitlines()
-    with _as_csv(path):
+    with as_csv(path):
         found: list[dict[str, Any]] = list(_monitored(lines)) or list(csv.DictReader(lines))
     rows = [{(k or "").strip(): v for k, v in row.items()} for row in found]
     names = list(rows[0]) if rows else []

@@ -13,10 +13,11 @@ import click
 def command(arguments: Sequence[str], name: str, force: bool) -> int:
     """Fit a cluster's few physical parameters to your own measurements.
 
-    A FILE is a table of iterations (CSV: a column seconds or ms, and keys such as tp, pp, nodes or
-    workload.plan.micro_batch), what nccl-tests printed, a profile of PyTorch's (Kineto), a log of
-    nvidia-smi in CSV, or a folder that `dimsweep measure` wrote. KEY=VALUE say the machine that it
-    starts from (cluster=, nodes=), and the workload of the iterations.
+    A FILE is a table of iterations (CSV: a column seconds, tokens/s/GPU, TFLOP/s/GPU or MFU, and
+    keys such as tp, pp, gpus or workload.plan.micro_batch), a log of Megatron-LM or torchtitan,
+    the output of nccl-tests, a profile of PyTorch's (Kineto), a log of nvidia-smi in CSV, or a
+    folder that `dimsweep measure` wrote. KEY=VALUE say the machine that it starts from (cluster=,
+    nodes=), and the workload of the iterations.
 
     It prints what each measurement says, and which ones the others do not explain, and writes
     conf/cluster/mine.yaml, which cluster=mine uses.

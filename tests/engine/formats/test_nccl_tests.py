@@ -6,7 +6,8 @@ import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError
 from dimsweep.engine.cluster import Timing
-from dimsweep.engine.formats import read_nccl_tests
+from dimsweep.engine.formats import is_nccl_tests, read_nccl_tests
+from tests.support.nccl import json_of, result
 
 RANKS = """\
 # Collective test starting: all_reduce_perf
@@ -196,3 +197,35 @@ def test_groups_of_ranks_at_once_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DimsweepError, match=r"line 6: several groups of ranks") as raised:
         read_nccl_tests(written(tmp_path, RANKS.replace("Rank  1 Group  0", "Rank  1 Group  1")))
     assert "run.txt" in raised.value.where
+
+
+def test_the_json_of_nccl_tests_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    rows = [result(0, 5.0, 5.0), result(1024, 12.5, 12.0), result(2048, None, 13.0, None),
+            result(4096, 20.0, 20.0, 3.0)]  # fmt: skip
+    file.write_text(json_of("all_gather_perf", 2, *rows))
+    assert is_nccl_tests(file.read_text())
+    found = read_nccl_tests(file)
+    kind = CollectiveKind.ALL_GATHER
+    assert found.timings == (
+        Timing(kind, 8, 2, 1024, 12_500_000), Timing(kind, 8, 2, 2048, 13_000_000)
+    )  # fmt: skip
+    assert found.left_out == "1 row with wrong results"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (json_of("broadcast_perf", 1, result(8, 1.0, 1.0)), "only 1 row of broadcast"),
+        (json_of("mine", 1, result(8, 1.0, 1.0)), "which collective"),
+        (json_of("all_reduce_perf", 3, result(8, 1.0, 1.0)), "8 GPUs on 3 nodes"),
+        (json_of("all_reduce_perf", 1, result(8, -1.0, 1.0)), "is no timing"),
+        (json_of("all_reduce_perf", 1, {"size": "x", "out_of_place": None}), "results"),
+    ],
+)
+def test_what_is_wrong_with_the_json_is_named(tmp_path: Path, text: str, what: str) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(text)
+    with pytest.raises(DimsweepError) as caught:
+        read_nccl_tests(file)
+    assert what in str(caught.value) and str(file) in str(caught.value)

@@ -28,6 +28,7 @@ from dimsweep.engine.synthesis import learn, write_model
 from dimsweep.engine.workload import flows_workload
 from tests.faults.doors.door import Files, command, door
 from tests.support.jobs import draw, jobs
+from tests.support.nccl import json_of, result
 from tests.support.packet_files import (
     HPCC,
     HPCC_CONFIG,
@@ -263,10 +264,11 @@ def texts_of_ASTRA_sim_1() -> None:  # noqa: N802
         "n.txt": NCCL.encode(),
         "n.log": NCCL_LOG.encode(),
         "n.csv": NCCL_TABLE.encode(),
+        "n.json": json_of("all_reduce_perf", 2, result(1024, 12.5, 12.0)).encode(),
     },
 )
 def what_nccl_tests_print() -> None:
-    for name in ("n.txt", "n.log", "n.csv"):
+    for name in ("n.txt", "n.log", "n.csv", "n.json"):
         read_nccl_tests(Path(name))
 
 

@@ -11,6 +11,7 @@ from dimsweep.sweeper.calibrate.observations import read_observations
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from tests.faults.doors.door import Files, command, door
+from tests.support.training_logs import MESHES, megatron, titan
 
 BASE = ("cluster=dgx_h100", "nodes=1", "workload=llama3_8b", "workload.model.layers=1")
 RUNS = """\
@@ -33,6 +34,7 @@ CASES = (
     {"kind": "launch", "op": "add", "host_us": 4.0, "end_us": 5.0},
 )
 _SHAPES = {"shapes": [[512, 256], [256, 1024]], "types": ["Tensor(c10::BFloat16)"] * 2}
+_PRODUCT = {"id": 2, "name": "aten::mm", "ctrl_deps": 1, "inputs": {"values": [], **_SHAPES}}
 STEP = {
     "traceEvents": [
         {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 9.0, "dur": 600.0, "tid": 7}
@@ -42,7 +44,11 @@ STEP = {
     ]
 }
 TRACE = {
-    "nodes": [{"name": "aten::mm", "inputs": _SHAPES, "attrs": [{"name": "rf_id", "value": 1}]}]
+    "schema": "1.1.1-chakra.0.0.4",
+    "nodes": [
+        {"id": 1, "name": "[pytorch|profiler|execution_trace|process]"},
+        _PRODUCT | {"outputs": {"values": []}, "attrs": [{"name": "rf_id", "value": 1}]},
+    ],
 }
 
 
@@ -65,9 +71,17 @@ def what_a_gpu_was_measured_to_do() -> None:
                 found.predict(_config())
 
 
-@door(good=lambda: {"runs.csv": RUNS.encode(), "r.txt": RUNS.replace(",", ";").encode("utf-8-sig")})
+def _runs() -> Files:
+    rates = "gpus,batch,TFLOP/s/GPU,MFU (%)\n8,16,100,\n8,16,,40\n"
+    small = {"world_size": 8, "context_parallel_size": 1, "pipeline_model_parallel_size": 1}
+    logs = megatron([90.0, 30.0], num_layers=1, **small), titan(["9", "7,026"], MESHES[0])
+    texts = [RUNS, RUNS.replace(",", ";"), rates, *logs]
+    return {f"{i}.txt": text.encode("utf-8-sig") for i, text in enumerate(texts)}
+
+
+@door(good=_runs)
 def iterations_to_calibrate_with() -> None:
-    for name in ("runs.csv", "r.txt"):
+    for name in map("{}.txt".format, range(5)):
         read_observations(Path(name), BASE, _config())
 
 

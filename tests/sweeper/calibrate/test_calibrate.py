@@ -368,7 +368,7 @@ POWER = "power.draw [W], clocks.current.sm [MHz], clocks.max.sm [MHz]"
         ("dcgm.log", "#Entity   POWER\nGPU 0  345.2\n", "which clock the power sustains"),
         ("power.csv", f"{POWER}\n[N/A], [N/A], [N/A]\n", "no row has numbers of the power"),
         ("nccl.log", "nothing\n", "no collective was measured"),
-        ("loss.csv", "step,loss,time\n1,3.2,6.6\n", "seconds or ms for iterations"),
+        ("loss.csv", "step,loss,time\n1,3.2,6.6\n", "seconds, ms, tokens/s"),
         ("runs.csv", "nodes;time\n1;2\n", "no column says"),
         ("runs.csv", "nodes,seconds\n1,\n", "how long an iteration took"),
         ("runs.csv", "tpp,seconds\n1,2\n", "did you mean 'tp'"),
