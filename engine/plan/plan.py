@@ -1,11 +1,11 @@
 """A parallel plan: how a model's training is divided among ranks, and in which order they work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dimsweep.engine.errors import DimsweepError, check_least
 from dimsweep.engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
-from dimsweep.engine.plan.mesh import EXPERT_NODES, DeviceMesh
+from dimsweep.engine.plan.mesh import EXPERT_NODES, REPLICAS, DeviceMesh
 from dimsweep.engine.plan.schedule import Schedule
 from dimsweep.engine.plan.stack import Stack
 
@@ -210,6 +210,24 @@ class ParallelPlan:
             if wrong:
                 what = f"{self.schedule} cuts backward passes in two"
                 raise DimsweepError(what, where=where, hint=hint)
+
+    def without_idle_keys(self, mesh: DeviceMesh) -> "ParallelPlan":
+        """Return the plan that this one is on ``mesh``: without ZeRO and parameter servers, if no
+        other rank holds the same weights, or if ZeRO divides them among single ranks."""
+        has_replicas = mesh.degree(REPLICAS) > 1
+        if has_replicas and self.shard_ranks != 1:
+            return self
+        # DeepSpeed's optimizers for ZeRO keep other buffers, also where they divide nothing.
+        differs = bool(self.zero) and self.stack is Stack.DEEPSPEED and not has_replicas
+        return replace(
+            self,
+            zero=int(differs),
+            shard_ranks=0,
+            whole_sums=False,
+            overlap_parameters=False,
+            memory_collectives=False,
+            gradient_exchange=GradientExchange.ALL_REDUCE,
+        )
 
     def shard(self, mesh: DeviceMesh) -> Shard:
         """One rank's part of the work."""

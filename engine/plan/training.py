@@ -34,6 +34,7 @@ def training(
 
     Raises :class:`DimsweepError` naming the key of the plan that does not divide.
     """
+    plan = plan.without_idle_keys(mesh)
     mesh = grouped(plan, mesh)
     with no_collector():  # tens of thousands of passes and operators, and no cycles among them
         stages = _stages(model, plan, mesh)
@@ -56,6 +57,7 @@ def training_amount(model: Model, plan: ParallelPlan) -> Amount:
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:
     """What the fullest rank of :func:`training` must hold, without its graph."""
+    plan = plan.without_idle_keys(mesh)
     mesh = grouped(plan, mesh)
     return _fullest(_stages(model, plan, mesh), plan, mesh)
 

@@ -961,3 +961,38 @@ def test_a_pipeline_waits_for_a_share_of_its_exchange_once() -> None:
     whole, first, some, more = map(run, (1.0, 0.99, 0.9, 0.8))
     assert whole < first < some < more
     assert first - whole < 0.03 * whole, "14 % where each chunk of each stage waits for it"
+
+
+# --- keys without an effect ----------------------------------------------------------------------
+
+IDLE_KEYS: list[dict[str, Any]] = [
+    *({"zero": stage} for stage in (1, 2, 3)),
+    {"zero": 3, "shard_ranks": 4},
+    {"zero": 1, "whole_sums": True},
+    {"zero": 2, "overlap_parameters": True},
+    {"zero": 3, "memory_collectives": True},
+    {"gradient_exchange": GradientExchange.PARAMETER_SERVER},
+]
+
+
+@pytest.mark.parametrize("keys", IDLE_KEYS, ids=str)
+@pytest.mark.parametrize("stack", [Stack.DDP, Stack.DEEPSPEED])
+def test_without_replicas_zero_is_the_same_program(keys: dict[str, Any], stack: Stack) -> None:
+    """DeepSpeed's optimizer for ZeRO keeps other buffers, as measured."""
+    alone = mesh((8,), tensor=4, pipeline=2)
+    plain, other = (
+        training(SMALL, ParallelPlan(batch=8, stack=stack, **own), alone) for own in ({}, keys)
+    )
+    assert [*map(list, other.graphs)] == [*map(list, plain.graphs)]
+    if stack is Stack.DDP:
+        assert other.footprint == plain.footprint
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_zero_among_single_ranks_is_no_zero(stage: int) -> None:
+    plain, other = (
+        training(SMALL, ParallelPlan(batch=16, **own), mesh((8,), tensor=4))
+        for own in ({}, {"zero": stage, "shard_ranks": 1})
+    )
+    assert [*map(list, other.graphs)] == [*map(list, plain.graphs)]
+    assert other.footprint == plain.footprint
