@@ -233,14 +233,15 @@ def _of_product(topology: Topology, fabrics: Sequence[Fabric]) -> dict[tuple[str
     """Amounts by tier and part, in bytes/s where a part is paid for by these."""
     n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
     for dim, fabric in fitted(topology, fabrics):
+        if dim.size == 1:
+            continue
         bill, whole = fabric.bill(dim), n * dim.bandwidth
         amounts[dim.tier, "link"] += whole * bill.links
         for part in dim.block.parts:
             times = bill.ports if part == "switch" else 1.0
             amounts[dim.tier, part] += whole * times
-        if dim.size > 1:
-            amounts[dim.tier, "port"] += n
-            amounts[dim.tier, "block"] += n // dim.size * bill.ports
+        amounts[dim.tier, "port"] += n
+        amounts[dim.tier, "block"] += n // dim.size * bill.ports
     return amounts
 
 

@@ -69,12 +69,15 @@ def network_prices(
 
     An NPU pays for links of its whole bandwidth and for its block's further parts
     (:attr:`Block.parts`: behind a Switch a NIC and a switch port); an unlisted NIC or switch costs
-    nothing.  A dimension of one NPU has no network, and costs nothing fixed.  ``fabrics``, one a
+    nothing.  A dimension of one NPU has no network, and costs nothing.  ``fabrics``, one a
     dimension or none at all, multiply links, switch ports and chassis by what they have of them
     (:meth:`Fabric.bill`); raises :class:`DimsweepError` for one that does not suit its dimension.
     """
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
     for dim, fabric in fitted(topology, fabrics):
+        if dim.size == 1:
+            per_npu.append(0.0)
+            continue
         price = tiers.get(dim.tier)
         if price is None or price.link is None:
             return None
@@ -84,6 +87,5 @@ def network_prices(
             price.link * bill.links
             + sum((getattr(price, part) or 0.0) * times[part] for part in dim.block.parts)
         )
-        if dim.size > 1:
-            fixed += n * price.port + n // dim.size * price.block * bill.ports
+        fixed += n * price.port + n // dim.size * price.block * bill.ports
     return Prices(tuple(n * unit for unit in per_npu), fixed)

@@ -71,9 +71,9 @@ def test_a_product_and_its_graph_cost_the_same(dims: list[tuple[str, int, float,
     if math.prod(size for _, size, _, _ in dims) < 2:
         return
     made = topology(
-        "_".join(f"{block}({size})" for block, size, _, _ in dims if size > 1),
-        [bandwidth for _, size, bandwidth, _ in dims if size > 1],
-        [tier for _, size, _, tier in dims if size > 1],
+        "_".join(f"{block}({size})" for block, size, _, _ in dims),
+        [bandwidth for _, _, bandwidth, _ in dims],
+        [tier for _, _, _, tier in dims],
     )
     prices = network_prices(made, TIERS, 5.0)
     assert prices is not None

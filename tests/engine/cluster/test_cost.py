@@ -81,6 +81,22 @@ def test_ports_and_blocks_are_fixed_costs() -> None:
     assert equipped.fixed == 32 * 7.0 + 2 * 32 * 100.0 + (8 + 4) * 1000.0
 
 
+@pytest.mark.parametrize("tier", ["node", "none"])
+@pytest.mark.parametrize("block", ["Ring", "Switch", "FullyConnected"])
+def test_a_dimension_of_one_npu_costs_nothing(block: str, tier: str) -> None:
+    table = {"node": TierPrice(4 / GB, 2 / GB, 3 / GB, port=100.0, block=1000.0)}
+    alone, beside = (
+        network_prices(
+            Topology.build(shape, bandwidth=[GB] * n, latency=[0] * n, tiers=["node", tier][:n]),
+            table,
+        )
+        for n, shape in ((1, "Switch(8)"), (2, f"Switch(8)_{block}(1)"))
+    )
+    assert alone is not None and beside is not None
+    assert beside.per_bandwidth == (*alone.per_bandwidth, 0.0)
+    assert beside.fixed == alone.fixed
+
+
 def test_a_switch_needs_only_the_parts_its_tier_sells() -> None:
     only_links = network_prices(
         Topology.build("Switch(8)", bandwidth=[GB], latency=[0], tiers=["node"]),

@@ -233,16 +233,18 @@ def test_no_bandwidths_are_judged_that_are_not_used() -> None:
 
 
 def test_bandwidth_without_traffic() -> None:
-    words = ["topology.shape=Ring(16)_Switch(8)_Ring(1)", "topology.latency=1 us"]
-    words += ["collective=streamed"]
-    words += ["topology.tiers=[node,pod,node]", "topology.bandwidth=[160 GB/s,10 GB/s,5 GB/s]"]
-    (paid,) = no_provisioning(*words)
-    assert pytest.approx(2560, rel=1e-4) == 128 * 4.00003 * 5
-    assert (
-        paid == "no byte crosses dimension 2: Ring(1): its bandwidth costs 2.560 k USD for nothing"
-    )
-    assert warnings(*words, searched=True) == [
-        "no byte crosses dimension 2: Ring(1): its bandwidth is searched for nothing"
+    """Replicas that serve have nothing to tell each other; one NPU has nobody to tell."""
+    words = ["workload=llama3_8b", "npu=h100", "cost=dgx_h100", "collective=streamed"]
+    words += ["workload.plan={task: prefill, batch: 4, micro_batches: null, zero: 0}"]
+    words += ["workload.parallel={tensor: 8, data: rest}", "topology.latency=1 us"]
+    words += ["topology.shape=Switch(8)_Ring(2)_Ring(1)", "topology.tiers=[package,pod,pod]"]
+    words += ["topology.bandwidth=[450 GB/s,10 GB/s,5 GB/s]"]
+    assert [each for each in no_provisioning(*words) if "no byte" in each] == [
+        "no byte crosses dimension 1: Ring(2): its bandwidth costs 4.000 k USD for nothing"
+    ]
+    assert [each[:36] for each in warnings(*words, searched=True) if "no byte" in each] == [
+        "no byte crosses dimension 1: Ring(2)",
+        "no byte crosses dimension 2: Ring(1)",
     ]
 
 
