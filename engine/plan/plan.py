@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
 from dimsweep.engine.model.rank import ContextExchange, Module, Recompute, Shard, TensorOverlap
 from dimsweep.engine.plan.mesh import EXPERT_NODES, REPLICAS, DeviceMesh
 from dimsweep.engine.plan.schedule import Schedule
@@ -142,30 +142,30 @@ class ParallelPlan:
         if self.zero not in (0, 1, 2, 3):
             raise DimsweepError(f"there is no stage {self.zero}", where="zero", hint="0, 1, 2 or 3")
         if self.zero and self.gradient_exchange is GradientExchange.PARAMETER_SERVER:
-            raise DimsweepError(
+            raise InfeasibleError(
                 "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
             )
         self._check_experts()
         if self.schedule.cuts_backward:
             self._check_parts()
         if self.shard_ranks and not self.zero:
-            raise DimsweepError(
+            raise InfeasibleError(
                 "replicas divide nothing without ZeRO", where="shard_ranks", hint="zero: 3"
             )
         if self.memory_collectives and (self.zero < 2 or self.shard_ranks):
-            raise DimsweepError(
+            raise InfeasibleError(
                 "memory gathers and reduces what ZeRO 2 or 3 divides among all replicas",
                 where="memory_collectives",
                 hint="zero: 3 and shard_ranks: 0",
             )
         if self.weight_streaming and (self.zero or self.offload):
-            raise DimsweepError(
+            raise InfeasibleError(
                 "weights that stream are neither divided among replicas nor offloaded",
                 where="weight_streaming",
                 hint="zero: 0 and offload: []",
             )
         if self.whole_sums and self.zero > 1:
-            raise DimsweepError(
+            raise InfeasibleError(
                 "replicas that divide gradients do not hold all of them",
                 where="whole_sums",
                 hint="zero: 1",
@@ -173,7 +173,7 @@ class ParallelPlan:
         if self.bucket is not None and not self.bucket > 0:
             raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")
         if self.overlap_parameters and self.zero not in (1, 2):
-            raise DimsweepError(
+            raise InfeasibleError(
                 "stages 1 and 2 gather weights once an iteration, 0 never, 3 all the time",
                 where="overlap_parameters",
                 hint="zero: 1",
@@ -181,13 +181,13 @@ class ParallelPlan:
 
     def _check_experts(self) -> None:
         if self.nodes_a_token < 0 or (self.nodes_a_token and not self.experts_by_node):
-            raise DimsweepError(
+            raise InfeasibleError(
                 "only tokens that are sent once to each node count nodes",
                 where="nodes_a_token",
                 hint="experts_by_node: true, and 1 or more",
             )
         if self.whole_experts and not self.sequence_parallel:
-            raise DimsweepError(
+            raise InfeasibleError(
                 "tensor-parallel ranks that hold other experts have other tokens",
                 where="whole_experts",
                 hint="sequence_parallel: true",
@@ -209,7 +209,7 @@ class ParallelPlan:
         ):
             if wrong:
                 what = f"{self.schedule} cuts backward passes in two"
-                raise DimsweepError(what, where=where, hint=hint)
+                raise InfeasibleError(what, where=where, hint=hint)
 
     def without_idle_keys(self, mesh: DeviceMesh) -> "ParallelPlan":
         """Return the plan that this one is on ``mesh``: without ZeRO and parameter servers, if no
