@@ -177,7 +177,7 @@ class Plans(Part):
     )
     micro_batch: tuple[_Degree, ...] = ()
     interleave: tuple[_Degree, ...] = ()
-    zero: tuple[Whole, ...] = ()
+    zero: tuple[Annotated[Whole, Field(ge=0, le=3)], ...] = ()
     recompute: tuple[Annotated[Recompute, member(Recompute)], ...] = ()
     schedule: tuple[Annotated[Schedule, member(Schedule)], ...] = ()
     offload: tuple[Offloading, ...] = ()

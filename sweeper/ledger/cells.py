@@ -74,7 +74,10 @@ class CellBook:
         """Raises :class:`OSError` if nothing can be written."""
         found = Entries.read(folder, study)
         self.damaged = found.damaged
-        self._pruned = set(found.last(PRUNED)["cell"].to_pylist())
+        pruned = found.last(PRUNED)
+        self._pruned = dict(
+            zip(pruned["cell"].to_pylist(), pruned["text"].to_pylist(), strict=True)
+        )
         closed = found.last(CLOSED)
         self._closed = dict(
             zip(closed["cell"].to_pylist(), map(float, closed["text"].to_pylist()), strict=True)
@@ -97,9 +100,9 @@ class CellBook:
         """Note that a search is over; ``how`` says what it had been told, and what it was."""
         self._add(cell, DONE, None, told, _short(how))
 
-    def is_pruned(self, cell: int) -> bool:
-        """Whether an earlier run found that the cell cannot be."""
-        return cell in self._pruned
+    def pruned(self, cell: int) -> str | None:
+        """Return the record of a cell that an earlier run found infeasible; None of others."""
+        return self._pruned.get(cell)
 
     def closed(self, cell: int) -> float | None:
         """The bound of a cell by which an earlier run closed it."""

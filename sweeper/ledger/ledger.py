@@ -162,9 +162,10 @@ class Ledger:
             with self._writing():
                 self._book.finish(cell, told, how)
 
-    def is_pruned(self, cell: int) -> bool:
-        """Whether an earlier run found that the cell cannot be."""
-        return self._book is not None and self._book.is_pruned(cell)
+    def pruned(self, cell: int) -> PrunedCell | None:
+        """Return why an earlier run found a cell infeasible; None if it did not."""
+        text = None if self._book is None else self._book.pruned(cell)
+        return None if text is None else PrunedCell.model_validate_json(text)
 
     def finished(self, cell: int, how: Callable[[Compact], str]) -> Compact | None:
         """Where the rows of a search are that an earlier run ended, if ``how`` says the same of

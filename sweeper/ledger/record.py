@@ -97,14 +97,16 @@ class CellRecord(_Record):
 
 
 LEFT_OUT = "cells have more messages than network.max_messages, and are left out"
+FULL = "cells do not fit the memory, as their schedule runs"
 
 
 class PrunedCell(_Record):
     """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot.  One that is
-    ``left_out`` can be, and takes too long to simulate."""
+    ``left_out`` can be, and takes too long to simulate.  ``reason``: what a proof counts it by."""
 
     coordinates: Mapping[str, str]
     error: str
+    reason: str = FULL
     left_out: bool = False
     baseline: Mapping[str, Any] | None = None
 

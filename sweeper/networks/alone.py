@@ -1,7 +1,5 @@
 """What one plan takes at least on one network that is a graph."""
 
-from collections import Counter
-
 import numpy as np
 
 from dimsweep.engine import DimsweepError, Program, units
@@ -11,6 +9,7 @@ from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.networks.plans import check_model, rows_of
+from dimsweep.sweeper.networks.refusals import Refusals
 
 
 def least_seconds(config: Config, program: Program) -> float:
@@ -35,7 +34,7 @@ def _computed(config: Config, program: Program) -> float:
     degrees = {axis: mesh.groups[axis].n_members for axis in workload.parallel}
     space = Plans.of({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
     stagings = Stagings(workload.model, cluster.npu, cluster.memory, cluster.slowest)
-    rows = rows_of(workload, space, program.n_npus, stagings, None, Counter())
+    rows = rows_of(workload, space, program.n_npus, stagings, None, Refusals())
     if not rows:
         return 0.0
     row, staging = rows[0], stagings.of(rows[0].plan, rows[0].degrees)

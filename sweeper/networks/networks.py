@@ -2,11 +2,11 @@
 
 import dataclasses
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, isqrt, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,13 @@ from dimsweep.sweeper.config.designs import Count, Networks, Tier
 from dimsweep.sweeper.config.network import Network
 from dimsweep.sweeper.config.parts.part import key, per_dimension, written
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.networks.refusals import Refusals
 
 Floats = NDArray[np.float64]
 _MOST_SHAPES, _MOST_NETWORKS = 100_000, 10_000_000
+_OF_COST = frozenset({"cost", "perf_per_cost", "cost_per_token"})  # objectives
+_OF_POWER = frozenset({"energy", "perf_per_watt"})
+_AUTO = "auto"  # an algorithm: the default of its block
 _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 
@@ -65,6 +69,12 @@ class Shape:
     def sizes(self) -> tuple[int, ...]:
         return self.cluster.topology.sizes
 
+    def some(self, kept: NDArray[np.bool_]) -> "Shape":
+        """Return the shape with those of its networks that are ``kept`` (W,)."""
+        texts = tuple(itertools.compress(self.texts, kept.tolist()))
+        own = {name: getattr(self, name)[kept] for name in ("bandwidth", "cost", "power")}
+        return replace(self, texts=texts, **own)
+
     def scaled(self, scale: tuple[float, ...]) -> Floats:
         """The bandwidths (W, D), those of each tier times its ``scale``."""
         return self.bandwidth * scale if scale and self.made is None else self.bandwidth
@@ -95,7 +105,7 @@ class Shape:
         return {**own, **self.keys}
 
 
-def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Shape]:
+def shapes_of(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
     """The shapes of a space, each with its networks; counts those that are ``refused``, by reason.
 
     Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on what
@@ -106,21 +116,39 @@ def shapes_of(config: Config, space: Networks, refused: Counter[str]) -> list[Sh
     several = [
         each for shape in made if shape is not None for each in _of_memory(shape, config, space)
     ]
+    several = _priced(several, config, refused)
     found = [_within(shape, config, space, refused) for shape in several]
     found = [shape for shape in found if len(shape.bandwidth)]
     if config.reliability.outages:
         found = _outlasting(found, config, refused)
     if not found:
-        why = ", ".join(f"{n:,} {reason}" for reason, n in refused.items())
-        raise InfeasibleError(
-            f"no network of {space.npus.text} NPUs" + (f": {why}" if why else ""),
-            where="space.network",
-            hint=_least(several, space) or _other(space),
-        )
+        hint = _least(several, space) or _other(space)
+        raise refused.error(f"no network of {space.npus.text} NPUs", "space.network", hint)
     return found
 
 
-def _outlasting(shapes: Sequence[Shape], config: Config, refused: Counter[str]) -> list[Shape]:
+def _priced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
+    """Return the networks whose cost and power are known, as far as the study needs them and
+    some network has them."""
+    space, names = config.space.network, {each.name for each in config.objective}
+    assert space is not None
+    fed = space.racks is not None and bool(space.racks.power)
+    needs = {
+        "cost": bool(names & _OF_COST) or space.cost is not None,
+        "power": bool(names & _OF_POWER) or space.power is not None or fed,
+    }
+    found = [*shapes]
+    for name in (name for name, is_needed in needs.items() if is_needed):
+        known = [~np.isnan(getattr(shape, name)) for shape in found]
+        if not any(own.any() for own in known):
+            continue
+        if n := sum(int((~own).sum()) for own in known):
+            refused[f"networks have a part whose {name} is not known"] += n
+        found = [shape.some(own) for shape, own in zip(found, known, strict=True)]
+    return found
+
+
+def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
     """Those on which training goes on while something is down."""
     goes_on = outlasted(config, (shape.cluster for shape in shapes))
     for shape in itertools.compress(shapes, (not each for each in goes_on)):
@@ -134,10 +162,10 @@ def _least(shapes: Sequence[Shape], space: Networks) -> str:
     fed = space.racks is not None and space.racks.power
     found = []
     if shapes and space.cost is not None:
-        cost = min(float(shape.cost.min()) for shape in shapes)
+        cost = float(np.concatenate([shape.cost for shape in shapes]).min())
         found.append(f"the least cost is {units.format_money(cost)}")
     if shapes and (space.power is not None or fed):
-        power = min(float(shape.power.min()) for shape in shapes)
+        power = float(np.concatenate([shape.power for shape in shapes]).min())
         found.append(f"the least power is {units.format_quantity(power, units.POWER)}")
     return ", and ".join(found)
 
@@ -173,7 +201,7 @@ def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
 def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
     """Return the sizes that a tier around ``inner`` NPUs may have."""
     if tier.sizes:
-        return tier.sizes
+        return _once(tier.sizes)
     most = npus.at_most // inner
     if npus.at_least < npus.at_most:
         return range(1, most + 1)
@@ -182,31 +210,36 @@ def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
 
 
 def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
-    """All that these tiers may be around ``inner`` NPUs; of a tier of one NPU all blocks and
-    algorithms are alike."""
+    """All that these tiers may be around ``inner`` NPUs.  A tier of one NPU has nobody to send to:
+    it is the first of its blocks, whose algorithm has no effect."""
     if not tiers:
         if inner in npus:
             yield ()
         return
-    tier, several = tiers[0], slice(None)
+    tier = tiers[0]
     for size in _sizes(tier, npus, inner):
         if not npus.may_be_made_of(inner * size):
             continue
-        several = slice(None) if size > 1 else slice(1)
-        named: list[str | None] = [*tier.algorithms[several]] or [None]
-        for block, algorithm in itertools.product(tier.blocks[several], named):
+        named: list[str | None] = [*_once(tier.algorithms)] or [None]
+        dims = [_Dim(*each) for each in itertools.product(_once(tier.blocks), [size], named)]
+        for dim in dims if size > 1 else [dims[0]._replace(algorithm=None)]:
             for outer in _products(tiers[1:], npus, inner * size):
-                yield _Dim(block, size, algorithm), *outer
+                yield dim, *outer
+
+
+def _once(values: Sequence[Any]) -> list[Any]:
+    """Return the values of a list, repeated ones once."""
+    return [*dict.fromkeys(values)]
 
 
 def _shape(
-    config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Counter[str]
+    config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Refusals
 ) -> Shape | None:
     """The networks whose tiers are these; None if they cannot be."""
     text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
     # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
     each = [
-        tier.bandwidth if dim.size > 1 else tier.bandwidth[:1]
+        _once(tier.bandwidth) if dim.size > 1 else tier.bandwidth[:1]
         for tier, dim in zip(space.tiers, dims, strict=True)
     ]
     choices = list(itertools.product(*each))
@@ -217,10 +250,14 @@ def _shape(
     bandwidth = np.array(choices, dtype=float)
     most = bandwidth.max(axis=0)
     at_most = {"topology.bandwidth": [f"{each!r} B/s" for each in most.tolist()]}
-    keys = _algorithms(config, dims)
-    whole = {**fixed(space), "topology.shape": text, **at_most, **keys}
-    cluster = build_cluster(config.changed(whole))
-    if keys and not _run(cluster, dims):
+    try:
+        keys = _algorithms(config, dims)
+        whole = {**fixed(space), "topology.shape": text, **at_most, **keys}
+        cluster = build_cluster(config.changed(whole))
+    except DimsweepError as error:
+        refused.add("networks are left out", error, error.where, len(choices))
+        return None
+    if not _run(cluster, dims):
         refused["networks have a block on which its algorithm does not run"] += len(choices)
         return None
     try:
@@ -234,12 +271,14 @@ def _shape(
 
 
 def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
-    """The key that says which algorithms run on dimensions, if the space says it of any."""
-    if all(dim.algorithm is None for dim in dims):
-        return {}
+    """The key that says which algorithms run on dimensions, if it is not as configured; where there
+    is one NPU it is any that its block has."""
     own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
-    named = [dim.algorithm or usual for dim, usual in zip(dims, own, strict=True)]
-    return {"collective.algorithms": named}
+    named = [
+        _AUTO if dim.size == 1 else dim.algorithm or usual
+        for dim, usual in zip(dims, own, strict=True)
+    ]
+    return {} if named == [*own] else {"collective.algorithms": named}
 
 
 def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
@@ -254,7 +293,7 @@ def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]
     """The same with NPUs of each size of memory."""
     if not space.memory:
         yield shape
-    for memory in space.memory:
+    for memory in _once(space.memory):
         keys: dict[str, object] = {**shape.keys, _NPU_MEMORY: memory.size.text}
         if memory.price is not None:
             keys[_NPU_PRICE] = memory.price.text
@@ -270,7 +309,7 @@ def _other(space: Networks) -> str:
     return "other generators, or other values of their keys"
 
 
-def _generated(config: Config, space: Networks, refused: Counter[str]) -> list[Shape | None]:
+def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
     """What the generators make, each once; of several values of parameters, those that make a
     network of as many NPUs."""
     found, known = list[Shape | None](), set[Generator]()
@@ -345,7 +384,7 @@ def told(generator: Generator) -> str:
     return f"{generator.kind}({', '.join(found)})"
 
 
-def _within(shape: Shape, config: Config, space: Networks, refused: Counter[str]) -> Shape:
+def _within(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
     """Those networks of a shape that cost, draw and fill no more than there is."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
     racks, pue = space.racks, config.cost.power.pue
@@ -374,17 +413,20 @@ def _within(shape: Shape, config: Config, space: Networks, refused: Counter[str]
         if over.any():
             refused[reason] += int(over.sum())
         kept &= ~over
-    return replace(
-        shape,
-        bandwidth=shape.bandwidth[kept],
-        texts=tuple(itertools.compress(shape.texts, kept.tolist())),
-        cost=shape.cost[kept],
-        power=shape.power[kept],
-    )
+    return shape.some(kept)
 
 
 def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
-    return np.full(len(bandwidth), np.nan) if prices is None else prices.cost(bandwidth)
+    """Return the amounts of networks (W,), NaN where no parts of the list have a bandwidth."""
+    found = np.full(len(bandwidth), np.nan)
+    if prices is None:
+        return found
+    if prices.linear:
+        return prices.cost(bandwidth)
+    for w, own in enumerate(bandwidth):
+        with suppress(InfeasibleError):
+            found[w] = prices.cost(own)
+    return found
 
 
 def fixed(space: Networks) -> dict[str, object]:

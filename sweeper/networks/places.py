@@ -4,7 +4,6 @@ bandwidths of each network: all of it is the same for plans of the same degrees.
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +28,7 @@ from dimsweep.engine.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.networks.networks import Floats, Shape
 from dimsweep.sweeper.networks.plans import Degrees, Row
+from dimsweep.sweeper.networks.refusals import Refusals
 
 Longs = NDArray[np.int64]
 Alike = tuple[Degrees, int, int]
@@ -82,13 +82,13 @@ class Places:
 
     shapes: Sequence[Shape]
     orders: Sequence[tuple[str, ...]]
-    refused: Counter[str]
+    refused: Refusals
     all: list[Place] = field(default_factory=list)
     _groups: Groups = field(default_factory=Groups)
     _spots: dict[Alike, Spot] = field(default_factory=dict)
     _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
     _later: dict[tuple[float, ...], Table] = field(default_factory=dict)
-    _meshes: dict[tuple[object, ...], DeviceMesh | None] = field(default_factory=dict)
+    _meshes: dict[tuple[object, ...], DeviceMesh | DimsweepError] = field(default_factory=dict)
     _classes: dict[Alike, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
     _reaches: dict[Moved, dict[Alike, Reach]] = field(default_factory=dict)
 
@@ -132,8 +132,8 @@ class Places:
             known = set[tuple[object, ...]]()
             for order in self.orders:
                 mesh = self._mesh(row, shape, order)
-                if mesh is None:
-                    self.refused["places do not fit the network"] += len(shape.cost)
+                if isinstance(mesh, DimsweepError):
+                    self.refused.add("places do not fit the network", mesh, "", len(shape.cost))
                     continue
                 groups = {name: g for name, g in mesh.groups.items() if g.n_members > 1}
                 key = tuple(sorted((name, g.sizes, g.strides) for name, g in groups.items()))
@@ -147,8 +147,8 @@ class Places:
             return Spot(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
         return Spot(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
-    def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | None:
-        """The mesh of a plan in an order; None where it does not fit."""
+    def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
+        """Return the mesh of a plan in an order, or the error if it does not fit."""
         symmetric = shape.cluster.symmetric
         key = (row.degrees, shape.sizes, symmetric, order)
         if key not in self._meshes:
@@ -157,8 +157,8 @@ class Places:
                 wanted = {axis: degrees[axis] for axis in order}
                 mesh = DeviceMesh.place(wanted, shape.sizes, symmetric)
                 self._meshes[key] = grouped(row.plan, mesh)
-            except DimsweepError:
-                self._meshes[key] = None
+            except DimsweepError as error:
+                self._meshes[key] = error
         return self._meshes[key]
 
     def reach(self, row: Row, moved: Moved) -> Reach:

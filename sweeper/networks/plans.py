@@ -1,7 +1,6 @@
 """All plans of a space, whatever network they run on."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +9,16 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan
+from dimsweep.engine.plan import DeviceMesh, ParallelPlan, Schedule
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.networks.refusals import Refusals
 
 # The keys of workload.plan that may have several values, the slowest to vary first.
 KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule", "offload")
+_WITHOUT_PIPELINE = ("interleave", "schedule")  # those whose value may need a pipeline
 Degrees = tuple[int, ...]  # by AXES
 
 
@@ -51,32 +52,39 @@ def rows_of(
     npus: int,
     stagings: Stagings,
     memory: float | None,
-    refused: Counter[str],
+    refused: Refusals,
 ) -> list[Row]:
-    """The plans of a space on so many NPUs of some ``memory`` (None: any), and how many are
-    ``refused``, by reason.  Of plans that are the same but by their names there is the first.
+    """Return the plans of a space on ``npus`` NPUs of ``memory`` bytes each (None: any).
 
-    Raises :class:`DimsweepError` for plans of which bounds say nothing.
+    Plans that run as the same program count once; infeasible plans are counted in ``refused``.
     """
-    found = list[Row]()
-    for degrees in _degrees(space, npus):
-        for values in _values(space):
-            if _is_other_name(values, degrees, space):
-                continue
-            try:
-                row = _row(workload, degrees, values)
-                with key("workload"):
-                    staging = stagings.of(row.plan, degrees)
-            except InfeasibleError as error:
-                refused[f"plans do not divide ({error.where})"] += 1
-                continue
-            settings = workload.plan.model_copy(update=dict(values))
-            plans = settings.offloading(row.plan, holds=stagings.holds)
-            if (fitting := _fitting(row, plans, staging, memory)) is None:
-                refused["plans do not fit the memory"] += 1
-                continue
-            found.append(fitting)
+    found, known = list[Row](), set[object]()
+    for degrees, values in _choices(workload, space, npus):
+        try:
+            row = _row(workload, degrees, values)
+            with key("workload"):
+                staging = stagings.of(row.plan, degrees)
+        except DimsweepError as error:
+            refused.add("plans are left out", error, _written(error.where, space))
+            continue
+        # The part that is offloaded automatically depends on each network's memory, too.
+        same = degrees, row.plan, values.get("offload")
+        if same in known:
+            continue
+        known.add(same)
+        settings = workload.plan.model_copy(update=dict(values))
+        plans = settings.offloading(row.plan, holds=stagings.holds)
+        if (fitting := _fitting(row, plans, staging, memory)) is None:
+            refused["plans do not fit the memory"] += 1
+            continue
+        found.append(fitting)
     return found
+
+
+def _written(where: str, space: Plans) -> str:
+    """Return the key of the space that an error is about, if the study gives it."""
+    name = where.rpartition(".")[2]
+    return f"space.plan.{name}" if name in space.model_fields_set else where
 
 
 def _fitting(
@@ -92,6 +100,23 @@ def _fitting(
     return None if found is None else replace(found, memory=own)
 
 
+def _choices(workload: Model, space: Plans, npus: int) -> Iterator[tuple[Degrees, dict[str, Any]]]:
+    """Yield the degrees and the values of KEYS of all plans on ``npus`` NPUs."""
+    lists = {name: getattr(space, name) for name in KEYS}
+    if 1 in space.pipeline:  # the workload's own values may need a pipeline
+        own = {name: getattr(workload.plan, name) for name in _WITHOUT_PIPELINE}
+        lists |= {k: lists[k] or (v,) for k, v in own.items() if v != _without_pipeline(k, v)}
+    names, seen = [name for name in KEYS if lists[name]], set[object]()
+    for degrees in _degrees(space, npus):
+        for chosen in itertools.product(*(lists[name] for name in names)):
+            values = dict(zip(names, chosen, strict=True))
+            if degrees[AXES.index("pipeline")] == 1:
+                values = {name: _without_pipeline(name, value) for name, value in values.items()}
+            if (same := (degrees, *values.values())) not in seen:
+                seen.add(same)
+                yield degrees, values
+
+
 def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:
     for tensor, context, expert, pipeline in itertools.product(
         space.tensor, space.context, space.expert, space.pipeline
@@ -101,35 +126,28 @@ def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:
             yield tensor, context, expert, pipeline, data
 
 
-def _values(space: Plans) -> Iterator[dict[str, Any]]:
-    names = [name for name in KEYS if getattr(space, name)]
-    for values in itertools.product(*(getattr(space, name) for name in names)):
-        yield dict(zip(names, values, strict=True))
-
-
-def _is_other_name(values: Mapping[str, Any], degrees: Degrees, space: Plans) -> bool:
-    """Whether another plan of the space is the same: without a pipeline all schedules are, and
-    without replicas all stages of ZeRO."""
-    _, context, expert, pipeline, data = degrees
-    alone = []
-    if pipeline == 1:
-        alone += ["schedule", "interleave"]
-    if context * expert * data == 1:
-        alone += ["zero"]
-    return any(name in values and values[name] != getattr(space, name)[0] for name in alone)
+def _without_pipeline(name: str, value: Any) -> Any:
+    """Return the value that a key of a plan has without a pipeline: one stage has nothing to
+    interleave, and no bubbles that gradients of weights could fill."""
+    if name == "interleave":
+        return 1
+    if name == "schedule" and value.cuts_backward:
+        return Schedule.ONE_F_ONE_B
+    return value
 
 
 def _row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> Row:
     named = dict(zip(AXES, degrees, strict=True))
     side_by_side = {
-        axis: named[axis] for axis in ("tensor", "pipeline", "context", "expert", "data")
+        axis: named[axis] for axis in ("tensor", "pipeline", "expert", "context", "data")
     }
     mesh = DeviceMesh.place(side_by_side, (int(np.prod(degrees)),))
     with key("workload"):
         with key("plan"):
             plan = workload.plan.model_copy(update=dict(values)).training(mesh)
+            plan = plan.without_idle_keys(mesh)
         n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
-    if plan.interleave > 1 and (degrees[3] == 1 or n % degrees[3]):
+    if plan.interleave > 1 and n % degrees[3]:
         what = "interleaved chunks go through all stages in whole rounds"
         raise InfeasibleError(what, where="workload.plan.interleave")
     return Row(degrees, values, plan, n)

@@ -5,6 +5,7 @@ rows are the same for any number of actors.  Bounds of plans and loads are worke
 run; those of programs, and values, are taken from the ledger where it has them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dimsweep.engine import TooManyError
+from dimsweep.engine import InfeasibleError, TooManyError
 from dimsweep.sweeper.config.study import DEFAULT
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step
 from dimsweep.sweeper.networks.networks import Floats
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.run.driver import Driver
 
 BATCH = 8  # cells whose programs are bounded before any of them is simulated
-_FULL = "cells do not fit the memory, as their schedule runs"
 _FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
 _STEPS = 200  # of the proof, at most, that are kept
 
@@ -152,7 +152,8 @@ class Search:
         self.losses = dict[int, float]()  # losses of cells that were simulated
         self._bounds = dict[int, float]()  # of cells that were not, or failed
         self._closed = np.inf  # the least of these
-        self._bounded, self.simulated, self._pruned = set[int](), set[int](), set[int]()
+        self._bounded, self.simulated = set[int](), set[int]()
+        self._pruned = dict[int, str]()  # reasons
         self._left_out = set[int]()
         self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
         self._steps = list[tuple[int, float, float]]()
@@ -265,8 +266,8 @@ class Search:
     def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
         """Whether an earlier run closed a cell, or found that it cannot be.  What one closed may
         have been simulated later, when less was enough: it is not known before."""
-        if self._ledger.is_pruned(self.at(number)):
-            self._prune(number)
+        if (pruned := self._ledger.pruned(self.at(number))) is not None:
+            self._prune(number, pruned.reason)
             return True
         bound = self._ledger.closed(self.at(number))
         if bound is None or not enough(bound):
@@ -284,8 +285,8 @@ class Search:
         self._bounds[number] = bound
         self._closed = min(self._closed, bound)
 
-    def _prune(self, number: int) -> None:
-        self._pruned.add(number)
+    def _prune(self, number: int, reason: str) -> None:
+        self._pruned[number] = reason
         self._driver.progress.pruned += 1
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
@@ -298,7 +299,7 @@ class Search:
             return None
         if isinstance(found, PrunedCell):
             self._ledger.prune(self.at(number), found)
-            self._prune(number)
+            self._prune(number, found.reason)
             return None
         assert found.plan.bound is not None
         bound = self._objective.loss(found.plan.bound)
@@ -359,7 +360,7 @@ class Search:
         frontier, known = self.frontier, np.isfinite(self.best)
         waiting, left_out = frontier.n_waiting, len(self._left_out)
         bounded, simulated, pruned = map(len, (self._bounded, self.simulated, self._pruned))
-        reasons = ((_FULL, pruned), (LEFT_OUT, left_out))
+        reasons = {**Counter(self._pruned.values()), LEFT_OUT: left_out}
         return Proof(
             cells=len(self.designs),
             excluded=(
@@ -369,11 +370,17 @@ class Search:
             ),
             bounded=bounded,
             simulated=simulated,
-            refused={**self.designs.refused, **{why: n for why, n in reasons if n}},
+            refused={**self.designs.refused, **{why: n for why, n in reasons.items() if n}},
             best=self._objective.loss(self.best) if known else None,
             bound=self._objective.loss(self._least()) if known else None,
             steps=thinned(self._steps),
         )
+
+    def check_feasible(self) -> None:
+        """Raise :class:`InfeasibleError` if no cell is feasible."""
+        if len(self._pruned) == len(self.designs):
+            why = ", ".join(f"{n:,} {reason}" for reason, n in self.proof().refused.items())
+            raise InfeasibleError(f"no cell is feasible: {why}", where="space")
 
     def changes(self) -> Changes:
         """What would change the answer, if the study asks for what-ifs that it does not name."""
@@ -411,4 +418,5 @@ def search_designs(designs: Designs, driver: "Driver") -> Proof:
     """Search among a study's networks and plans; how it ended."""
     search = Search(designs, driver)
     proof = search.run()
+    search.check_feasible()
     return proof.model_copy(update=search.changes()._asdict())

@@ -108,7 +108,7 @@ def _run_stream(grid: Grid, driver: "Driver") -> None:
     ended are not planned again."""
     progress, ledger = driver.progress, driver.ledger
     for number in range(len(grid)):
-        if ledger.is_pruned(number):
+        if ledger.pruned(number) is not None:
             progress.pruned += 1
         elif (places := ended(ledger, grid.composed.config, number)) is not None:
             driver.take_up_ended(places)

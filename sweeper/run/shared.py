@@ -120,6 +120,7 @@ class SharedSearch:
         most; the network of each one's own best design is told for all, and where it began."""
         for search in self._searches:
             search.run()
+            search.check_feasible()
         own = np.array([self._own(search) for search in self._searches])
         self._together = Together(self._shared.weighing, own, self._objective)
         self._known = [OnNetworks(each, self._shared.n_networks) for each in self._searches]

@@ -4,7 +4,6 @@ Levels 0 and 1 are worked out for whole plans on all networks; they are cheap, a
 they are asked for, so no ledger keeps them.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -33,11 +32,12 @@ from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.record import FULL, PrunedCell
 from dimsweep.sweeper.networks.cells import Cells, Where
 from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told
 from dimsweep.sweeper.networks.places import Alike, Longs, Places
 from dimsweep.sweeper.networks.plans import Row, check_model, rows_of
+from dimsweep.sweeper.networks.refusals import Refusals, reason_of
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.study.cell import describe, plan_cell
 from dimsweep.sweeper.study.grid import PlannedCell
@@ -47,6 +47,7 @@ _FACTORS = (
     *("time", "effective_time", "perf_per_cost"),
     *("energy", "perf_per_watt", "cost_per_token"),
 )
+_OF_MEMORY = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
 _OF_POWER = ("energy", "perf_per_watt")
 _FRONT = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
@@ -78,7 +79,7 @@ class Designs:
     ) -> None:
         self.composed, config = composed, composed.config
         check_designs(config)
-        workload, self.refused = check_model(config.workload), Counter[str]()
+        workload, self.refused = check_model(config.workload), Refusals()
         self._networks, plans = config.space.network, config.space.plan or Plans()
         assert self._networks is not None
         cluster = build_cluster(config)
@@ -99,7 +100,7 @@ class Designs:
             for row in rows_of(workload, plans, npus, stagings, memory, self.refused)
         ]
         if not rows:
-            raise InfeasibleError(f"no plan is possible: {self._why()}", where="space.plan")
+            raise self.refused.error("no plan is possible", "space.plan")
         places = Places(shapes, plans.orders, self.refused) if like is None else like.cells.places
         self.cells: Cells = Cells(rows, places, stagings)
         self._check_size()
@@ -238,10 +239,8 @@ class Designs:
         _, cell = self.compose(number)
         try:
             program = build_program(cell.config)
-        except InfeasibleError:
+        except DimsweepError:
             return np.zeros(len(own))
-        except DimsweepError as error:
-            raise cell.blame(error) from error.__cause__
         space = LinearSpace.build(shape.bandwidth.min(axis=0), shape.bandwidth.max(axis=0))
         model, first = EventBound(program, space), where.number - where.network
         seconds = np.array([time_of(model, bandwidth) for bandwidth in shape.bandwidth])
@@ -253,11 +252,13 @@ class Designs:
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
             Outages.of(cell.config, program)  # whose messages may be too many
-        except (InfeasibleError, TooManyError) as error:
-            left_out = isinstance(error, TooManyError)
-            return PrunedCell(coordinates=coordinates, error=str(error), left_out=left_out)
         except DimsweepError as error:
-            raise cell.blame(error) from error.__cause__
+            left_out = isinstance(error, TooManyError)
+            reason = reason_of("cells are left out", error, error.where)
+            reason = FULL if error.where in _OF_MEMORY else reason
+            return PrunedCell(
+                coordinates=coordinates, error=str(error), reason=reason, left_out=left_out
+            )
         where = self.cells.where(number)
         factor = float(self.factor(where.row)[where.number])
         plan = replace(plan, bound=plan.objective[0].loss(self._least(where, program) * factor))
@@ -275,13 +276,9 @@ class Designs:
         b = program.bandwidth
         return max(loads, time_of(EventBound(program, LinearSpace.build(b, b)), b))
 
-    def _why(self) -> str:
-        return ", ".join(f"{n:,} {reason}" for reason, n in self.refused.items()) or "none is given"
-
     def _check_size(self) -> None:
         if not len(self.cells):
-            what = f"no plan runs on any of the networks: {self._why()}"
-            raise InfeasibleError(what, where="space.plan")
+            raise self.refused.error("no plan runs on any of the networks", "space.plan")
         if len(self.cells) > MOST_CELLS:
             what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
             raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")

@@ -1,6 +1,5 @@
 """The networks of a study that are for several workloads, and each workload's plans on them."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -10,6 +9,7 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
 from dimsweep.sweeper.networks.networks import shapes_of
+from dimsweep.sweeper.networks.refusals import Refusals
 from dimsweep.sweeper.study.designs import Designs, Part, check_designs
 from dimsweep.sweeper.study.grid import PlannedCell
 from dimsweep.sweeper.study.portfolio import weighing_of
@@ -25,7 +25,7 @@ class SharedDesigns:
 
     def __init__(self, composed: Composed, weighing: Weighing) -> None:
         self.composed, self.weighing, config = composed, weighing, composed.config
-        self.refused = Counter[str]()
+        self.refused = Refusals()
         with composed.blaming():
             check_designs(config)
             assert config.space.network is not None

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dimsweep.engine.bound import Measure, Weighing
+from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.run import shared as module
 from dimsweep.sweeper.run.designs import Begun, Search
@@ -86,7 +87,7 @@ class Ledger:
     def __init__(self, most: int = 10_000) -> None:
         self.rows, self.most = dict[int, Any](), most
         self._closed, self._bounds = dict[int, float](), dict[int, np.ndarray]()
-        self._pruned = set[int]()
+        self._pruned = dict[int, PrunedCell]()
         self.progress = SimpleNamespace(pruned=0, bound=None)
 
     ledger = property(lambda self: self)
@@ -104,11 +105,11 @@ class Ledger:
 
     def show(self) -> None: ...
     def take_up_ended(self, places: object) -> None: ...
-    def is_pruned(self, cell: int) -> bool:
-        return cell in self._pruned
+    def pruned(self, cell: int) -> PrunedCell | None:
+        return self._pruned.get(cell)
 
-    def prune(self, cell: int, _: object) -> None:
-        self._pruned.add(cell)
+    def prune(self, cell: int, record: PrunedCell) -> None:
+        self._pruned[cell] = record
 
     def closed(self, cell: int) -> float | None:
         return self._closed.get(cell)
@@ -129,8 +130,9 @@ class Searched(Search):
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
         table = cast(Any, self.designs)
         if table.fate[number] == "cannot be":
-            self._ledger.prune(self.at(number), cast(Any, None))
-            self._prune(number)
+            pruned = PrunedCell(coordinates={}, error="", reason="no cells")
+            self._ledger.prune(self.at(number), pruned)
+            self._prune(number, pruned.reason)
             return None
         if table.fate[number] == "is left out":
             self._left_out.add(number)
