@@ -12,6 +12,7 @@ _FAILURES = "how often training is interrupted (reliability)"
 # What each figure needs to be known.
 MERIT_NEEDS = {
     "memory_bytes": "a model, of which it is known what an NPU holds (workload.model)",
+    "memory_reserved_bytes": "a training plan on a GPU whose kernels were measured (npu.kernels)",
     "samples_per_s": "a model with a batch (workload.model)",
     "tokens_per_s": "a transformer with a batch (workload.model)",
     "mfu": "a model with a batch (workload.model) and npu.flops",
@@ -36,7 +37,8 @@ def merits(
     """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
     ``time`` (P,) in ps.
 
-    ``memory_bytes`` is what the fullest NPU must hold, in its own memory and beside it.  ``mfu`` is
+    ``memory_bytes`` is what the fullest NPU must hold, in its own memory and beside it, and
+    ``memory_reserved_bytes`` what PyTorch's cache may reserve for that in training.  ``mfu`` is
     model FLOPs utilisation: the model's operations over what all NPUs could do at their peak in
     this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
     drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
@@ -53,6 +55,8 @@ def merits(
     watts = None if cluster.power is None else cluster.power.cost(bandwidth)
     if (footprint := program.workload.footprint) is not None:
         found["memory_bytes"] = np.full(len(seconds), float(footprint.total))
+        if footprint.gradients and cluster.npu.kernels:  # others need not run PyTorch
+            found["memory_reserved_bytes"] = np.full(len(seconds), float(footprint.reserved))
     if amount is not None:
         found["samples_per_s"] = amount.samples / seconds
         if amount.tokens:

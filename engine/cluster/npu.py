@@ -47,9 +47,11 @@ class Npu:
     the rest of their bytes, when they are waited for, the NPU does nothing else: kernels are slower
     beside a collective.
 
-    ``memory`` is its capacity in bytes.  One that is slower than such an NPU should be has a share
-    of its ``speed``: whatever it computes, measured durations included, takes as much longer, but
-    for what it reduces during a collective.
+    ``memory`` is its capacity in bytes, of which plans leave a share of ``headroom`` free.
+
+    One that is slower than such an NPU should be has a share of its ``speed``: whatever it
+    computes, measured durations included, takes as much longer, but for what it reduces during a
+    collective.
     """
 
     flops: float | None = None
@@ -72,11 +74,14 @@ class Npu:
     memory: float | None = None
     speed: float = 1.0
     overlap: float = 1.0
+    headroom: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("efficiency", "memory_efficiency", "speed", "overlap"):
             if not 0 < getattr(self, key) <= 1:
                 raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
+        if not 0 <= self.headroom < 1:
+            raise DimsweepError(f"{self.headroom} is not in [0, 1)", where="headroom")
         for key in (*_RATES, *_FACTORS):
             rate = getattr(self, key)
             if rate is not None and not 0 < rate < math.inf:
@@ -93,6 +98,11 @@ class Npu:
             )
         if len(known) == 2:
             raise DimsweepError("a systolic array is no measured GPU", where="kernels")
+
+    @property
+    def room(self) -> float | None:
+        """Bytes of memory that a workload may fill; None: any number."""
+        return None if self.memory is None else self.memory * (1 - self.headroom)
 
     def duration(self, work: Compute) -> int:
         """Picoseconds of an operator that the host issues when it can start.

@@ -43,9 +43,11 @@ def _check_own(need: Footprint, npu: Npu, cluster: Cluster) -> None:
         for name in ("weights", "gradients", "optimizer", "activations", "transient", "buffers")
         if name != "buffers" or need.buffers
     )
+    free = f", and npu.headroom leaves {npu.headroom:.3g} of the memory free"
     raise InfeasibleError(
         f"an NPU of pipeline stage {need.stage} must hold {format_bytes(need.total)} of "
-        f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}",
+        f"{format_bytes(capacity)}: {parts}; the peak is in the {need.peak}"
+        f"{free if npu.headroom else ''}",
         where="npu.memory" if npu.memory == cluster.npu.memory else "other_npus",
         hint="more tensor or pipeline parallelism, a higher ZeRO stage, recomputation, smaller "
         "micro-batches, remote memory (memory=host), or expanded memory (memory=cxl)",
@@ -54,7 +56,7 @@ def _check_own(need: Footprint, npu: Npu, cluster: Cluster) -> None:
 
 def own_capacity(npu: Npu, memory: RemoteMemory | None) -> float | None:
     """Bytes that an NPU's kernels can work on: its memory, and what expands it; None: any."""
-    own = npu.memory
+    own = npu.room
     if own is None or memory is None or not memory.EXPANDS:
         return own
     return None if memory.capacity is None else own + memory.capacity
@@ -104,7 +106,7 @@ def with_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
 
 
 def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
-    if npu.memory is None or npu.memory_bandwidth is None:
+    if npu.room is None or npu.memory_bandwidth is None:
         return npu
-    seen = memory.blended(npu.memory_bandwidth, npu.memory, need.total)
+    seen = memory.blended(npu.memory_bandwidth, npu.room, need.total)
     return replace(npu, memory_bandwidth=seen)

@@ -30,7 +30,7 @@ class Told:
         workload, cluster = program.workload, program.cluster
         yield program.structure
         yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
-        yield workload.footprint, [npu.memory for npu in cluster.npus.kinds if workload.footprint]
+        yield workload.footprint, [npu.room for npu in cluster.npus.kinds if workload.footprint]
         if priced:
             points = program.bandwidth * np.array([[1.0], [3.0]])
             yield program.prices and program.prices.cost(points)

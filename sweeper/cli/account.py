@@ -111,6 +111,8 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     if memory is not None:
         yield "memory of the fullest NPU", units.format_bytes(memory.total), ""
         yield "  at its peak", memory.peak, ""
+        if (reserved := result.merits.get("memory_reserved_bytes")) is not None:
+            yield "  PyTorch may reserve", units.format_bytes(reserved), ""
         if memory.remote:
             yield "  and remote memory", units.format_bytes(memory.remote), ""
     if result.cost is not None:

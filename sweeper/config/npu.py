@@ -103,7 +103,8 @@ class Npu(Part):
     engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
     GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time``
     how long a product in a narrow precision, or in tf32, takes, relative to one in bf16.
-    ``machines``: those that it is in; none named: any."""
+    ``machines``: those that it is in; none named: any.  ``headroom``: the share of ``memory`` that
+    plans leave free."""
 
     flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
     memory_bandwidth: Bandwidth | None = None
@@ -120,6 +121,7 @@ class Npu(Part):
     attention_backward: float = 2.5
     relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
     overlap: float = 1.0
+    headroom: float = 0.0
     memory: Bytes | None = None
     machines: tuple[str, ...] = ()
 

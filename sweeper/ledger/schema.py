@@ -114,6 +114,7 @@ def _per_usd(run: Simulated) -> Values | None:
 
 _MERIT_UNITS = {
     "memory_bytes": "B",
+    "memory_reserved_bytes": "B",
     "samples_per_s": "1/s",
     "tokens_per_s": "1/s",
     "mfu": "1",

@@ -23,6 +23,7 @@ from dimsweep.sweeper.report.rows import Rows
 from dimsweep.sweeper.report.searched import Overview
 from dimsweep.sweeper.report.sold import unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of
+from dimsweep.sweeper.report.tight import tight
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,10 @@ class Report:
 
     @property
     def notes(self) -> list[str]:
-        """Where the baseline cannot be simulated, what of the best designs no part offers, and the
-        axes that made no difference."""
+        """Where the baseline cannot be simulated, which best designs barely fit the memory, what of
+        them no part offers, and the axes that made no difference."""
         missing = words.no_baseline(self.without_baseline)
-        return [*missing, *unsold(self.found), *map(words.idle, self.idle)]
+        return [*missing, *tight(self.found), *unsold(self.found), *map(words.idle, self.idle)]
 
     @property
     def remarks(self) -> list[str]:

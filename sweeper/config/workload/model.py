@@ -243,7 +243,7 @@ class Model(Workload):
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
         """What is kept in remote memory: as told, or no more than makes the rest fit."""
-        capacities = [npu.memory for npu in cluster.npus.kinds if npu.memory is not None]
+        capacities = [npu.room for npu in cluster.npus.kinds if npu.room is not None]
         holds = cluster.memory is not None and cluster.memory.HOLDS and bool(capacities)
         for spilled in self.plan.offloading(plan, holds=holds):
             if not holds or training_footprint(self.model, spilled, mesh).total <= min(capacities):

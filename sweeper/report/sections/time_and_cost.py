@@ -1,7 +1,10 @@
 """Where the time goes and what it costs: the best trial, and what it is compared with beside it."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.ledger.schema import BY_COLLECTIVE
 from dimsweep.sweeper.objective import PERF_PER_COST
 from dimsweep.sweeper.report import merits, words
@@ -39,6 +42,7 @@ def table(summary: CellSummary) -> list[Sheet]:
         rows.append(("iterations/s per M USD", efficiency))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
         rows.append((f"  over {heads[-1]}", [words.ratio(gain), ""]))
+    rows += _memory(summary, shown)
     for merit in merits.known(summary.best):
         shown_values = [merit.show(merit.of(row)) for row in shown]
         rows.append((merit.title or "performance per watt", shown_values))
@@ -48,6 +52,19 @@ def table(summary: CellSummary) -> list[Sheet]:
         rows.append(("  gap to it", [words.fine_percent(summary.gap), ""]))
     rows += [(key, [_text(row[key]) for row in shown]) for key in summary.parameters]
     return [Sheet("Time and cost", ("", *heads), [(name, *cells) for name, cells in rows])]
+
+
+def _memory(summary: CellSummary, shown: Sequence[pd.Series]) -> list[tuple[str, list[str]]]:
+    """What the fullest NPU holds, and what PyTorch may reserve for that, where they are known."""
+    names = {
+        "memory_bytes": "memory of the fullest NPU",
+        "memory_reserved_bytes": "  PyTorch may reserve",
+    }
+    return [
+        (title, ["-" if pd.isna(row.get(name)) else format_bytes(row[name]) for row in shown])
+        for name, title in names.items()
+        if not pd.isna(summary.best.get(name))
+    ]
 
 
 def _text(value: object) -> str:

@@ -21,5 +21,6 @@ def tight_memory(config: Config, program: Program) -> list[str]:
         f"memory: {total} of {has} are counted, but PyTorch's cache may reserve {reserved} for "
         "them, which was 15 % idle in the mean of eight models; "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps less idle, and a smaller "
-        "workload.plan.micro_batch or workload.plan.recompute needs less"
+        "workload.plan.micro_batch or workload.plan.recompute needs less; npu.headroom=0.15 "
+        "refuses such plans"
     ]

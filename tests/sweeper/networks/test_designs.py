@@ -358,7 +358,10 @@ def test_what_is_alike_counts_once_and_what_cannot_be_is_told(
     dear = sum(cost > limit for cost in costs)
     assert fewer.refused == {**designs.refused, "networks cost more than there is": dear}
     assert len(fewer) < len(designs)
+    room = which("npu.memory=1.4 GB", "npu.headroom=0.5", results="room").stream
     small = which("npu.memory=0.7 GB", results="small").stream
+    assert isinstance(room, Designs)
+    assert room.refused == small.refused, "half of the memory is left free"
     assert isinstance(small, Designs)
     assert small.refused["plans do not fit the memory"] > 0
     assert len(small.cells.rows) < len(designs.cells.rows)

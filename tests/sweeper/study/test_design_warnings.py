@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dimsweep.engine import DimsweepError, InfeasibleError
+from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.bought import Bought
@@ -19,7 +21,8 @@ from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.report.idle import idle_axes
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.report.sections import time_and_cost
+from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys, once, verdict
 from tests.support.studies import run
 
@@ -81,6 +84,46 @@ def test_a_plan_that_barely_fits_its_memory() -> None:
         *base, f"npu.memory={1.01 * need.total:.0f} B", "npu=peak_h100", "collective.gpu=h100"
     )
     assert not any("cache" in each for each in unknown)
+
+
+def test_headroom_refuses_what_barely_fits() -> None:
+    base = ("workload=llama3_8b", "workload.model.layers=16", "cluster=dgx_h100", "nodes=1")
+    need = build_program(compose(base).config).workload.footprint
+    assert need is not None
+    memory = f"npu.memory={1.01 * need.total:.0f} B"
+    build_program(compose([*base, memory, "npu.headroom=0.005"]).config)
+    with pytest.raises(InfeasibleError, match=r"headroom leaves 0\.15") as error:
+        build_program(compose([*base, memory, "npu.headroom=0.15"]).config)
+    assert error.value.where == "npu.memory"
+    with pytest.raises(DimsweepError) as wrong:
+        build_program(compose([*base, "npu.headroom=1"]).config)
+    assert wrong.value.where == "npu.headroom"
+
+
+def test_a_best_design_that_barely_fits_is_marked(tmp_path: Path) -> None:
+    """The terminal, the page and the rows say what it holds, and what may be reserved for it."""
+    base = ("workload=llama3_8b", "workload.model.layers=2", "cluster=dgx_h100", "nodes=1")
+    need = build_program(compose(base).config).workload.footprint
+    assert need is not None
+    for memory, marked in ((1.01 * need.total, True), (1.01 * need.reserved, False)):
+        words = [
+            *base,
+            f"npu.memory={memory:.0f} B",
+            "what_if=null",
+            "name=m",
+            "grid={collective.chunks: [4]}",
+        ]
+        plan = plan_study(compose([*words, f"results={tmp_path / str(marked)}"]))
+        run(plan)
+        report = Report.of(load(plan.folder).to_pandas(), plan.study)
+        (found,) = report.found
+        assert found.best["memory_bytes"] == pytest.approx(need.total)
+        assert found.best["memory_reserved_bytes"] == pytest.approx(need.reserved)
+        (sheet,) = time_and_cost.table(found)
+        lines = {row[0]: row[1] for row in sheet.rows}
+        assert lines["memory of the fullest NPU"] == format_bytes(need.total)
+        assert lines["  PyTorch may reserve"] == format_bytes(need.reserved)
+        assert any("npu.headroom" in text for text in report.notes) == marked
 
 
 PLAN = ("workload=megatron_22b", "topology=dgx_a100", "topology.shape=Switch(8)_Switch(2)")
