@@ -5,7 +5,6 @@ from collections.abc import Collection
 import pandas as pd
 
 from dimsweep.engine import units
-from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.report.summary import CellSummary
 
 
@@ -23,7 +22,10 @@ def _of_cell(summary: CellSummary) -> str:
     has = units.parse(own, units.BYTES)
     if not held <= has < reserved:  # more is held in what expands the memory
         return ""
-    of, room = f"{format_bytes(held)} of {format_bytes(has)}", format_bytes(reserved)
+    of, room = (
+        f"{units.format_bytes(held)} of {units.format_bytes(has)}",
+        units.format_bytes(reserved),
+    )
     return (
         f"the best design holds {of} of an NPU's memory, and PyTorch's cache may reserve {room} "
         "for that; npu.headroom=0.15 searches designs that leave room"

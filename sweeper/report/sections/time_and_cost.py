@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dimsweep.engine.units import format_bytes
+from dimsweep.engine import units
 from dimsweep.sweeper.ledger.schema import BY_COLLECTIVE
 from dimsweep.sweeper.objective import PERF_PER_COST
 from dimsweep.sweeper.report import merits, words
@@ -61,7 +61,7 @@ def _memory(summary: CellSummary, shown: Sequence[pd.Series]) -> list[tuple[str,
         "memory_reserved_bytes": "  PyTorch may reserve",
     }
     return [
-        (title, ["-" if pd.isna(row.get(name)) else format_bytes(row[name]) for row in shown])
+        (title, ["-" if pd.isna(row.get(name)) else units.format_bytes(row[name]) for row in shown])
         for name, title in names.items()
         if not pd.isna(summary.best.get(name))
     ]
