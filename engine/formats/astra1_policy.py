@@ -6,6 +6,10 @@
         checkpoints: n LAYER... checkpoint_initiates: n LAYER...
     HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: LAYER        (or HYBRID_DLRM_ENHANCED)
 
+SimAI and AICB (github.com/aliyun/SimAI) add ``ep: N pp: N vpp: N ga: N all_gpus: N pp_comm: N``.
+Pipelines and expert parallelism are not simulated, so their degrees must be 1; without a pipeline,
+vpp, ga and pp_comm mean nothing in SimAI.  A header with any other word is refused.
+
 Layers count from 0.  What each policy does is that of ASTRA-sim 1.0's workload layer
 (Workload.cc), for one iteration:
 
@@ -19,6 +23,8 @@ Layers count from 0.  What each policy does is that of ASTRA-sim 1.0's workload 
 - MICRO: the weight-gradient collective of a single layer, and nothing else.
 """
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,6 +48,11 @@ _DIVIDED = {
 _GROUP = "model_parallel_npu_group:"  # precedes the number of model-parallel NPUs
 _CHECKPOINTS, _INITIATES = "checkpoints:", "checkpoint_initiates:"  # precede numbers of layers
 _BOTTOM = "dlrm_last_bottom_layer:"
+# SimAI's words: degrees that must be 1, the number of all NPUs, and words of pipelines.
+_DEGREES = {"pp:": "pipeline", "ep:": "expert"}
+_ALL_GPUS = "all_gpus:"
+_OF_PIPELINES = ("vpp:", "ga:", "pp_comm:", "pp_comm")
+_LABELS = (_GROUP, _CHECKPOINTS, _INITIATES, _BOTTOM, *_DEGREES, _ALL_GPUS, *_OF_PIPELINES)
 
 
 class Policy:
@@ -53,6 +64,21 @@ class Policy:
         self._kind = words[0].upper()
         if self._kind not in _DIVIDED:
             raise self._wrong(f"{words[0]} is not simulated", f"one of {', '.join(_DIVIDED)}")
+        self._check_words()
+
+    def _check_words(self) -> None:
+        """Raise :class:`DimsweepError` for words without a meaning here, and for pipelines and
+        experts."""
+        for before, word in itertools.pairwise(self._lower):
+            if before not in _LABELS and word not in _LABELS and word[0].isalpha():
+                raise self._wrong(f"unknown word {word!r}", f"known: {', '.join(_LABELS)}")
+        for label, what in _DEGREES.items():
+            if label in self._lower and (degree := self._number_after(label)) != 1:
+                raise self._wrong(
+                    f"{label} {degree}: {what} parallelism of such files is not simulated",
+                    f"a workload of layers with {label} 1, or a model with a plan, such as "
+                    "workload=gpt3_175b",
+                )
 
     @staticmethod
     def begins(words: Sequence[str]) -> bool:
@@ -79,6 +105,12 @@ class Policy:
                 f"{self._words[0]} has {said} model-parallel NPUs, but the plan's {axis!r} has "
                 f"{ours}",
                 f"workload.parallel={{{axis}: {theirs or 'N'}, data: rest}}",
+            )
+        n_npus = math.prod(degrees.values())
+        if _ALL_GPUS in self._lower and (theirs := self._number_after(_ALL_GPUS)) != n_npus:
+            raise self._wrong(
+                f"{_ALL_GPUS} {theirs}, but the plan has {n_npus} NPUs",
+                f"a topology of {theirs} NPUs",
             )
 
     def applied(self, layers: list[Layer]) -> list[Layer]:

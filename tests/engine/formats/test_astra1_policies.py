@@ -220,3 +220,43 @@ def test_any_header_is_read_or_an_error_of_its_line(
     else:
         assert all(each.again is None or 0 <= each.again < i for i, each in enumerate(layers))
         assert training_iteration(layers, OVERLAP)
+
+
+# --- headers of SimAI and AICB ------------------------------------------------------------------
+
+SIMAI = (
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 ep: 1 pp: 1 vpp: 8 ga: 2 "
+    "all_gpus: 8 checkpoints: 0 checkpoint_initiates: 0 pp_comm 50331648"
+)
+
+
+def test_a_header_of_simai_that_fits_the_plan_is_read(tmp_path: Path) -> None:
+    lines = layer("attention", 5, 5, 5, weights=GRADIENTS), layer("mlp", 5, 5, 5)
+    bare = SIMAI.partition(" ep:")[0]
+    plain = f"{bare} checkpoints: 0 checkpoint_initiates: 0"
+    assert read(tmp_path, SIMAI, *lines, tensor=4) == read(tmp_path, plain, *lines, tensor=4)
+    for other in (SIMAI.replace("pp_comm 50331648", "pp_comm: 0.0"), SIMAI.replace("\n", "\r\n")):
+        assert len(read(tmp_path, other, *lines, tensor=4)) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("pp: 1", "pp: 4", "pp: 4: pipeline parallelism"),
+        ("ep: 1", "ep: 2", "ep: 2: expert parallelism"),
+        ("all_gpus: 8", "all_gpus: 64", "all_gpus: 64, but the plan has 8 NPUs"),
+        ("all_gpus: 8", "all_gpus: some", "no number follows all_gpus:"),
+        ("all_gpus: 8", "all_gpus: 8 moe", "unknown word 'moe'"),
+        ("NPU_group: 4", "NPU_group: 8", "has 8 model-parallel NPUs"),
+        ("vpp: 8", "cp: 2", "unknown word 'cp:'"),
+    ],
+)
+def test_a_header_of_simai_for_another_plan_is_refused(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    """They were passed over, so a job of 64 GPUs in 4 stages was simulated as 8 without one."""
+    assert old in SIMAI
+    with pytest.raises(DimsweepError) as raised:
+        read(tmp_path, SIMAI.replace(old, new), layer("one", 5, 5, 5), tensor=4)
+    assert says in raised.value.what
+    assert raised.value.where == f"{tmp_path / 'model.txt'}:1"
