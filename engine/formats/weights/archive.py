@@ -1,5 +1,4 @@
-"""Archives of weights, and how large these may be: a small file can ask for more memory than there
-is."""
+"""Archives of weights, the most memory that they may take, and floats that NumPy has not."""
 
 import lzma
 import tokenize
@@ -8,6 +7,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
 
@@ -40,3 +42,22 @@ def opened(path: Path, what: str, hint: str = "") -> Iterator[zipfile.ZipFile]:
     except _DAMAGED as error:
         told = f"this is no {what}: {error or type(error).__name__}"
         raise DimsweepError(told, hint=hint) from error
+
+
+def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Return the values of bfloat16, which NumPy has not: each is the upper half of a float32."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def from_float8(bits: NDArray[np.uint8], exponent: int) -> NDArray[np.float32]:
+    """Return the values of 8-bit floats with ``exponent`` bits of exponent, 5 or 4.
+
+    E5M2 is the upper half of a float16.  E4M3 has a bias of 7, no infinity, and one NaN of each
+    sign (Micikevicius et al., FP8 formats for deep learning, 2022).
+    """
+    if exponent == 5:
+        return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+    sign = np.where(bits & 0x80, -1.0, 1.0)
+    power, mantissa = bits >> 3 & 0xF, bits & 7
+    size = np.where(power, np.ldexp(8.0 + mantissa, power.astype(int) - 10), mantissa * 2.0**-9)
+    return np.where(bits & 0x7F == 0x7F, np.nan, sign * size).astype(np.float32)

@@ -9,6 +9,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, accessing, needing, within
-from dimsweep.engine.formats.weights.archive import check_size, opened
+from dimsweep.engine.formats.weights.archive import (
+    check_size,
+    from_bfloat16,
+    from_float8,
+    opened,
+)
 from dimsweep.engine.formats.weights.onnx_graph import read_onnx
 from dimsweep.engine.formats.weights.state_dict import read_state_dict
 from dimsweep.engine.workload.trained import LARGEST, TrainedLayer, TrainedNetwork, Values
@@ -26,6 +32,12 @@ _SAFETENSORS = {  # types of values by their names there, little-endian
     **{f"F{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
     **{f"I{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
     **{f"U{8 * n}": np.dtype(f"<u{n}") for n in (1, 2, 4, 8)},
+}
+# Types of values that NumPy has not, and their bits.
+_FLOATS: Mapping[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
+    "BF16": ("<u2", from_bfloat16),
+    "F8_E4M3": ("u1", partial(from_float8, exponent=4)),
+    "F8_E5M2": ("u1", partial(from_float8, exponent=5)),
 }
 _SETTINGS = ("stride", "padding", "pool")
 
@@ -95,10 +107,12 @@ def _safetensors(path: Path) -> Tensors:
         raise DimsweepError(f"these tensors cannot be read: {error}") from error
     tensors = {}
     for name, tensor in found:
-        dtype = _SAFETENSORS.get(tensor["dtype"])
+        kind = tensor["dtype"]
+        dtype, values = _FLOATS.get(kind, (_SAFETENSORS.get(kind), np.asarray))
         if dtype is None:
-            raise DimsweepError(f"values of type {tensor['dtype']} are no weights", where=name)
-        tensors[name] = np.frombuffer(tensor["data"], dtype).reshape(tensor["shape"])
+            hint = f"save them as one of {', '.join([*_SAFETENSORS, *_FLOATS])}"
+            raise DimsweepError(f"values of type {kind} are no weights", where=name, hint=hint)
+        tensors[name] = values(np.frombuffer(tensor["data"], dtype)).reshape(tensor["shape"])
     # The format keeps no order of its own.
     return dict(sorted(tensors.items(), key=lambda entry: _natural(entry[0])))
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.weights.archive import check_size, opened
+from dimsweep.engine.formats.weights.archive import check_size, from_bfloat16, opened
 
-_BFLOAT = np.dtype("<u2")  # NumPy has no bfloat16: the upper half of a float32
+_BFLOAT = np.dtype("<u2")  # NumPy has no bfloat16
 _STORAGES: Mapping[str, np.dtype[Any]] = {
     "FloatStorage": np.dtype("<f4"),
     "DoubleStorage": np.dtype("<f8"),
@@ -100,7 +100,7 @@ def _tensor(view: object, archive: zipfile.ZipFile, folder: str) -> NDArray[Any]
     steps = [step * dtype.itemsize for step in stride]
     values = np.lib.stride_tricks.as_strided(storage[offset:], size, steps, writeable=False).copy()
     if dtype is _BFLOAT:
-        return (values.astype(np.uint32) << 16).view(np.float32)
+        return from_bfloat16(values)
     return values
 
 

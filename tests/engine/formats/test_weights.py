@@ -17,6 +17,7 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats.weights import read_network, read_samples, write_network
+from dimsweep.engine.formats.weights.archive import from_float8
 from dimsweep.engine.workload import TrainedLayer, TrainedNetwork
 
 RNG = np.random.default_rng(0)
@@ -179,16 +180,53 @@ def test_a_pickle_does_not_ask_for_a_longer_memory_than_itself(
         read_network(packed("net/data.pkl", remembered, b"more"))
 
 
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "BOOL"])
-def test_safetensors_of_other_types_are_refused_by_name(dtype: str, tmp_path: Path) -> None:
+def safetensors_of(path: Path, dtype: str, data: bytes, shape: list[int]) -> Path:
     pytest.importorskip("safetensors")
-    size = 4 if dtype == "BF16" else 2
-    tensor = {"dtype": dtype, "shape": [1, 2], "data_offsets": [0, size]}
+    tensor = {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}
     header = json.dumps({"a.weight": tensor}).encode()
-    content = len(header).to_bytes(8, "little") + header + bytes(size)
-    (tmp_path / "net.safetensors").write_bytes(content)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["BOOL", "F8_E8M0"])
+def test_safetensors_of_other_types_are_refused_by_name(dtype: str, tmp_path: Path) -> None:
+    path = safetensors_of(tmp_path / "net.safetensors", dtype, bytes(2), [1, 2])
     with pytest.raises(DimsweepError, match=rf"a\.weight: values of type {dtype} are no weights"):
-        read_network(tmp_path / "net.safetensors")
+        read_network(path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [
+        ("BF16", np.array([1.5, -0.25, 384.0, 2.0**-9], "<f4").tobytes()),
+        ("F16", np.array([1.5, -0.25, 384.0, 2.0**-9], "<f2").tobytes()),
+        ("F32", np.array([1.5, -0.25, 384.0, 2.0**-9], "<f4").tobytes()),
+        ("F64", np.array([1.5, -0.25, 384.0, 2.0**-9], "<f8").tobytes()),
+        ("F8_E4M3", bytes([0x3C, 0xA8, 0x7C, 0x01])),
+        ("F8_E5M2", bytes([0x3E, 0xB4, 0x5E, 0x18])),
+        ("I32", np.array([1, -2, 384, 0], "<i4").tobytes()),
+    ],
+)
+def test_values_of_safetensors(dtype: str, data: bytes, tmp_path: Path) -> None:
+    if dtype == "BF16":  # the upper half of each F32
+        data = b"".join(data[i + 2 : i + 4] for i in range(0, len(data), 4))
+    path = safetensors_of(tmp_path / "net.safetensors", dtype, data, [2, 2])
+    (layer,) = read_network(path).layers
+    right = [1, -2, 384, 0] if dtype == "I32" else [1.5, -0.25, 384.0, 2.0**-9]
+    assert layer.weight.ravel().tolist() == right
+
+
+def test_all_8_bit_floats_but_nan(tmp_path: Path) -> None:
+    """E4M3 reaches 448; E5M2 is the upper half of a float16."""
+    bits = np.arange(256, dtype=np.uint8)
+    e4m3 = from_float8(bits, exponent=4)
+    assert np.nanmax(e4m3) == 448
+    assert np.isnan(e4m3).sum() == 2
+    assert e4m3[0x08] == 2.0**-6
+    assert (np.diff(e4m3[:0x7F]) > 0).all()
+    e5m2 = from_float8(bits, exponent=5)
+    assert e5m2[0x7B] == 57344
+    assert np.isinf(e5m2).sum() == 2
 
 
 @pytest.mark.parametrize("package", ["onnx", "safetensors"])
