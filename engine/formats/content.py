@@ -51,6 +51,18 @@ def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
     return b"".join(pieces)
 
 
+def read_head(path: Path, n_bytes: int) -> bytes:
+    """Return the first bytes of a file, plain or gzip, without a byte order mark of UTF-8; nothing
+    of a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            is_gzip = file.peek(len(_GZIP)).startswith(_GZIP)
+            head = (gzip.GzipFile(fileobj=file) if is_gzip else file).read(n_bytes)
+    except (OSError, ValueError, EOFError, zlib.error):
+        return b""
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
 def read_text(path: Path, what: str) -> str:
     """Return the text of a file, plain or gzip, without a byte order mark.
 

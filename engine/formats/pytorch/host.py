@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.content import read_head
 from dimsweep.engine.formats.fields import read_json
 from dimsweep.engine.formats.pytorch.files import Group, first_fault, names
 
@@ -60,11 +61,7 @@ class HostTrace:
 
 def is_execution_trace(path: Path) -> bool:
     """Whether a file looks like one: Chakra's own JSON form begins otherwise."""
-    try:
-        with path.open("rb") as file:
-            return bool(_HEAD.match(file.read(4096)))
-    except OSError:
-        return False
+    return bool(_HEAD.match(read_head(path, 4096)))
 
 
 def read_host(path: Path) -> HostTrace:

@@ -57,6 +57,11 @@ HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 checkpoint_initiates: 1 1
 layer1 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
 layer2 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
 """
+SIMAI_LAYERS = """\
+HYBRID_TRANSFORMER model_parallel_NPU_group: 4 ep: 1 pp: 1 vpp: 1 ga: 2 all_gpus: 4 pp_comm 512
+1
+layer1 -1 100 ALLREDUCE 1024 100 NONE 0 100 ALLGATHER 2048 10
+"""
 NCCL = """\
 # nThread 1 nGpus 1 minBytes 1024 maxBytes 1024 step: 2(factor) # all_reduce_perf
 #  Rank  0 Group  0 Pid      1 on     a device  0 [0x00] NVIDIA H100
@@ -175,6 +180,11 @@ def a_profile_of_PyTorch_is_converted() -> None:  # noqa: N802
     command("trace", "convert", "h.json", "out.et", "--kineto", "p.json")
 
 
+@door(good=lambda: {"h.json.gz": gzip.compress(HOST.encode()), "p.json": PROFILE.encode()})
+def a_compressed_trace_of_PyTorch_is_converted() -> None:  # noqa: N802
+    command("trace", "convert", "h.json.gz", "out.et", "--kineto", "p.json")
+
+
 @door("trace obfuscate SOURCE", good=_job)
 def a_job_is_obfuscated() -> None:
     command("trace", "obfuscate", "w", "hidden")
@@ -249,9 +259,15 @@ def a_topology_of_ASTRA_sim() -> None:  # noqa: N802
     read_topology(Path("network.yml"))
 
 
-@door("workload.file", good=lambda: {"a.txt": ASTRA1.encode(), "b.txt": CHECKPOINTS.encode()})
+@door(
+    "workload.file",
+    good=lambda: {
+        name: text.encode()
+        for name, text in (("a.txt", ASTRA1), ("b.txt", CHECKPOINTS), ("c.txt", SIMAI_LAYERS))
+    },
+)
 def texts_of_ASTRA_sim_1() -> None:  # noqa: N802
-    for name in ("a.txt", "b.txt"):
+    for name in ("a.txt", "b.txt", "c.txt"):
         read_astra1_layers(Path(name), GROUPS, {"tensor": 4, "data": 1})
 
 

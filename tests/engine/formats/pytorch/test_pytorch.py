@@ -3,6 +3,8 @@
 Small ones made by PyTorch itself where it is installed, and written by hand for what needs a GPU.
 """
 
+import codecs
+import gzip
 import json
 import subprocess
 import sys
@@ -201,6 +203,18 @@ def test_kernels_are_linked_to_what_launched_them(tmp_path: Path) -> None:
     assert mul.data_dependencies == (nccl.id,) and mul.control_dependencies == (9, relu.id)
     assert gemm.attributes["dimsweep.duration_ps"] == 100_250_000
     assert gemm.duration_micros == 100 and not gemm.attributes["is_cpu_op"]
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_a_compressed_trace_is_recognised(tmp_path: Path, mark: bytes) -> None:
+    """It was refused with the advice to run the command that had been run."""
+    host, profile = step(tmp_path)
+    packed = tmp_path / "et.json.gz"
+    packed.write_bytes(gzip.compress(mark + host.read_bytes()))
+    assert is_execution_trace(packed)
+    assert convert_traces([packed], [profile]) == convert_traces([host], [profile])
+    packed.write_bytes(packed.read_bytes()[:20])
+    assert not is_execution_trace(packed)
 
 
 def test_collectives_have_type_size_and_group(tmp_path: Path) -> None:
