@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from dimsweep.engine import is_compiled
-from dimsweep.engine.formats.astra_sim import Options, read_inputs, read_workload
+from dimsweep.engine.formats.astra_sim import (
+    Options,
+    read_inputs,
+    read_workload,
+    with_noted_groups,
+)
 from dimsweep.engine.replicas.astra_sim import Cycles, simulate_astra
 from dimsweep.sweeper.output import write_file
 
@@ -84,6 +89,7 @@ def command(
         ),
     )
     traces = read_workload(workload_configuration, inputs.network.n_npus)
+    inputs, traces = with_noted_groups(inputs, traces)
     read = time.monotonic()
     result = simulate_astra(inputs, traces, folded=fold)
     _print(result, read - started, time.monotonic() - read)

@@ -5,5 +5,6 @@ from dimsweep.engine.formats.astra_sim.files import (
     read_ranks,
     read_topology,
     read_workload,
+    with_noted_groups,
 )
 from dimsweep.engine.formats.astra_sim.inputs import Inputs, Options

@@ -16,7 +16,7 @@ from dimsweep.engine.formats.astra_sim.inputs import (
     read_system,
 )
 from dimsweep.engine.formats.chakra.files import read_traces
-from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.groups import noted_groups, read_groups
 from dimsweep.engine.formats.chakra.node import Node, node_of
 from dimsweep.engine.formats.chakra.trace import TraceNode
 
@@ -42,6 +42,23 @@ def read_inputs(
         for kind, prefix in inputs.system.custom.items()
     }
     return replace(inputs, custom=custom)
+
+
+def with_noted_groups(
+    inputs: Inputs, traces: Sequence[Sequence[Node]]
+) -> tuple[Inputs, list[Sequence[Node]]]:
+    """Return the inputs with the groups that the traces record, and the traces with these groups'
+    names; groups of a file go before them."""
+    distinct = {id(nodes): nodes for nodes in traces}
+    texts = ((node.groups for node in nodes) for nodes in distinct.values())
+    noted = noted_groups(texts, inputs.network.n_npus, inputs.groups)
+    named = {
+        key: nodes
+        if all(name == group for name, group in names.items())
+        else [node._replace(group=names.get(node.group, node.group)) for node in nodes]
+        for (key, nodes), names in zip(distinct.items(), noted.names, strict=True)
+    }
+    return replace(inputs, groups=noted.ranks), [named[id(nodes)] for nodes in traces]
 
 
 def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:

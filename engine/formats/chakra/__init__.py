@@ -1,13 +1,14 @@
 """Chakra execution traces, schema 0.0.4: what one rank computes and communicates, as a graph."""
 
 from dimsweep.engine.formats.chakra.files import (
+    FORMS,
     Scanned,
     read_trace,
     read_traces,
     scan_traces,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups, read_groups
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.formats.chakra.stats import TraceStats, levels, trace_stats
 from dimsweep.engine.formats.chakra.trace import (

@@ -16,6 +16,7 @@ from dimsweep.engine.formats.chakra.place import Places
 from dimsweep.engine.formats.chakra.trace import Trace, TraceNode
 from dimsweep.engine.formats.content import read_bytes
 
+FORMS = ("et", "json", "et.gz", "json.gz")  # how the names of traces end
 _HINT = (
     "a trace is a stream of length-delimited protobuf messages (Chakra's schema 0.0.4), "
     "or what chakra_jsonizer writes, in a file called .json"

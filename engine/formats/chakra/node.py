@@ -5,6 +5,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.formats.chakra.groups import groups_text
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.workload.graph import Group
@@ -42,6 +43,7 @@ class Node(NamedTuple):
     group: str
     involved: tuple[bool, ...]
     lacks: tuple[str, ...] = ()
+    groups: str = ""  # text of the process groups that the node records
 
 
 def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
@@ -86,6 +88,7 @@ def node_of(node: TraceNode) -> Node:
         group=str(node.attributes.get("pg_name", "")),
         involved=tuple(map(bool, involved)) if isinstance(involved, tuple) else (bool(involved),),
         lacks=tuple(name for name in _needed(node) if name not in node.attributes),
+        groups=groups_text(node),
     )
 
 

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups
 from dimsweep.engine.formats.chakra.node import Node, node_of
 from dimsweep.engine.formats.chakra.order import issue_order
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
@@ -51,6 +52,11 @@ def trace_stats(
     count as one kind.  Raises :class:`DimsweepError` for attributes that are no numbers.
     """
     classes: list[tuple[TraceStats, list[int]]] = []
+    texts = (map(groups_text, trace.nodes) for trace in traces)
+    given = {name: tuple(ranks) for name, ranks in groups.items()}
+    noted = noted_groups(texts, MOST_RANKS, given)
+    traces = [replace(each, nodes=noted.of_trace(i, each.nodes)) for i, each in enumerate(traces)]
+    groups = noted.ranks
     known: dict[int, Node] = {}  # ranks have most nodes in common
     for rank, trace in enumerate(traces):
         stats = _stats(trace, groups, known)

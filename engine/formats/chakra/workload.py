@@ -19,8 +19,8 @@ import numpy as np
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.collectives import simulated_as
-from dimsweep.engine.formats.chakra.files import read_traces
-from dimsweep.engine.formats.chakra.groups import read_groups
+from dimsweep.engine.formats.chakra.files import FORMS, read_traces
+from dimsweep.engine.formats.chakra.groups import groups_text, noted_groups, read_groups
 from dimsweep.engine.formats.chakra.node import Node, check_complete, involved_group, node_of
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.workload.coordinates import coordinates_of, offset_between
@@ -42,29 +42,36 @@ _ALL = ("", "0")  # what the communicator of all ranks is called
 def read_chakra_workload(
     traces: Path, groups: Path | None, sizes: Sequence[int], name: str
 ) -> Workload:
-    """The workload of ``<traces>.<rank>.et`` for every rank, or of one ``.et`` file for all.
+    """The workload of ``<traces>.<rank>.et`` (``.json``, or either in gzip) for every rank, or of
+    one file for all.
 
-    ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), ``sizes`` those of the
-    topology's dimensions.  Computation is by FLOPs and bytes where a node gives them, else by its
-    duration; a CPU's is the host's, by its duration.  Each communicator of a rank is a group of its
-    own, and collectives are what :mod:`engine.formats.chakra.collectives` says.  Nodes that are
-    ready together start in the order of their ids, as their framework issued them; those of our own
-    traces as those of the workload do that was written.  Raises :class:`DimsweepError` naming file,
-    rank and node for what cannot be read, for communications that lack an attribute, and for groups
-    that are no sub-mesh of the topology.
+    ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), which go before the groups
+    in the traces; ``sizes`` are the sizes of the topology's dimensions.  Computation is by FLOPs
+    and bytes where a node gives them, else by its duration; a CPU's is the host's, by its
+    duration.  Each communicator of a rank is a group of its own, and collectives are what
+    :mod:`engine.formats.chakra.collectives` says.  Nodes that are ready together start in the
+    order of their ids, as their framework issued them; those of our own traces as those of the
+    workload do that was written.  Raises :class:`DimsweepError` naming file, rank and node for
+    what cannot be read, for communications that lack an attribute, and for groups that are no
+    sub-mesh of the topology.
     """
     n = math.prod(sizes)
-    alone = traces.suffix in (".et", ".json")
+    alone = traces.is_file() or traces.suffix in (".et", ".json")
     files = [traces] if alone else _files(traces, n)
-    conversion = _Conversion(sizes, read_groups(groups, n))
     read = read_traces(files)
+    texts = (map(groups_text, trace.nodes) for trace in read)
+    noted = noted_groups(texts, n, read_groups(groups, n))
+    conversion = _Conversion(sizes, noted.ranks)
     for file, trace in zip(files, read, strict=True):
         _check_sizes(file, trace, sizes)
     # One trace may mean another thing on every rank; if it does not, a million cost no more.
     ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
     keys = [
-        (trace.metadata.get(own.GRAPH, 0), conversion.graph(rank, trace.nodes))
+        (
+            trace.metadata.get(own.GRAPH, 0),
+            conversion.graph(rank, noted.of_trace(0 if alone else rank, trace.nodes)),
+        )
         for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
     ]
     graphs = sorted(dict.fromkeys(keys), key=lambda key: _order(key[0]))
@@ -83,11 +90,19 @@ def _files(prefix: Path, n: int) -> list[Path]:
 
     Raises :class:`DimsweepError` if there are fewer or more files: part of a job is another job.
     """
-    files = [Path(f"{prefix}.{rank}.et") for rank in range(n)]
-    if not files[0].exists():
-        return files  # whoever reads it says so
+    forms = [form for form in FORMS if Path(f"{prefix}.0.{form}").exists()]
+    if len(forms) > 1:
+        raise DimsweepError(
+            f"rank 0 has several traces: {', '.join(f'{prefix}.0.{form}' for form in forms)}",
+            where=str(prefix),
+            hint="move the traces of one form to another folder",
+        )
+    form = forms[0] if forms else FORMS[0]
+    files = [Path(f"{prefix}.{rank}.{form}") for rank in range(n)]
+    if not forms:
+        return files  # reading them raises the error
     missing = next((rank for rank, file in enumerate(files) if not file.exists()), None)
-    if missing is not None or Path(f"{prefix}.{n}.et").exists():
+    if missing is not None or Path(f"{prefix}.{n}.{form}").exists():
         raise DimsweepError(
             f"the topology has {n:,} NPUs, and rank "
             + (f"{missing} has no trace" if missing is not None else f"{n} has a trace, too"),

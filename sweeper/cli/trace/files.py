@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from dimsweep.engine import DimsweepError, accessing
-from dimsweep.engine.formats.chakra import read_groups
+from dimsweep.engine.formats.chakra import MOST_RANKS, read_groups
 
 _RANKED = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d+)\.(?P<form>(?:et|json)(?:\.gz)?)")
-_ANY = 2**31  # ranks that a group may name; whether they have traces is for lint to say
 
 source = click.argument("source", type=click.Path())
 groups_option = click.option(
@@ -30,7 +29,7 @@ class Traces:
 
     def group_ranks(self) -> dict[str, tuple[int, ...]]:
         """The ranks of each communicator group.  Raises :class:`DimsweepError` for a bad file."""
-        return read_groups(self.groups, _ANY)
+        return read_groups(self.groups, MOST_RANKS)
 
 
 def find_traces(source: str, groups: str | None = None) -> Traces:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
-from dimsweep.engine.formats.astra_sim import Options, read_inputs, read_ranks, read_workload
+from dimsweep.engine.formats.astra_sim import (
+    Options,
+    read_inputs,
+    read_ranks,
+    read_workload,
+    with_noted_groups,
+)
 from dimsweep.engine.replicas.astra_sim import lower_astra_for_sweep
 from dimsweep.sweeper.config.parts.part import File, Flag, Whole
 from dimsweep.sweeper.config.parts.places import found
@@ -64,7 +70,7 @@ class AstraSim(Workload):
             inputs = read_inputs(*files, options)
             traces, n = found(self.traces), inputs.network.n_npus
             nodes = read_ranks([traces] * n) if traces.is_file() else read_workload(traces, n)
-            return lower_astra_for_sweep(inputs, nodes, cluster)
+            return lower_astra_for_sweep(*with_noted_groups(inputs, nodes), cluster)
 
 
 def _file(path: str | None) -> Path | None:

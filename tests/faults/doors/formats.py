@@ -21,7 +21,15 @@ from dimsweep.engine.formats import (
     read_ns3_config,
 )
 from dimsweep.engine.formats.astra_sim import read_topology
-from dimsweep.engine.formats.chakra import read_trace, write_trace
+from dimsweep.engine.formats.chakra import (
+    NodeType,
+    TensorInfo,
+    Trace,
+    TraceNode,
+    read_chakra_workload,
+    read_trace,
+    write_trace,
+)
 from dimsweep.engine.formats.weights import read_network as read_weights
 from dimsweep.engine.network import read_network
 from dimsweep.engine.synthesis import learn, write_model
@@ -163,6 +171,23 @@ def a_compressed_trace_is_converted() -> None:
 @door("trace show SOURCE", "workload.traces", good=_job)
 def a_job_is_simulated() -> None:
     command("trace", "show", "w", "--timeline", "t.json", *ON_A_RING[1:])
+
+
+def _noted() -> Files:
+    """Traces of two ranks in JSON, which record their groups."""
+    groups = TensorInfo('["[{"pg_name": "1", "ranks": [0, 1]}]"]', "[]", "['String']")
+    init = TraceNode(1, "process_group:init", NodeType.METADATA, inputs=groups)
+    attributes = {"comm_type": 0, "comm_size": 1024, "pg_name": "1", "is_cpu_op": False}
+    reduce = TraceNode(2, "all-reduce", NodeType.COMM_COLL, (1,), attributes=attributes)
+    for rank in range(2):
+        write_trace(Path(f"w.{rank}.json"), Trace((init, reduce)))
+    return {file.name: file.read_bytes() for file in Path().iterdir()}
+
+
+@door(good=_noted)
+def groups_that_traces_record() -> None:
+    command("trace", "lint", "w")
+    read_chakra_workload(Path("w"), None, (2,), "w")
 
 
 @door(

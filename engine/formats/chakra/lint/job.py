@@ -5,12 +5,14 @@ Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are re
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.files import Scanned
+from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups
 from dimsweep.engine.formats.chakra.lint.collectives import Collectives
 from dimsweep.engine.formats.chakra.lint.deadlocks import Deadlocks
 from dimsweep.engine.formats.chakra.lint.messages import Fault, Messages, Place
@@ -27,8 +29,17 @@ def lint_job(
     """Findings of all that is wrong with the traces of ranks 0, 1, ...
 
     ``groups`` are the ranks of each communicator group.  ``alone``: there is one trace, for one
-    rank or for all, and no other to compare it with.
+    rank or for all, and no other to compare it with.  ``groups`` go before the groups in the
+    traces.
     """
+    texts = (map(groups_text, each.trace.nodes) for each in scanned)
+    given = {name: tuple(ranks) for name, ranks in groups.items()}
+    noted = noted_groups(texts, MOST_RANKS if alone else len(scanned), given)
+    scanned = [
+        each._replace(trace=replace(each.trace, nodes=noted.of_trace(i, each.trace.nodes)))
+        for i, each in enumerate(scanned)
+    ]
+    groups = noted.ranks
     job = _Job(scanned, groups, alone=alone)
     graphs = chain.from_iterable(map(lint_trace, scanned))
     nodes = chain.from_iterable(map(job.add, range(len(scanned))))

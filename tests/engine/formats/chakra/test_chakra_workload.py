@@ -23,18 +23,27 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.formats.astra_sim import read_topology
+from dimsweep.engine.formats.astra_sim import (
+    read_inputs,
+    read_ranks,
+    read_topology,
+    with_noted_groups,
+)
 from dimsweep.engine.formats.chakra import (
     NodeType,
+    TensorInfo,
     Trace,
     TraceNode,
     Value,
     own,
     read_chakra_workload,
     read_trace,
+    scan_traces,
+    trace_stats,
     write_chakra_workload,
     write_trace,
 )
+from dimsweep.engine.formats.chakra.lint import lint_job
 from dimsweep.engine.workload.graph import Kernel
 from tests.support.golden import astra_case
 
@@ -320,3 +329,100 @@ def test_every_trace_of_a_job_is_checked_for_its_dimensions(tmp_path: Path) -> N
         write_trace(tmp_path / f"w.{rank}.et", Trace(nodes, metadata=sizes))
     with pytest.raises(DimsweepError, match=r"w\.7\.et"):
         read_chakra_workload(tmp_path / "w", None, TOPOLOGY.sizes, "traced")
+
+
+# --- groups in the traces, and traces in JSON ------------------------------------------------
+
+ONE = '{"pg_name": "0", "ranks": []}, {"pg_name": "1", "ranks": [0, 1]}'
+TWO = '{"pg_name": "0", "ranks": []}, {"pg_name": "2", "ranks": [2, 3]}'
+
+
+def noted(folder: Path, *groups: str, names: tuple[str, ...] = ("1", "1", "2", "2")) -> Path:
+    """A job of four ranks whose traces record ``groups``, in the order of the ranks."""
+    for rank, name in enumerate(names):
+        texts = f'["[{groups[rank % len(groups)]}]"]'
+        inputs = TensorInfo(texts, "[]", "['String']")
+        init = TraceNode(1, "## process_group:init ##", NodeType.METADATA, inputs=inputs)
+        attributes = {"comm_type": 0, "comm_size": 1 << 20, "pg_name": name, "is_cpu_op": False}
+        reduce = TraceNode(2, "all-reduce", NodeType.COMM_COLL, (1,), attributes=attributes)
+        write_trace(folder / f"w.{rank}.json", Trace((init, reduce)))
+    return folder / "w"
+
+
+OTHER = TWO.replace('"2"', '"1"')  # a name that means other ranks on other ranks
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        ((ONE, ONE, TWO, TWO), ("1", "1", "2", "2")),
+        ((f"{ONE}, {TWO}",), ("1", "1", "2", "2")),
+        ((ONE, ONE, OTHER, OTHER), ("1",) * 4),
+    ],
+)
+def test_groups_are_read_from_the_traces(
+    tmp_path: Path, groups: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    """As Chakra's converter leaves them in a METADATA node, and ASTRA-sim reads them."""
+    workload = read_chakra_workload(noted(tmp_path, *groups, names=names), None, (2, 2), "w")
+    assert set(workload.groups.values()) == {Group((2, 1), (1, 1))}
+    scanned = scan_traces(tmp_path / f"w.{rank}.json" for rank in range(4))
+    assert lint_job(scanned, {}) == []
+    traces = [each.trace for each in scanned]
+    assert [ranks for _, ranks in trace_stats(traces, {})] == [[0, 1, 2, 3]]
+
+
+def test_an_empty_group_is_all_ranks_and_a_file_goes_first(tmp_path: Path) -> None:
+    traces = noted(tmp_path, '{"pg_name": 7, "ranks": []}', names=("7",) * 4)
+    (group,) = read_chakra_workload(traces, None, (2, 2), "w").groups.values()
+    assert group == Group((2, 2), (1, 1))
+    (tmp_path / "groups.json").write_text('{"1": [0, 2], "2": [1, 3]}')
+    traces = noted(tmp_path, f"{ONE}, {TWO}", names=("1", "2", "1", "2"))
+    workload = read_chakra_workload(traces, tmp_path / "groups.json", (2, 2), "w")
+    assert set(workload.groups.values()) == {Group((1, 2), (1, 1))}
+
+
+@pytest.mark.parametrize(
+    ("groups", "what"),
+    [
+        ((ONE.replace("[0, 1]", "[0, 9]"),), "no list of different ranks below 4"),
+        ((ONE.replace("[0, 1]", "[0, 1"),), "it lists no groups"),
+        ((ONE.replace("[0, 1]", '["a"]'),), "is no whole number"),
+        ((ONE.replace('"pg_name": "1"', '"pg": 1'),), "needs a value"),
+    ],
+)
+def test_groups_in_traces_that_are_none(tmp_path: Path, groups: tuple[str, ...], what: str) -> None:
+    with pytest.raises(DimsweepError, match=what) as raised:
+        read_chakra_workload(noted(tmp_path, *groups), None, (2, 2), "w")
+    assert "process_group:init" in raised.value.where
+
+
+def test_the_replica_of_astra_sim_reads_the_groups_of_the_traces(tmp_path: Path) -> None:
+    noted(tmp_path, f"{ONE}, {TWO}")
+    nodes = read_ranks([tmp_path / f"w.{rank}.json" for rank in range(4)])
+    (tmp_path / "network.yml").write_text(
+        "topology: [Ring, Switch]\nnpus_count: [2, 2]\nbandwidth: [10, 10]\nlatency: [1, 1]\n"
+    )
+    (tmp_path / "system.json").write_text("{}")
+    inputs = read_inputs(tmp_path / "system.json", tmp_path / "network.yml")
+    named, same = with_noted_groups(inputs, nodes)
+    assert named.groups == {"0": (0, 1, 2, 3), "1": (0, 1), "2": (2, 3)}
+    assert same == nodes
+    noted(tmp_path, ONE, ONE, OTHER, OTHER, names=("1",) * 4)
+    nodes = read_ranks([tmp_path / f"w.{rank}.json" for rank in range(4)])
+    named, renamed = with_noted_groups(inputs, nodes)
+    assert named.groups == {"0": (0, 1, 2, 3), "1": (0, 1), "1 (2)": (2, 3)}
+    assert [rank[1].group for rank in renamed] == ["1", "1", "1 (2)", "1 (2)"]
+
+
+@pytest.mark.parametrize("form", ["json", "et", "et.gz", "json.gz"])
+def test_a_prefix_finds_traces_of_each_form(tmp_path: Path, form: str) -> None:
+    traces = noted(tmp_path, f"{ONE}, {TWO}")
+    for rank in range(4):
+        content = read_trace(tmp_path / f"w.{rank}.json")
+        write_trace(tmp_path / f"v.{rank}.{form}", content, compress=form.endswith("gz"))
+    found = read_chakra_workload(tmp_path / "v", None, (2, 2), "w")
+    assert found.graphs == read_chakra_workload(traces, None, (2, 2), "w").graphs
+    write_trace(tmp_path / f"v.0.{'et' if form == 'json' else 'json'}", content)
+    with pytest.raises(DimsweepError, match="rank 0 has several traces"):
+        read_chakra_workload(tmp_path / "v", None, (2, 2), "w")
