@@ -180,7 +180,11 @@ def _cure(expected: str, given: object) -> str:
     """What a value of another type was to be, as a question; nothing where that is not to tell."""
     if expected == "text" and isinstance(given, (int, float)):
         return f"quotes make it one: \"'{str(given).lower()}'\""
-    if expected not in ("whole number", "number") or isinstance(given, bool):
+    if isinstance(given, bool):
+        return ""
+    if expected == "list" and isinstance(given, (int, float)):
+        return f"a list has brackets, also around one value; did you mean [{given}]?"
+    if expected not in ("whole number", "number"):
         return ""
     text = str(given).strip()
     try:
