@@ -70,4 +70,4 @@ from dimsweep.engine.workload.graph import (
 from dimsweep.engine.workload.placement import place
 
 # Raise it when a change makes the same inputs give another result: ledgers keep versions apart.
-MODEL_VERSION = 23
+MODEL_VERSION = 24

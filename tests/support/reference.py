@@ -14,6 +14,7 @@ It knows one class of ranks and takes the phases of every collective as given.  
 """
 
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -181,7 +182,7 @@ class Simulator:
     def rank(self, chunk: Chunk) -> float:
         if self.queue_order == "priority":
             return -self.operators[chunk.operator].work.priority
-        return self.phase(chunk).n_bytes
+        return math.floor(self.phase(chunk).n_bytes * (1 + 2**-50) + 0.5)  # whole bytes
 
     def start_operator(self, i: int) -> None:
         self.trace.start[i] = self.now

@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A phase of a collective; ``n_bytes`` is what a member holds on entering it.
+    """A phase of a collective; a member enters it with ``n_bytes``, or ``size`` whole bytes.
 
     Messages of a lower ``precedence`` go first: on a wafer, or in packets with priorities.
     """
@@ -34,6 +34,7 @@ class Phase(NamedTuple):
     kind: CollectiveKind
     algorithm: Algorithm
     n_bytes: float
+    size: int
     precedence: int
 
     def rounds(self, line: Line) -> MemberRounds | SwitchRounds:
@@ -102,9 +103,11 @@ class Phases:
         kinds = s.phase_steps["kind"][entries["steps"]].tolist()
         algorithms, precedence = self._communication.algorithms, precedence_of(group)
         return tuple(
-            Phase(dim, kind, algorithms[dim].of(kind), n_bytes, precedence)
-            for (dim, n_bytes), kind in zip(
-                entries[["dim", "n_bytes"]].tolist(), map(CollectiveKind, kinds), strict=True
+            Phase(dim, kind, algorithms[dim].of(kind), n_bytes, size, precedence)
+            for (dim, n_bytes, size), kind in zip(
+                entries[["dim", "n_bytes", "size"]].tolist(),
+                map(CollectiveKind, kinds),
+                strict=True,
             )
         )
 

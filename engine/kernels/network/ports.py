@@ -114,7 +114,7 @@ def _order(st: State, entry: int) -> float:
     """What goes first at a port that does not serve in the order of arrival: the least."""
     if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
-    return st.phases[flows.phase_of(st, entry)].n_bytes
+    return float(st.phases[flows.phase_of(st, entry)].size)
 
 
 @kernel

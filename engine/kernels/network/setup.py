@@ -289,9 +289,10 @@ def _new_nodes(nodes: Table, at_edge: Table) -> Table:
 
 def _phases(s: Structure, times: PhaseTimes) -> Table:
     """What phases are at this point."""
-    n_bytes, dims, steps = (times.phases[name] for name in ("n_bytes", "dim", "steps"))
-    kinds = s.phase_steps["kind"][np.maximum(steps, 0)] if len(s.phase_steps) else 0
-    return new_table(len(times.phases), st.PHASE, n_bytes=n_bytes, dim=dims, kind=kinds)
+    own = {name: times.phases[name] for name in ("n_bytes", "size", "dim")}
+    steps = np.maximum(times.phases["steps"], 0)
+    kinds = s.phase_steps["kind"][steps] if len(s.phase_steps) else 0
+    return new_table(len(times.phases), st.PHASE, kind=kinds, **own)
 
 
 def _new_flows(network: Network, tables: Tables, n_parcels: int, routes: Table) -> Flows:

@@ -194,7 +194,7 @@ PART = record(  # a member of a flow, and what it has still to do
     rank="i4",
     node="i4",
 )
-PHASE = record(n_bytes="f8", dim="i4", kind="i4")
+PHASE = record(n_bytes="f8", size="i8", dim="i4", kind="i4")
 TURN = record(
     round="i4",
     passing="i4",  # the number of the present turn

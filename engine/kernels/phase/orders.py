@@ -12,10 +12,9 @@ from typing import Any
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fingerprint import fingerprint
+from dimsweep.engine.kernels.phase.phase_time import ALIKE
 from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder
 from dimsweep.engine.units import PICOSECONDS
-
-_ALIKE = 1.0 - 2.0**-40  # loads that differ by less are equal, but for rounding
 
 
 @kernel
@@ -52,12 +51,12 @@ def themis(sim: Any, f: int, chunk: int) -> None:
     n = len(uses)
     for i in range(n):  # insertion sort, stable
         j = i
-        while j > 0 and loads[order[j - 1]] * _ALIKE > loads[i]:
+        while j > 0 and loads[order[j - 1]] * ALIKE > loads[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
     threshold = load_of(sim, uses[order[0]], held / 16)
-    if loads[order[n - 1]] - loads[order[0]] < threshold * _ALIKE:
+    if loads[order[n - 1]] / ALIKE - loads[order[0]] < threshold:  # rounding errors are of loads
         for i in range(n):
             order[i] = i
     for i in range(n):

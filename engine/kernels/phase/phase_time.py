@@ -13,6 +13,7 @@ from dimsweep.engine.units import PICOSECONDS
 
 # A run must end before the clock (int64 picoseconds) does; half of its range leaves room for sums.
 _LONGEST = float(LONGEST)
+ALIKE = 1.0 - 2.0**-40  # loads, or times of a byte, that differ by less are equal but for rounding
 
 PHASE = record(
     dim="i4",  # NONE after a variant's last phase
@@ -23,6 +24,7 @@ PHASE = record(
     hold="i8",  # of its ports: all of it, or what is no latency or delay
     late="i8",  # what no port is held for, of this phase and those before it
     n_bytes="f8",  # held on entering the phase
+    size="i8",  # the same in whole bytes, which ``smallest_first`` compares
 )
 SPAN = record(
     start="i4",  # of a form's phases
@@ -86,10 +88,11 @@ def empty_phase_times(s: Structure) -> PhaseTimes:
 
 
 @compiled
-def whole(picoseconds: float) -> float:
-    """The nearest picosecond.  Halves go up, and so does what a few roundings left below a half:
-    the same transfer, worked out in two ways, must not last a picosecond longer in one of them."""
-    return np.floor(picoseconds * (1.0 + 2.0**-50) + 0.5)
+def whole(number: float) -> float:
+    """Return the nearest whole number of picoseconds or bytes.  Halves go up, and so does a number
+    that a few roundings left below a half: two ways to work out a transfer must not differ by a
+    picosecond or a byte."""
+    return np.floor(number * (1.0 + 2.0**-50) + 0.5)
 
 
 @inlined
@@ -220,6 +223,7 @@ def _time_phase(sim: Any, f: int, at: int, copies: int) -> float:
     """How long phase ``at`` lasts, which ``copies`` chunks of form ``f`` go through; in ps."""
     out, phase = sim.times, sim.times.phases[at]
     d, held, steps = phase.dim, phase.n_bytes, sim.s.phase_steps[phase.steps]
+    phase.size = np.int64(min(whole(held), _LONGEST))
     parts = parts_of(sim, steps, held, d)
     phase.duration = phase.hold = np.int64(min(parts.duration, _LONGEST))
     if sim.rules.latency_after():
@@ -243,7 +247,7 @@ def _time_transfer(sim: Any, f: int) -> float:
         out.bytes_sent[f, d] += form.n_bytes
         out.demand[f, d] += form.n_bytes / steps.share
         per_byte = PICOSECONDS / (out.bandwidth[d] * steps.share)
-        if per_byte > slowest:
+        if per_byte * ALIKE > slowest:  # of equal ones the inner dimension's
             slowest, messages = per_byte, step.messages
             phase.dim, phase.entrance = d, use.entrance
     moves = messages * whole(form.n_bytes * slowest / messages)

@@ -81,7 +81,7 @@ def _rank(sim: Sim, entry: int) -> float:
         return -np.inf
     if sim.s.shape.queue == QueueOrder.PRIORITY:
         return -float(sim.s.forms[sim.s.flows[chunk.flow].form].priority)
-    return float(sim.times.phases[chunk.at].n_bytes)
+    return float(sim.times.phases[chunk.at].size)
 
 
 @inlined

@@ -107,7 +107,7 @@ class Ports:
 
     def _urgency(self, job: Job) -> float:
         """Jobs of a lower urgency are queued first, equals in the order in which they come."""
-        return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.n_bytes
+        return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.size
 
     def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
         """The jobs that pass others; of those that could go, the first in a queue does.  All are

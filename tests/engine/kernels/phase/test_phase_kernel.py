@@ -316,6 +316,20 @@ def test_a_message_pays_every_latency_and_the_narrowest_bandwidth() -> None:
     assert simulate(Workload((builder.build(),)), cluster).time_ps == 8000 + 200 + 2000 + 7
 
 
+@pytest.mark.parametrize("gigabyte", [1.0, 7.0, 12.0])  # of which a 49th rounds down, or up
+def test_of_two_dimensions_as_narrow_a_message_takes_the_inner_port(gigabyte: float) -> None:
+    topology = Topology.build(
+        "Switch(2)_FullyConnected(50)",
+        bandwidth=[gigabyte * GB, 49 * gigabyte * GB],
+        latency=[0, 0],
+    )
+    builder = GraphBuilder()
+    builder.add("send", Send(1000, (1, 1)))
+    builder.add("receive", Receive((-1, -1)))
+    run = simulate(Workload((builder.build(),), {}), Cluster(topology))
+    assert run.breakdown.busy.tolist() == [[run.time_ps, 0]]
+
+
 def relay(receiver_computes: int) -> tuple[int, int]:
     """Ends of compute and receive on rank 1, which gets 1000 ps of message sent at 500."""
     first, second = GraphBuilder(), GraphBuilder()
