@@ -39,10 +39,10 @@ def merits(
 
     ``memory_bytes`` is what the fullest NPU must hold, in its own memory and beside it, and
     ``memory_reserved_bytes`` what PyTorch's cache may reserve for that in training.  ``mfu`` is
-    model FLOPs utilisation: the model's operations over what all NPUs could do at their peak in
-    this time.  ``accuracy`` is the trained network's, whatever the cluster.  ``power_w`` is
-    drawn all the time, so ``energy_j`` of an iteration is its product with the time, and
-    ``perf_per_watt`` (iterations/s per W) the inverse of that.
+    model FLOPs utilisation: the time of the model's operations on all NPUs at their peaks, each in
+    its own precision, over this time.  ``accuracy`` is the trained network's, whatever the cluster.
+    ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its product with the time,
+    and ``perf_per_watt`` (iterations/s per W) the inverse of that.
     ``ettr``, the effective training time ratio, is the share of the time that interruptions and
     checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them,
     at the share ``speed`` of its own that outages of devices leave in the mean.
@@ -61,8 +61,8 @@ def merits(
         found["samples_per_s"] = amount.samples / seconds
         if amount.tokens:
             found["tokens_per_s"] = amount.tokens / seconds
-        if amount.flops and (flops := cluster.npus.flops):
-            found["mfu"] = amount.flops / (seconds * program.n_npus * flops)
+        if amount.flops and (peak := cluster.npus.peak(amount.flops, amount.narrow)):
+            found["mfu"] = amount.flops / (seconds * program.n_npus * peak)
         if amount.accuracy is not None:
             found["accuracy"] = np.full(len(seconds), amount.accuracy)
     if watts is not None:

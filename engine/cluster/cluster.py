@@ -1,6 +1,7 @@
 """A cluster: network, NPU, and how the collective library uses the network."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -88,10 +89,11 @@ class Npus(NamedTuple):
     kinds: tuple[Npu, ...]
     of: NDArray[np.int64] | None
 
-    @property
-    def flops(self) -> float | None:
-        """FLOP/s of an NPU in the mean; None unless all state them."""
-        known = [npu.flops for npu in self.kinds if npu.flops is not None]
+    def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
+        """Return the mean FLOP/s of an NPU at its peak for ``flops``, of which ``narrow`` are in
+        narrower precisions; None unless all NPUs state their peaks."""
+        peaks = [npu.peak(flops, narrow) for npu in self.kinds]
+        known = [peak for peak in peaks if peak is not None]
         if len(known) < len(self.kinds):
             return None
         # A mean of what is all the same might round.

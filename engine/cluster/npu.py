@@ -41,7 +41,8 @@ class Npu:
     Products in a ``precision`` that was not measured take ``relative_time`` times as long as in
     bf16 where that is given (TF32), else they are computed at the peak.  Those of narrower
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
-    where that is given, else what was measured, else what the peak in ``narrow`` makes of them.
+    where that is given, else what was measured, else what the peak in ``narrow`` makes of them;
+    ``narrow`` is also the peak that such products are compared with (:meth:`peak`).
 
     Of collectives that a model's plan lets go beside kernels a share of ``overlap`` does, and for
     the rest of their bytes, when they are waited for, the NPU does nothing else: kernels are slower
@@ -140,6 +141,15 @@ class Npu:
             )
         return int(picoseconds + 0.5), lead
 
+    def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
+        """Return the peak FLOP/s for ``flops``, of which ``narrow`` are in narrower precisions,
+        each at its own peak if that is stated; None if the NPU states no peak."""
+        faster = {each: n for each, n in narrow.items() if n and each in self.narrow}
+        if self.flops is None or not faster:
+            return self.flops
+        seconds = (flops - sum(faster.values())) / self.flops
+        return flops / (seconds + sum(n / self.narrow[each] for each, n in faster.items()))
+
     def memory_bound(self, work: Compute) -> int:
         """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
         if work.duration is not None or self.measured is not None:
@@ -208,6 +218,8 @@ class Npu:
 
     def _peak(self, kernel: Kernel) -> float | None:
         peak = self.narrow.get(kernel.precision, self.flops)
+        if self.flops is not None and kernel.precision in self.relative_time:
+            peak = self.flops / self.relative_time[kernel.precision]
         if peak is None:
             return None
         share = self.efficiency

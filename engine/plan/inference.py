@@ -74,7 +74,7 @@ def serving(
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=fullest(footprints),
-        amount=amount(model, plan.batch, plan.task),
+        amount=amount(model, plan.batch, plan.task, narrow=plan.narrow),
     )
 
 

@@ -52,7 +52,7 @@ def training(
 def training_amount(model: Model, plan: ParallelPlan) -> Amount:
     """What an iteration of :func:`training` gets done.  A checkpoint of it has the weights and the
     optimizer's state, once."""
-    return amount(model, plan.batch, kept=plan.value + state_bytes(plan))
+    return amount(model, plan.batch, kept=plan.value + state_bytes(plan), narrow=plan.narrow)
 
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:

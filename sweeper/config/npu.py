@@ -43,6 +43,8 @@ from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.parts.precision import PRECISIONS
 from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
 
+_SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ
+
 
 def _peak(value: Any) -> Quantity | dict[str, Quantity]:
     """One rate for all precisions, or one for each."""
@@ -129,8 +131,12 @@ class Npu(Part):
         """The NPU, computing in ``precision``, and linear layers in a ``narrow`` one if it is
         given."""
         kernels = kernel_times(self.kernels) if self.kernels is not None else None
-        known = {*self.relative_time, *(kernels.products if kernels else ())}
-        peaks = {narrow: self.peak(narrow)} if narrow and narrow not in known else {}
+        peaks: Mapping[str, float] = {}
+        timed = {*self.relative_time, *(kernels.products if kernels else ())}
+        if narrow in timed:
+            peaks = self._peak_of_timed(precision, narrow)
+        elif narrow and (peak := self.peak(narrow)) is not None:
+            peaks = {narrow: peak}
         curve, measured = self.matmul_efficiency, None
         if self.measured is not None:
             with within("measured"):
@@ -145,6 +151,20 @@ class Npu(Part):
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
         known_keys = {name: value for name, value in self if name != "machines"}
         return dimsweep.engine.Npu(**{**known_keys, **own})
+
+    def _peak_of_timed(self, precision: str, narrow: str) -> Mapping[str, float]:
+        """Return the peak in a ``narrow`` precision whose products have times of their own.
+
+        Without a rate it exceeds the peak in ``precision`` by as much as the products are faster.
+        """
+        peak = self.peak(precision)
+        if peak is None:
+            return {}
+        if isinstance(self.flops, dict):
+            for name in (narrow, _SAME_RATE.get(narrow, narrow)):
+                if name in self.flops:
+                    return {narrow: self.flops[name]}
+        return {narrow: peak / min(self.relative_time.get(narrow, 1.0), 1.0)}
 
     def peak(self, precision: str) -> float | None:
         """FLOP/s in ``precision``, if a rate is given at all."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from dimsweep.engine.kernels.messages.phases import Crossing
+from dimsweep.engine.kernels.messages.phases import Crossing, Phase
 from dimsweep.engine.kernels.messages.run import PhaseSpan
 from dimsweep.engine.kernels.reference.exchange import Job, World, begin
 from dimsweep.engine.kernels.reference.transport import Sending
@@ -107,7 +107,10 @@ class Ports:
 
     def _urgency(self, job: Job) -> float:
         """Jobs of a lower urgency are queued first, equals in the order in which they come."""
-        return -job.priority if self._queue_order == QueueOrder.PRIORITY else job.phase.size
+        if self._queue_order == QueueOrder.PRIORITY:
+            return -job.priority
+        assert isinstance(job.phase, Phase)  # messages go before all chunks
+        return job.phase.size
 
     def _passing(self, touched: Iterable[tuple[int, int]]) -> list[Job]:
         """The jobs that pass others; of those that could go, the first in a queue does.  All are

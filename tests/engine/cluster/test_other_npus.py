@@ -95,7 +95,7 @@ def test_ranks_are_of_the_kind_of_their_npu() -> None:
     npus = cluster(6, (1, 4)).npus
     assert npus.of is not None
     assert [npus.kinds[kind] for kind in npus.of] == [FAST, SLOW, FAST, FAST, SLOW, FAST]
-    assert npus.flops == 3e12
+    assert npus.peak(1e12, {}) == 3e12
     assert cluster(6, tuple(range(6))).npus == ((SLOW,), None)
     assert cluster(6).npus == ((FAST,), None)
 
