@@ -35,4 +35,6 @@ def amount(
     flops = times * sum(kernel.flops for kernel in kernels)
     of_narrow = times * sum(kernel.flops for kernel in kernels if kernel.precision)
     parameters = sum(block.parameters + block.expert_parameters for block in blocks)
-    return Amount(batch, tokens, flops, state=kept * parameters, narrow={narrow: of_narrow})
+    return Amount(
+        batch, tokens, flops, state=kept * parameters, narrow={narrow: of_narrow} if narrow else {}
+    )

@@ -325,7 +325,7 @@ def _plan(workload: Model) -> tuple[float, ...]:
     degrees = [workload.parallel.get(axis, 1) for axis in ("tensor", "pipeline", "expert")]
     sizes = [
         *(math.prod(d) if isinstance(d, list | tuple) else d for d in degrees),
-        *(plan.micro_batch, shape.hidden, shape.layers),
+        *(plan.micro_batch or 1, shape.hidden, shape.layers),
     ]
     again = {"none": 0.0, "selective": 1.0, "full": 2.0}.get(str(plan.recompute), 1.0)
     return (*(math.log2(n) if isinstance(n, int) and n > 0 else 0.0 for n in sizes), again)

@@ -42,7 +42,9 @@ def _mfu(value: float, config: Config, *, is_percent: bool = False) -> float:
     share = value / 100 if is_percent or value > 1 else value
     if share > 1:
         raise DimsweepError(f"an MFU of {value:g} % exceeds 100 %")
-    peak = build_program(config).cluster.npus.flops
+    program = build_program(config)
+    amount = program.workload.amount
+    peak = program.cluster.npus.peak(amount.flops, amount.narrow) if amount is not None else None
     if not peak:
         raise DimsweepError("the peak FLOP/s of the NPU are unknown", hint="npu.flops")
     return _rate("flops", per_gpu=True)(share * peak, config)

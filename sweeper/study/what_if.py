@@ -109,8 +109,10 @@ class Asked:
             if (other := _interleave(workload)) is not None:
                 changes = {"workload.plan.interleave": other}
                 yield f"interleave {plan.interleave} -> {other}", changes
-            twice = 2 * plan.micro_batch
-            yield f"micro_batch {plan.micro_batch} -> {twice}", {"workload.plan.micro_batch": "x2"}
+            if plan.micro_batch is not None or plan.task != "decode":
+                once = plan.micro_batch or 1
+                twice = {"workload.plan.micro_batch": 2 * once}
+                yield f"micro_batch {once} -> {2 * once}", twice
             yield "model x2 (layers)", {"workload.model.layers": "x2"}
         name = "batch" if plan.batch is not None else "micro_batches"
         value = getattr(plan, name)

@@ -82,12 +82,13 @@ Offloading = Annotated[Any, Parsed(_offload)]
 
 class Plan(Part):
     """How a model is trained or served (see engine.plan.ParallelPlan and Serving): ``batch``
-    sequences or samples in all, or ``micro_batches`` of each replica."""
+    sequences or samples in all, or ``micro_batches`` of each replica, of ``micro_batch`` each: one
+    unless it is given, and in a decode all of a replica's."""
 
     task: Literal["training", "prefill", "decode"] = "training"
     batch: Whole | None = None
     micro_batches: Whole | None = None
-    micro_batch: Whole = 1
+    micro_batch: Whole | None = None
     precision: Precision = "bf16"
     gradients: Precision | None = None
     schedule: Annotated[Schedule, member(Schedule)] = default("1f1b")
@@ -140,19 +141,23 @@ class Plan(Part):
             )
         if self.batch is not None:
             return self.batch
-        replicas = mesh.degree("data") * mesh.degree("expert")
-        return (self.micro_batches or 0) * self.micro_batch * replicas
+        return (self.micro_batches or 0) * (self.micro_batch or 1) * _replicas(mesh)
+
+    def micro_batch_on(self, mesh: DeviceMesh) -> int:
+        """Return the sequences or samples that a replica works on at once."""
+        if self.micro_batch is not None or self.task != "decode":
+            return self.micro_batch or 1
+        return max(1, self.batch_on(mesh) // _replicas(mesh))
 
     def in_turn(self, mesh: DeviceMesh) -> int:
         """About how many micro-batches each replica works on, one after the other."""
-        replicas = mesh.degree("data") * mesh.degree("expert")
-        return self.batch_on(mesh) // max(1, replicas * self.micro_batch)
+        return self.batch_on(mesh) // max(1, _replicas(mesh) * self.micro_batch_on(mesh))
 
     def serving(self, mesh: DeviceMesh) -> Serving:
         """The plan of an inference."""
         return Serving(
             batch=self.batch_on(mesh),
-            micro_batch=self.micro_batch,
+            micro_batch=self.micro_batch_on(mesh),
             decode=self.task == "decode",
             sequence_parallel=self.sequence_parallel,
             value=PRECISIONS[self.precision].stored,
@@ -167,10 +172,15 @@ class Plan(Part):
             gradient = PRECISIONS[self.gradients].value
         names = [each.name for each in fields(ParallelPlan) if each.name in type(self).model_fields]
         plain = {name: getattr(self, name) for name in names if name not in ("batch", "offload")}
+        plain["micro_batch"] = self.micro_batch_on(mesh)
         plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
         for name, of in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):
             plain[name] = PRECISIONS[of].stored if of else None
         return ParallelPlan(self.batch_on(mesh), **plain)
+
+
+def _replicas(mesh: DeviceMesh) -> int:
+    return mesh.degree("data") * mesh.degree("expert")
 
 
 class Model(Workload):

@@ -12,6 +12,7 @@ from dimsweep.engine import DimsweepError, InfeasibleError, Result, run_one
 from dimsweep.engine.model.rank import Shard
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.cli.sweep import sweep_study
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.verify.megatron import CASES, simulate_case
@@ -316,3 +317,19 @@ def test_a_plan_of_deepseek_v3_can_be_said_and_is_faster(plan: str, other: str) 
         ).time
 
     assert seconds(plan) < seconds(other)
+
+
+def test_a_decode_takes_all_sequences_of_a_replica_at_once() -> None:
+    """One by one 64 sequences read all weights 64 times; prompts go one by one, as in training."""
+    words = ["workload=llama3_70b", "npu=h100", "topology=dgx_h100", "topology.tiers=[]"]
+    words += ["topology.shape=Switch(8)_Switch(8)", "workload.plan.batch=64"]
+    words += ["workload.model.layers=8", "workload.plan.interleave=1"]
+
+    def time(*more: str) -> int:
+        return simulate(compose([*words, *more]).config).time_ps
+
+    for task, at_once in (("decode", 32), ("prefill", 1)):
+        served = f"workload.plan.task={task}"
+        assert time(served) == time(served, f"workload.plan.micro_batch={at_once}")
+    one_by_one = time("workload.plan.task=decode", "workload.plan.micro_batch=1")
+    assert one_by_one > 5 * time("workload.plan.task=decode")

@@ -39,8 +39,10 @@ def read(folder: Path, name: str, text: str) -> list[Observation]:
 def test_a_rate_is_the_time_of_an_iteration(tmp_path: Path, column: str, value_of) -> None:
     config = compose([*BASE, *MODEL]).config
     program = build_program(config)
-    amount, peak = program.workload.amount, program.cluster.npus.flops
-    assert amount is not None and amount.tokens == 64 * 8192
+    amount = program.workload.amount
+    assert amount is not None
+    peak = program.cluster.npus.peak(amount.flops, amount.narrow)
+    assert amount.tokens == 64 * 8192
     seconds = simulate(config).time * 1.1
     value = value_of(seconds, amount.tokens, amount.flops, peak)
     (found,) = read(tmp_path, "runs.csv", f"name,gpus,batch,{column}\nrun,16,64,{value}\n")

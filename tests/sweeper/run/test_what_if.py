@@ -235,10 +235,11 @@ def test_a_killed_study_goes_on_with_what_it_asked(
 
 
 def test_what_the_search_has_simulated_is_not_simulated_again(small: Small) -> None:
-    plan = small(*PLAN, SEARCHED, "what_if=null")
+    words = [*PLAN, SEARCHED, f"{MICRO}=1"]  # null in the preset, which has no factor
+    plan = small(*words, "what_if=null")
     run(plan)
     searched = load(plan.folder).to_pandas().set_index(MICRO)
-    again = small(*PLAN, SEARCHED, "what_if={mb: {workload.plan.micro_batch: x2}}")
+    again = small(*words, "what_if={mb: {workload.plan.micro_batch: x2}}")
     jobs: list[int] = []
 
     class Executor(InlineExecutor):
