@@ -5,17 +5,16 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import InfeasibleError
-from tests.support.studies import TINY, planned, run
+from tests.support.studies import planned, run
 
 SEARCHED = (
-    *TINY,
-    "search=grid",
-    "space.bandwidth.total=null",
-    "topology.bandwidth=100 GB/s",
-    "workload.parallel={tensor: 16, data: rest}",
+    *("workload=llama3_8b", "workload.model.layers=1", "cluster=dgx_h100", "nodes=1"),
+    *("workload.plan.batch=64", "workload.plan.micro_batches=null", "search=grid", "what_if=null"),
+    *("workload.parallel={tensor: 16, data: rest}", "name=searched"),
 )
 
 
+@pytest.mark.long
 def test_what_every_trial_overrides_need_not_be_feasible(tmp_path: Path) -> None:
     """16 ranks do not fit on 8 NPUs, and no trial has so many."""
     values = "+space.parameters={workload.parallel.tensor: {values: [2, 4]}}"
