@@ -4,7 +4,7 @@ Levels 0 and 1 are worked out for whole plans on all networks; they are cheap, a
 they are asked for, so no ledger keeps them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -148,6 +148,11 @@ class Designs:
             [order[: _FIRST - 1], order[~made[self.cells.spot(self.cells.rows[i]).shape[order]]]]
         )
         return (int(self.cells.first[i]) + np.unique(order[: min(_FIRST, most)])).tolist()
+
+    def one_of_each(self) -> Iterator[int]:
+        """Yield the most promising cell of each plan, the most promising plan first."""
+        for i in np.argsort(self.floors, kind="stable").tolist():
+            yield int(self.cells.first[i]) + int(np.argmin(self.bounds(i)))
 
     # --- levels 0 and 1 -------------------------------------------------------------------------
 

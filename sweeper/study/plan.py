@@ -245,6 +245,13 @@ def _plan_cells(grid: Grid | Designs | SharedDesigns) -> tuple[list[PlannedCell]
         what = f"a grid of {len(grid):,} cells; there may be {MOST_CELLS:,}"
         raise DimsweepError(what, where="grid", hint=hint)
     planned, pruned = _sorted(map(grid.plan, _looked_at(grid)))
+    if not planned and not isinstance(grid, Grid):  # another plan may be feasible
+        for found in map(grid.plan, grid.one_of_each()):
+            if isinstance(found, PlannedCell):
+                return [found], pruned
+            pruned.append(found)
+        reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
+        raise InfeasibleError(f"no cell is feasible: {reasons}", where="space")
     if not planned:
         raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
     return planned, pruned

@@ -1,6 +1,6 @@
 """The networks of a study that are for several workloads, and each workload's plans on them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from dimsweep.engine import DimsweepError
@@ -53,6 +53,11 @@ class SharedDesigns:
     def corners(self, most: int) -> list[int]:
         """Cells of each workload that promise most."""
         return [each.part.first + n for each in self.designs for n in each.corners(most)]
+
+    def one_of_each(self) -> Iterator[int]:
+        """Yield the most promising cell of each plan of each workload."""
+        for each in self.designs:
+            yield from (each.part.first + number for number in each.one_of_each())
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.ledger.record import Proof
+from dimsweep.sweeper.study.cell import plan_cell
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
 from tests.support.spaces import Losses, Space, random_study, simulate_all, text_of, vary
@@ -213,3 +214,33 @@ def test_a_space_without_a_feasible_cell_lists_the_reasons(write: Write) -> None
     assert error.value.where.startswith("space.plan")
     for key in ("space.plan.schedule", "workload.plan.batch"):
         assert key in error.value.what
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("npu.memory", "cells do not fit the memory, as their schedule runs"),
+        ("collective.order", "cells are left out (collective.order, such as: too much)"),
+    ],
+)
+def test_a_cell_whose_program_is_infeasible_is_counted(
+    write: Write, monkeypatch: pytest.MonkeyPatch, where: str, reason: str
+) -> None:
+    """Also if it is the most promising plan; without any other plan, the study ends."""
+    space = {"network": tiers(), "plan": {"pipeline": [1, 2]}}
+    composed = write(case({"layers": 4}, {"batch": 32}, space))
+    losses, feasible = simulate_all(composed.config), {"pipeline"}
+
+    def plan(number: int, coordinates: dict[str, str], *rest: Any) -> object:
+        if not any(axis in coordinates["workload.parallel"] for axis in feasible):
+            raise InfeasibleError("too much", where=where)
+        return plan_cell(number, coordinates, *rest)
+
+    monkeypatch.setattr("dimsweep.sweeper.study.designs.plan_cell", plan)
+    proof = searched(composed)
+    assert proof.refused == {reason: 1}
+    assert proof.best == sorted({loss for loss, _ in losses})[1]
+    feasible.clear()
+    with pytest.raises(InfeasibleError) as error:
+        searched(write(case({"layers": 4}, {"batch": 32}, space)))
+    assert reason in error.value.what
