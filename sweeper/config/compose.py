@@ -15,13 +15,13 @@ from dimsweep.sweeper.config.axes import lay, take_over
 from dimsweep.sweeper.config.explain import explaining
 from dimsweep.sweeper.config.files import (
     ROOT,
-    SEARCH_PATH,
     compose_files,
     hydra_knowing,
     lines_of,
     state_of_files,
 )
 from dimsweep.sweeper.config.guess import refuse_unknown
+from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH, refuse_hydras
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.origin import Origin
 from dimsweep.sweeper.config.overrides import STUDY, Word, choice_of, is_group, quoted, read
@@ -215,9 +215,7 @@ def _search_path(words: Sequence[Word], plugins: Sequence[str]) -> list[Word]:
 def _places(word: Word) -> list[str]:
     """The folders and packages that an override of Hydra's own search path names."""
     if word.key != SEARCH_PATH or word.parsed.is_delete():
-        hint = f"{SEARCH_PATH} has folders beside conf/; `results` says where results go, and "
-        hint += "`executor` where trials run"
-        raise DimsweepError("dimsweep starts and logs its runs itself", where=word.key, hint=hint)
+        raise refuse_hydras(word.key)
     given: Any = word.parsed.value()
     if (
         word.sweeps

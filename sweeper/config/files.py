@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml
 from dimsweep.sweeper.config import schema
+from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH
 from dimsweep.sweeper.config.loader import Loader
 from dimsweep.sweeper.config.options import state_of
 from dimsweep.sweeper.config.overrides import Word
@@ -28,7 +29,6 @@ from dimsweep.sweeper.config.search_path import Options, SearchPath, Studies
 from dimsweep.sweeper.config.workload import KINDS
 
 ROOT = "dimsweep"
-SEARCH_PATH = "hydra.searchpath"
 # What Hydra would compose for its own applications: a seventh of the time.
 _HYDRAS = (
     *("env", "help", "hydra_help", "hydra_logging", "job_logging"),

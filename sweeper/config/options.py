@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml, refuse_surprises
+from dimsweep.sweeper.config.hydra_keys import first_hydras, refuse_hydras
 
 _SETTLED = 10**8  # ns after which a file that changes again has another time of change
 _HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
@@ -80,8 +81,11 @@ def _read(file: Path) -> Options:
     if not node and yaml.safe_load(text) is None:
         hint = "write KEY: VALUE in each line, or {} where nothing is to be set"
         raise DimsweepError("it says nothing", where=str(file), hint=hint)
-    if "defaults" in node:
-        _check_defaults(OmegaConf.to_container(node), f"{file}: defaults")
+    keys: Any = OmegaConf.to_container(node)
+    if "defaults" in keys:
+        _check_defaults(keys, f"{file}: defaults")
+    if (key := first_hydras(keys, package)) is not None:
+        raise refuse_hydras(key, str(file))
     return Options(node, package)
 
 

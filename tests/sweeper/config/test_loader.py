@@ -43,7 +43,6 @@ STUDIES = {
     "right": "{defaults: [below, {override /npu: h100}, _self_], name: right}",
     "diamond": "{defaults: [left, right, _self_], collective: {chunks: 7}}",
     "follows": "{defaults: [{'/npu@npu.other': '${npu}'}, _self_]}",
-    "hydras": "{hydra: {job: {name: mine}}, name: hydras}",
     "wrong": "{collective: [1]}",
 }
 
