@@ -4,6 +4,9 @@ import html
 from dataclasses import dataclass
 from pathlib import Path
 
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.output import write_file
+
 _HEIGHT = 620  # pixels of a notebook's output
 
 
@@ -14,10 +17,16 @@ class Plot:
     page: str
 
     def save(self, file: str | Path) -> Path:
-        """Write it as a page of its own; returns its path."""
+        """Write the page into a file that ends in .html; returns its path.  Raises
+        :class:`DimsweepError` for another ending: a browser draws the charts."""
         path = Path(file)
-        path.write_text(self.page, encoding="utf-8")
-        return path
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise DimsweepError(
+                "charts are saved as a page, which ends in .html",
+                where=str(file),
+                hint="Results.write_picture draws what was found into a .png, .svg or .pdf",
+            )
+        return write_file(path, "the page", self.page.encode())
 
     def _repr_html_(self) -> str:
         """What Jupyter shows."""

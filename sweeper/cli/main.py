@@ -1,8 +1,10 @@
 """The command line: one line for each command, and how a user's errors are told."""
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -45,12 +47,37 @@ def _help(context: click.Context) -> None:
     click.echo(dimsweep.get_help(context.find_root()))
 
 
+CLOSED_PIPE = 128 + 13  # the exit code where nobody reads on, as of a process that SIGPIPE ends
 DEFECT = 70  # the exit code of a defect of ours: EX_SOFTWARE of sysexits.h
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code.  A user's error is told without a traceback, and a
     defect of ours with one and with what to report."""
+    screen = sys.stdout
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()  # a pipe that is closed is found now, and not when Python ends
+        return code
+    except BrokenPipeError:
+        return _leave_pipe()
+    except SystemExit as end:
+        # Rich and Click have caught it; Click has also put another stream before ours.
+        if isinstance(end.__context__, BrokenPipeError) or sys.stdout is not screen:
+            return _leave_pipe()
+        raise
+
+
+def _leave_pipe() -> int:
+    """Drop what is not printed yet; returns what a shell reports of a process that SIGPIPE ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor
+            os.dup2(nowhere, stream.fileno())
+    return CLOSED_PIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         return dimsweep.main(arguments, prog_name="dimsweep", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -63,8 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("stopped", err=True)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+        raise
     except Exception as error:
         from dimsweep.engine import DimsweepError
 
