@@ -17,7 +17,7 @@ def version_of(package: str) -> str:
 
 
 def all_versions() -> str:
-    """``dimsweep 0.2.0, Python 3.13.5, ...``: all that dimsweep asks for and that is installed."""
+    """``dimsweep 0.3.0, Python 3.13.5, ...``: all that dimsweep asks for and that is installed."""
     try:
         lines = requires("dimsweep") or []
     except PackageNotFoundError:  # it runs from its sources

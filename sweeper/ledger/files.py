@@ -4,8 +4,9 @@
                                   and each batch carries a CRC-32 of its rows and of all before it
     part-00001-8d2b70c4.parquet   immutable rows; the name ends in the CRC-32 of the file
 
-The schema of either has the identity of its study in its metadata.  No two writers ever write the
-same file, and sealing the same rows twice makes the same part.
+The schema of either has in its metadata the identity of its study, and the version that wrote it.
+No two writers ever write the same file, and sealing the same rows twice makes the same part.  The
+first versions wrote neither identities nor checksums: for these the identity is empty.
 """
 
 import os
@@ -15,18 +16,21 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dimsweep.sweeper.ledger import versions
 from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, entries, read
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.ledger.sink import Sink
 
-_STUDY, _CHECK = b"dimsweep.study", b"dimsweep.crc32"
-_LOG = re.compile(r"(?:log|cells)-(\d{5,})-[0-9a-f]{8}\.arrows")
+_STUDY, _CHECK, _VERSION = b"dimsweep.study", b"dimsweep.crc32", b"dimsweep.rows"
+_LOG = re.compile(r"(?:log|cells)-(\d{5,})(-[0-9a-f]{8})?\.arrows")
 LOG = "log-"  # so begins the name of a log of rows
 _BOOKMARK = re.compile(r"search-\d{5,}\.json")
-_PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.parquet")
+_PART = re.compile(r"part-(\d{5,})(?:-([0-9a-f]{8}))?\.parquet")
 
 # Arrow's default allocator asks for huge pages, which take the system seconds for a million rows.
 if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
@@ -65,7 +69,7 @@ class Log:
         self.number = number
         self.path = folder / f"{prefix}{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows, self.n_rows = list[pa.RecordBatch](), 0
-        self._schema = schema.with_metadata({_STUDY: study})
+        self._schema = schema.with_metadata(_marks(study))
         self._check = zlib.crc32(self._schema.serialize())
         self._file = sink(self.path)
         self._stream = pa.ipc.new_stream(self._file, self._schema)
@@ -139,7 +143,8 @@ def number(file: Place) -> int:
 def read_log(file: Place, study: str) -> LogContent:
     """What the log of the ``study`` holds; raises :class:`FileNotFoundError` if there is none."""
     data = read(file)
-    if not _LOG.fullmatch(file.name):
+    match = _LOG.fullmatch(file.name)
+    if not match or (study and not match[2]):
         return LogContent([], "no sweep gives a log this name")
     source, batches, whole = pa.BufferReader(data), [], 0
     try:
@@ -149,8 +154,8 @@ def read_log(file: Place, study: str) -> LogContent:
         check, whole = zlib.crc32(reader.schema.serialize()), source.tell()
         while True:
             batch, metadata = reader.read_next_batch_with_custom_metadata()
-            check = _checked(batch, metadata, check)
-            batches.append(batch.replace_schema_metadata(None))
+            check = _checked(batch, metadata, check, marked=bool(study))
+            batches.append(_as_named_now(batch.replace_schema_metadata(None)))
             whole = source.tell()
     except DamagedError as error:
         return LogContent(batches, str(error))
@@ -175,22 +180,41 @@ def owner(file: Place) -> str | None:
         return None
 
 
-def _checked(batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int) -> int:
-    """The checksum of a batch; raises :class:`DamagedError` if another was written."""
+def _as_named_now(rows: Any) -> Any:
+    """Return rows under the names that their columns have in this version."""
+    return rows.rename_columns([versions.COLUMNS.get(name, name) for name in rows.schema.names])
+
+
+def _as_named_then(columns: Sequence[str] | None) -> list[str] | None:
+    """Return the names that some columns have in a file of any version."""
+    if columns is None:
+        return None
+    return [*columns, *(then for then, now in versions.COLUMNS.items() if now in columns)]
+
+
+def _checked(
+    batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int, *, marked: bool
+) -> int:
+    """The checksum of a batch; raises :class:`DamagedError` if another was written, or none in a
+    file that is ``marked`` with its study."""
     try:
         batch.validate(full=True)  # offsets that point nowhere must not be followed
         check = zlib.crc32(batch.serialize(), before)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedError(f"a batch is invalid: {error}") from error
-    if (metadata or {}).get(_CHECK, b"") != f"{check:08x}".encode():
+    if marked and (metadata or {}).get(_CHECK, b"") != f"{check:08x}".encode():
         raise DamagedError("a checksum is wrong")
     return check
+
+
+def _marks(study: str) -> dict[bytes, str]:
+    return {_STUDY: study, _VERSION: str(ROWS_VERSION)}
 
 
 def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer]:
     """The name and the bytes of the part that holds ``rows``."""
     sink = pa.BufferOutputStream()
-    rows = rows.replace_schema_metadata({_STUDY: study})
+    rows = rows.replace_schema_metadata(_marks(study))
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
     # Keys are all different, and numbers nearly so: a dictionary of them only takes time.
     repeated = [name for name in texts if name != "key"]
@@ -202,7 +226,7 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
 def schema_of(file: Place) -> pa.Schema:
     """The columns of a part that :func:`read_part` has found whole."""
     with file.open("rb") as source:
-        return pq.read_schema(source).remove_metadata()
+        return _as_named_now(pq.read_schema(source).remove_metadata().empty_table()).schema
 
 
 def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
@@ -214,7 +238,8 @@ def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
     try:
         with file.open("rb") as source:
             part = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
-            return part.read(list(columns), use_threads=False).replace_schema_metadata(None)
+            rows = part.read(_as_named_then(columns), use_threads=False)
+            return _as_named_now(rows.replace_schema_metadata(None))
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error
 
@@ -225,10 +250,10 @@ def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> 
     Raises :class:`DamagedError` if it is not as it was written, or of another study than ``study``.
     """
     match = _PART.fullmatch(file.name)
-    if not match:
+    if not match or (study and not match[2]):
         raise DamagedError("no sweep gives a part this name")
     data = read(file)
-    if f"{zlib.crc32(data):08x}" != match[2]:
+    if match[2] and f"{zlib.crc32(data):08x}" != match[2]:
         raise DamagedError("its checksum is not the one in its name")
     try:
         part = pq.ParquetFile(pa.BufferReader(data))
@@ -236,7 +261,7 @@ def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> 
         if metadata.get(_STUDY, b"").decode() != study:
             raise DamagedError("it is of another study")
         # One thread: more of them wait for one another's memory from the system.
-        wanted = None if columns is None else list(columns)
-        return part.read(wanted, use_threads=False).replace_schema_metadata(None)
+        rows = part.read(_as_named_then(columns), use_threads=False)
+        return _as_named_now(rows.replace_schema_metadata(None))
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error

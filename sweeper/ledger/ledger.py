@@ -47,6 +47,7 @@ from dimsweep.sweeper.ledger.rows import (
     COMPLETE,
     FAILED,
     LOST,
+    ROWS_VERSION,
     Cell,
     is_asked,
     labels,
@@ -251,7 +252,7 @@ class Ledger:
     def keep(self, cell: int, bookmark: Mapping[str, Any]) -> None:
         """Write the bookmark of a cell's search."""
         with self._writing():
-            keep(self.folder, cell, {**bookmark, "study": self._study})
+            keep(self.folder, cell, {**bookmark, "study": self._study, "rows": ROWS_VERSION})
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""
@@ -309,17 +310,6 @@ class Ledger:
     def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
         """Write what the study is, or check that it is the one that the folder holds; the
         configuration as it was written first."""
-        for file in files.unfinished(self.folder):
-            file.unlink()
-        for file in files.strays(self.folder):
-            self._set_aside(file, "no sweep gives a file this name")
-        for file in files.bookmarks(self.folder):
-            try:
-                read_bookmark(file)
-            except DamagedError as error:
-                self._set_aside(
-                    file, str(error), "the search that it is of is asked from the start"
-                )
         file = self.folder / STUDY
         self._config, self._provenance = study.config, study.provenance
         try:
@@ -335,8 +325,23 @@ class Ledger:
                 self._provenance = (*old.provenance, *new)
             elif self._check_owner(study):
                 self.notes.append(f"{file} was not there beside the rows, and is written again")
+        self._tidy()
         self.describe(study)
         return self._config
+
+    def _tidy(self) -> None:
+        """Remove what a dead writer left unfinished; set strays and damaged bookmarks aside."""
+        for file in files.unfinished(self.folder):
+            file.unlink()
+        for file in files.strays(self.folder):
+            self._set_aside(file, "no sweep gives a file this name")
+        for file in files.bookmarks(self.folder):
+            try:
+                read_bookmark(file)
+            except DamagedError as error:
+                self._set_aside(
+                    file, str(error), "the search that it is of is asked from the start"
+                )
 
     def _check_owner(self, study: StudyRecord) -> bool:
         """Whether there are rows; raises :class:`DimsweepError` if all that say whose they are are

@@ -1,6 +1,5 @@
 """What a study is, as ``study.json`` keeps it: typed, frozen records."""
 
-import hashlib
 import json
 import os
 import zlib
@@ -15,17 +14,20 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     ValidationError,
 )
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
-from dimsweep.sweeper.config.parts.order import canonical, in_order
+from dimsweep.sweeper.config.parts.order import in_order
 from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
 from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
+from dimsweep.sweeper.ledger.versions import check_version, identity, upgraded, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
 from dimsweep.sweeper.plugins.loading import load
 
@@ -271,6 +273,13 @@ class StudyRecord(_Record):
     proof: Proof | None = None
     provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
+    #: The identity of a study that an earlier version wrote, whose configuration is upgraded.
+    _written: str | None = PrivateAttr(None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this version wrote it, and may add to it."""
+        return self._written is None
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
@@ -343,8 +352,9 @@ class StudyRecord(_Record):
     @property
     def identity(self) -> str:
         """What a study's files are marked with: a hash of all that its rows depend on."""
-        own = self.model_dump_json(include={"config", "model", "rows"})
-        return hashlib.blake2b(canonical(json.loads(own)).encode(), digest_size=16).hexdigest()
+        if self._written is not None:
+            return self._written
+        return identity(json.loads(self.model_dump_json(include={"config", "model", "rows"})))
 
     def to_json(self) -> bytes:
         """The text of ``study.json``, with a checksum of everything else in it."""
@@ -390,7 +400,11 @@ def read_record(folder: Place) -> StudyRecord:
             raise ValueError("its checksum is wrong")
         if written is None and _is_misnamed(node):
             raise ValueError("its checksum has another name")
-        return StudyRecord.model_validate(node)
+        check_version(node, str(file))
+        study = StudyRecord.model_validate(upgraded(node))
+        if study.rows != ROWS_VERSION:
+            study._written = identity(node)
+        return study
     except FileNotFoundError:
         raise DimsweepError(
             "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
@@ -407,7 +421,7 @@ def read_record(folder: Place) -> StudyRecord:
         raise DimsweepError(
             f"the study cannot be read: {place}{': ' if place else ''}{first['msg']}",
             where=str(file),
-            hint="another version of dimsweep may have written it; remove the folder to start anew",
+            hint=f"{writer(node)} wrote it: read it with that version",
         ) from error
     except (ValueError, RecursionError) as error:
         raise DamagedStudyError(
@@ -429,7 +443,14 @@ def _is_misnamed(node: dict[str, Any]) -> bool:
 
 def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
     """Raises :class:`DimsweepError`, which says what differs, if rows of ``new`` must not be among
-    those of ``old``."""
+    those of ``old``, or if another version wrote ``old``."""
+    if not old.is_current:
+        raise DimsweepError(
+            f"the results have format {old.rows}, of an earlier version; this one (format "
+            f"{ROWS_VERSION}) reads them, but cannot resume them",
+            where=str(folder),
+            hint="sweep under another name (name=...); these results stay as they are",
+        )
     before, after = flat(in_order(old.config)), flat(in_order(new.config))
     for version in ("model", "rows"):
         before[version], after[version] = getattr(old, version), getattr(new, version)

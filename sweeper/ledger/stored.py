@@ -56,11 +56,14 @@ class Stored:
                     own = {name: rows[name] for name in names if name in rows.column_names}
                     self._kept[id(piece)] = own
         if damaged:
+            hint = "sweep the study again: it sets them aside and evaluates their trials again"
+            if not self.study.is_current:
+                hint = "move them out of the folder to read the rows of the other files"
             raise DimsweepError(
                 "files of the ledger are not what a sweep wrote:"
                 + "".join(f"\n  {d}" for d in damaged),
                 where=str(self.folder),
-                hint="sweep the study again: it sets them aside and evaluates their trials again",
+                hint=hint,
             )
         found.sort(key=lambda each: files.number(each[0].source))  # stable
         self._pieces = [piece for piece, *_ in found]

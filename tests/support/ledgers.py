@@ -9,6 +9,7 @@ import pyarrow as pa
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 
 SCHEMA = pa.schema(
     [
@@ -20,7 +21,9 @@ SCHEMA = pa.schema(
         ("time_s", pa.float64()),
     ]
 )
-STUDY = StudyRecord(name="s", model=1, rows=1, objective=("time",), config={"a": {"b": 1}})
+STUDY = StudyRecord(
+    name="s", model=1, rows=ROWS_VERSION, objective=("time",), config={"a": {"b": 1}}
+)
 
 
 def changed(**fields: object) -> StudyRecord:

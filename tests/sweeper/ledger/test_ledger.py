@@ -128,8 +128,6 @@ def test_another_study_is_refused_with_the_difference(tmp_path: Path) -> None:
         Ledger(tmp_path / "s", changed(config={"a": {"b": 2}}), SCHEMA)
     with pytest.raises(DimsweepError, match="model: 1 -> 2"):
         Ledger(tmp_path / "s", changed(model=2), SCHEMA)
-    with pytest.raises(DimsweepError, match="rows: 1 -> 2"):
-        Ledger(tmp_path / "s", changed(rows=2), SCHEMA)
     assert trials(tmp_path / "s") == [0]
 
 
@@ -137,7 +135,7 @@ def test_a_ledger_from_before_rows_had_versions_is_not_mixed(tmp_path: Path) -> 
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 1))
     (tmp_path / "s" / "study.json").write_bytes(changed(rows=None).to_json())
-    with pytest.raises(DimsweepError, match="rows: None -> 1"):
+    with pytest.raises(DimsweepError, match="cannot resume"):
         Ledger(tmp_path / "s", STUDY, SCHEMA)
 
 

@@ -13,6 +13,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
 from dimsweep.sweeper.ledger.record import CellRecord, PortfolioRecord, StudyRecord, read_study
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.objective import PERF_PER_COST, TIME
 
 CELL = CellRecord(
@@ -31,7 +32,7 @@ CELL = CellRecord(
 STUDY = StudyRecord(
     name="s",
     model=2,
-    rows=3,
+    rows=ROWS_VERSION,
     objective=("perf_per_cost", "time"),
     cells=(CELL,),
     portfolios=(PortfolioRecord(cells=(0,), measure="cvar", level=0.9, share=(1.0,)),),

@@ -1,0 +1,91 @@
+"""Versions of a study's files: read what earlier versions wrote, refuse what later ones did.
+
+``study.json`` says in ``rows`` which version its folder has.  ``record`` and ``files`` use this;
+columns that an earlier version lacks are null (``conform``).  tests/golden/ledgers has studies of
+each version.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.parts.order import canonical
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
+from dimsweep.sweeper.versions import version_of
+
+OLDEST = 2  # of release 0.2.0
+_FIRST_MARKED = 4  # before it, a file neither names its study nor has a checksum
+_FIRST_ORDERED = 9  # before it, the hash of a study did not see the order of a plan's axes
+
+COLUMNS = {"point": "trial"}  # of version 2, and what they are called now
+_KEYS = {"points": "trials"}  # the same of a cell's record
+_GONE = (("npu", "error"),)  # keys of configurations that no version reads any more
+
+
+def check_version(node: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`DimsweepError` if the record ``node`` of a study is of a version that this one
+    cannot read."""
+    version = node.get("rows")
+    if not isinstance(version, int) or OLDEST <= version <= ROWS_VERSION:
+        return
+    newer = version > ROWS_VERSION
+    raise DimsweepError(
+        f"the results have format {version}, written by {writer(node)}; dimsweep "
+        f"{version_of('dimsweep')} reads formats {OLDEST} to {ROWS_VERSION}",
+        where=where,
+        hint="read them with the dimsweep that wrote them" + (", or a later one" if newer else ""),
+    )
+
+
+def writer(node: Mapping[str, Any]) -> str:
+    """Return which dimsweep wrote a record last, as ``dimsweep 0.2.0 (commit 1f3a9c5e)``."""
+    written = node.get("provenance")
+    last = written[-1] if isinstance(written, list) and written else None
+    if not isinstance(last, Mapping) or not isinstance(last.get("version"), str):
+        return "another version of dimsweep"
+    commit = f" (commit {last['git'][:12]})" if isinstance(last.get("git"), str) else ""
+    return f"dimsweep {last['version']}{commit}"
+
+
+def identity(node: Mapping[str, Any]) -> str:
+    """Return the mark of the files of the study with the record ``node``: a hash of all that its
+    rows depend on, or nothing where they have none."""
+    own = {name: node.get(name) for name in ("config", "model", "rows")}
+    version = own["rows"] if isinstance(own["rows"], int) else ROWS_VERSION
+    if version < _FIRST_MARKED:
+        return ""
+    text = canonical(own) if version >= _FIRST_ORDERED else json.dumps(own, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def upgraded(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record ``node`` of an earlier version with the keys that this version gives it;
+    its ``rows`` stay the version that wrote it."""
+    found = dict(node)
+    if found.get("rows") == ROWS_VERSION:
+        return found
+    for name in ("cells", "baselines"):
+        if isinstance(cells := found.get(name), list):
+            found[name] = [_cell(cell) for cell in cells]
+    found["config"] = _config(found.get("config"))
+    return found
+
+
+def _cell(node: Any) -> Any:
+    if not isinstance(node, Mapping):
+        return node
+    found = {_KEYS.get(name, name): value for name, value in node.items()}
+    return found | {"config": _config(found["config"])} if "config" in found else found
+
+
+def _config(node: Any) -> Any:
+    """Return a configuration without the keys that are gone."""
+    if not isinstance(node, Mapping):
+        return node
+    found = dict(node)
+    for part, name in _GONE:
+        if isinstance(found.get(part), Mapping):
+            found[part] = {key: value for key, value in found[part].items() if key != name}
+    return found
