@@ -18,7 +18,7 @@ from dimsweep.sweeper.ledger.schema import BANDWIDTH
 from dimsweep.sweeper.space.setting import MARK, Setting
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
-from dimsweep.sweeper.study.change import BANDWIDTHS, resolve, split_of
+from dimsweep.sweeper.study.change import BANDWIDTHS, NoChangeError, resolve, split_of
 from dimsweep.sweeper.study.kept import designed, trials_of
 from dimsweep.sweeper.study.plan import StudyPlan
 from dimsweep.sweeper.study.portfolio import Together, common, row_of
@@ -53,16 +53,19 @@ class Reference:
         yield from Asked(self.config, self.plan.space).changes()
 
     def trials(self) -> Iterator[Trial]:
-        """A trial for each change that changes something of this design, the first one for each
-        new design."""
+        """Return a trial for each change that the study names, also for one that leaves this design
+        as it is; of changes that any design is asked, the first one for each new design."""
         first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
         config, seen = self.config, set[Setting]()
+        is_named = not isinstance(self.plan.config.what_if, str)
         for i, (name, changes) in enumerate(self.changes()):
             try:
                 setting = Setting(resolve(config, changes))
+            except NoChangeError:
+                setting = Setting({})
             except DimsweepError:  # it says nothing of this design, though it does of others
                 continue
-            if setting not in seen:
+            if is_named or (setting and setting not in seen):
                 seen.add(setting)
                 yield self._changed(first + i, name, setting)
 

@@ -179,6 +179,17 @@ def test_a_change_that_cannot_be_says_why(small: Small) -> None:
     assert "does not fit: " in result.output
 
 
+def test_named_changes_of_equal_effect_all_have_rows(small: Small) -> None:
+    order = "collective.order"
+    twins = f"fast: {{{order}: themis}}, faster: {{{order}: themis}}, now: {{{order}: baseline}}"
+    plan = small(THEMIS, "search=random", f"what_if={{{twins}}}")
+    run(plan)
+    rows = what_ifs(plan)
+    assert sorted(rows.index) == ["fast", "faster", "now"]
+    assert rows.loc["fast", "time_s"] == rows.loc["faster", "time_s"]
+    assert set(Results(plan.folder).what_if["change"]) == {"fast", "faster", "now"}
+
+
 def test_nothing_is_asked_where_it_is_switched_off(small: Small) -> None:
     plan = small()
     assert run(plan).what_ifs == 0
