@@ -83,7 +83,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
         say_warnings(ledger.notes, console)
         before = len(ledger.known)
         if before:
-            say(f"resuming: {plan.folder} has {before} trials", console)
+            say(f"resuming: {plan.folder} has {before} rows", console)
         started = time.monotonic()
         try:
             with interruptible() as check, progress_bar(plan, console) as bar:
@@ -97,17 +97,17 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
                 )
         except KeyboardInterrupt:
             n = len(ledger.known)
-            safe = f": {n} trials are safe in {plan.folder}" if n else " before the first trial"
+            safe = f": {n} rows are safe in {plan.folder}" if n else " before the first trial"
             say(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
         except LostClusterError as error:
             raise DimsweepError(
-                f"{error.what}; {len(ledger.known)} trials are safe in {plan.folder}",
+                f"{error.what}; {len(ledger.known)} rows are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
-    new = len(ledger.known) - before - progress.borrowed - progress.what_ifs
+    new = len(ledger.known) - before - progress.borrowed
     seconds = time.monotonic() - started
-    say(_summary(plan, progress, new, seconds), console)
+    say(_summary(plan, progress, new, before, seconds), console)
     _report(plan, console)
     return 0
 
@@ -140,14 +140,22 @@ def _report(plan: "StudyPlan", console: "Console") -> None:
         ) from error
 
 
-def _summary(plan: "StudyPlan", progress: "Progress", new: int, seconds: float) -> str:
-    text = f"{plan.study.name}: {new} trials simulated in {seconds:.1f} s"
-    if progress.reused:
-        text += f", {progress.reused} known already"
+def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, seconds: float) -> str:
+    """Count the rows of this run: ``new`` ones, of which the searches' trials are those that the
+    report counts, and those known ``before``."""
+    from dimsweep.sweeper.terminal import plural
+
+    beside = {"trial for all workloads": progress.beside["portfolio"]}
+    beside |= {name: progress.beside[name] for name in ("recheck", "baseline")}
+    beside["what-if"] = progress.what_ifs
+    trials = new - sum(beside.values())
+    text = f"{plan.study.name}: {trials} trials simulated in {seconds:.1f} s"
+    if before:
+        text += f", {before} known already"
     if progress.borrowed:
         text += f", {progress.borrowed} taken from other cells or studies"
-    if progress.what_ifs:
-        text += f", {progress.what_ifs} what-ifs beside them"
+    if told := [plural(n, name) for name, n in beside.items() if n]:
+        text += f", {' and '.join(told)} beside them"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
     if progress.lost:

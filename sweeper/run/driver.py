@@ -1,6 +1,6 @@
 """Running a study: asks the samplers, keeps the executor busy, writes the ledger."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
-from dimsweep.sweeper.ledger.rows import PORTFOLIO, RECHECK
+from dimsweep.sweeper.ledger.rows import BESIDE, PORTFOLIO, RECHECK
 from dimsweep.sweeper.run.best import Best
 from dimsweep.sweeper.run.designs import search_designs
 from dimsweep.sweeper.run.executor import Executor
@@ -56,6 +56,8 @@ class Progress:
     bound: float | None = None
     pruned: int = 0
     what_ifs: int = 0
+    #: new rows that are no trials of a cell's search, by origin, without what-ifs
+    beside: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -302,6 +304,8 @@ class Driver:
         batch, new, borrowed = self._submit(cell, trials)
         self.progress.reused += len(trials) - new
         self.progress.borrowed += borrowed
+        if len(trials) and (origin := str(trials.origin[0])) in BESIDE:
+            self.progress.beside[origin] += new - borrowed
         return batch
 
     def submit_beside(self, cell: CellPlan, trials: Trials) -> _Batch:

@@ -189,7 +189,39 @@ budget: {trials: 20}
     )
     assert main(["sweep", "study=mine"]) == 0
     assert main(["sweep", "studies/mine.yaml"]) == 0, "a study may be a path"
-    assert "20 known already" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "20 known already" in said
+
+
+@pytest.mark.long
+def test_a_sweep_counts_trials_as_its_report_does(
+    empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The search asks 20 times for one of eight designs; other rows have names of their own."""
+    (empty_folder / "counts.yaml").write_text(
+        """
+defaults: [override /search: random, override /executor: inline, _self_]
+workload: {layers: 1, parallel: {tensor: 4}}
+collective: {chunks: 2}
+topology:
+  {shape: Ring(4)_Switch(4), bandwidth: 100 GB/s, latency: 1 us, tiers: [node, pod]}
+space: {bandwidth: {total: 500 GB/s, step: 100 GB/s}}
+budget: {trials: 20}
+recheck: {top: 2}
+what_if: {a: {collective.chunks: x2}}
+baseline: {topology.bandwidth: 125 GB/s}
+"""
+    )
+    assert main(["sweep", "counts.yaml"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    (n,) = re.findall(r"counts: (\d+) trials simulated", said)
+    assert int(n) < 20 and f"{n} of {n} trials complete" in said
+    assert "2 rechecks and 1 baseline and 2 what-ifs beside them" in said
+    rows = int(n) + 5
+    assert main(["sweep", "counts.yaml"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"has {rows} rows" in said and "counts: 0 trials simulated" in said
+    assert f" s, {rows} known already" in said
 
 
 def test_astra_sim_text_as_workload(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
