@@ -139,6 +139,8 @@ class End(_Record):
     factor: float
     by: Mapping[str, str] | None = None
     is_open: bool = False
+    #: the nearest factor at which a search found that the answer loses; None if ``factor`` is exact
+    lost_at: float | None = None
 
     @property
     def is_far(self) -> bool:
@@ -161,8 +163,10 @@ class Rival(End):
     """The design that is next behind the answer, whose loss is a ``factor`` of the answer's.
     ``sure``: how sure it is that measurements of both would rank them so; None where nobody
     measured anything alike.  ``elsewhere``: that is so of networks that were measured, of which
-    theirs are none."""
+    theirs are none.  If it ``is_open``, another design may be nearer: ``by`` is the best one that
+    was simulated, and no other design's loss is below ``at_least`` times the answer's."""
 
+    at_least: float | None = None
     sure: float | None = None
     elsewhere: bool = False
 

@@ -10,6 +10,7 @@ from dimsweep.sweeper.report.decisions import LEVEL, Decisions
 from dimsweep.sweeper.report.factors import factors
 from dimsweep.sweeper.report.question import Question, question
 from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.study.ranking import physical
 
 
 def headline(decisions: Decisions) -> str:
@@ -55,7 +56,20 @@ def _next(decisions: Decisions) -> str:
         more = f" and {alike} more" if alike > 0 else ""
         return f"; {name}{more} {'are' if more else 'is'} as good{_cheaper(decisions)}"
     cell = decisions.cells[other, 0]
-    return f"; the runner-up, {name}, is {words.behind_best(share, cell, cell.best)}"
+    which = "runner-up" if _is_next(cell) else "next simulated design"
+    return f"; the {which}, {name}, is {words.behind_best(share, cell, cell.best)}"
+
+
+def _is_next(cell: CellSummary) -> bool:
+    """Return whether no design can be between the best one and a ``cell``'s; among networks and
+    plans only some designs are simulated, and a proof says which one is next."""
+    proof = cell.study.proof
+    if not cell.study.is_certified or (proof is not None and proof.cells == proof.simulated):
+        return True
+    rival = None if proof is None else proof.rival
+    if rival is None or rival.is_open or rival.by is None:
+        return False
+    return physical(rival.by) == physical(cell.cell.coordinates)
 
 
 def _cheaper(decisions: Decisions) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, StudyRecord
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, StudyRecord
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report.naming import beside
 from dimsweep.sweeper.report.summary import CellSummary
@@ -75,9 +75,12 @@ def rival(proof: Proof, named: Mapping[str, str]) -> str:
         return ""
     if end.by is None:
         far = f"no other design is within x{end.factor:.3g} of it"
-        return far if end.is_far else "it is not known which design comes next"
+        return far if end.is_far else f"{_no_nearer(end)}, and no other one was simulated"
     apart = fine_percent(max(end.factor - 1, 0.0))
-    next_one = f"the next design, {beside(end.by, named)}, is {apart} behind"
+    which = "next simulated" if end.is_open else "next"
+    next_one = f"the {which} design, {beside(end.by, named)}, is {apart} behind"
+    if end.is_open:
+        next_one += f" ({_no_nearer(end)})"
     if end.sure is None:
         told = "nobody measured how far the model is on such networks"
     elif end.elsewhere:
@@ -87,13 +90,19 @@ def rival(proof: Proof, named: Mapping[str, str]) -> str:
     return f"{next_one}: a tie, as {told}" if end.factor - 1 <= NEAR else f"{next_one}; {told}"
 
 
+def _no_nearer(end: Rival) -> str:
+    """Return the least distance that is proven of all other designs."""
+    least = end.factor if end.at_least is None else end.at_least
+    return f"no other design is less than {fine_percent(max(least - 1, 0.0))} behind"
+
+
 def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     """What would change the answer ``named``, first what may move least, and what then wins; both
     empty where nothing was looked at.  Without full stops."""
     if not proof.changes:
         return "", ""
     ends = [
-        (f"{c.name} {way} {times(end)}", end)
+        (f"{c.name} {way} {beyond(end)}", end)
         for c in proof.changes
         for way, end in (("below", c.near_down), ("above", c.near_up))
         if not end.is_far
@@ -106,13 +115,13 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
         *first, last = ("number of layers" if each == "layer" else each for each in kinds)
         what = f"{', '.join(first)} or {last}" if first else last
         return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
-    unknown = [beyond for beyond, end in ends if end.by is None]
+    unknown = [where for where, end in ends if end.by is None]
     left = [f"it is not known of {', nor of '.join(unknown)}"] if unknown else []
-    known = [(beyond, end.by) for beyond, end in ends if end.by is not None]
+    known = [(where, end.by) for where, end in ends if end.by is not None]
     if not known:
         return "nothing that is known", left[0]
     (nearest, by), *others = known
-    more = [f"or {beyond}" for beyond, _ in others]
+    more = [f"or {where}" for where, _ in others]
     return nearest, "; ".join([f"then {beside(by, named)} is better by more than 1%", *more, *left])
 
 
@@ -121,8 +130,13 @@ def _far(end: End) -> float:
 
 
 def times(end: End) -> str:
-    """A factor, as what-ifs have it."""
-    return f"x{end.factor:.3g}"
+    """Return the factor up to which the answer holds, as what-ifs have it."""
+    return f"x{end.factor:.4g}"
+
+
+def beyond(end: End) -> str:
+    """Return the factor beyond which the answer is known to lose."""
+    return f"x{end.factor if end.lost_at is None else end.lost_at:.4g}"
 
 
 def first_end(change: Change) -> End | None:

@@ -1,6 +1,6 @@
 """All that a report tells of a study."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -24,6 +24,7 @@ from dimsweep.sweeper.report.searched import Overview
 from dimsweep.sweeper.report.sold import unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of
 from dimsweep.sweeper.report.tight import tight
+from dimsweep.sweeper.study.ranking import physical
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,11 @@ class Report:
 
     @property
     def found(self) -> list[CellSummary]:
-        """The same; of one network for several workloads their best plans on it alone."""
+        """The same; of one network for several workloads their best plans on it alone, and of
+        networks each design once, whatever names its blocks have."""
         if self.study.is_shared and self.portfolios:
             return list(self.portfolios[0].cells)
-        return self.tried
+        return _once(self.tried) if self.study.is_certified else self.tried
 
     @property
     def n_broken(self) -> int:
@@ -167,6 +169,15 @@ class Report:
     def remarks(self) -> list[str]:
         """What the design rules found before the study, and its notes."""
         return [*self.study.warnings, *self.notes]
+
+
+def _once(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells without those that are an earlier one under another name."""
+    found: dict[object, CellSummary] = {}
+    for cell in cells:
+        values = tuple(str(cell.best.get(name)) for name in ("time_s", "cost_usd", "memory_bytes"))
+        found.setdefault((*physical(cell.cell.coordinates).items(), values), cell)
+    return list(found.values())
 
 
 def _with_answers(

@@ -6,7 +6,7 @@ What the seconds of a cell are not below tells from which change on it could bea
 earliest, or what its loss is not below when the change is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from dimsweep.sweeper.run.race import REACH, ROUNDING, Known, Race
 from dimsweep.sweeper.run.regions import regions_of
 from dimsweep.sweeper.study.change import resolve
 from dimsweep.sweeper.study.designs import Designs
-from dimsweep.sweeper.study.ranking import NEAR
+from dimsweep.sweeper.study.ranking import NEAR, physical
 from dimsweep.sweeper.study.what_if import Asked
 
 _TWICE = " x2"  # what the name of a what-if ends with
@@ -35,9 +35,10 @@ class Changes(NamedTuple):
     regions: Regions | None = None
 
 
-def changes_of(designs: Designs, best: int) -> Changes:
-    """What makes another cell than the ``best`` one win."""
-    known, prices = Known(designs, best), [*_prices(designs, best)]
+def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
+    """What makes another cell than the ``best`` one win; ``losses`` are those of the cells that the
+    search has simulated, by number."""
+    known, prices = Known(designs, best, losses), [*_prices(designs, best)]
     found = [
         Change(
             name=name,
@@ -108,13 +109,17 @@ def _price(known: Known, slopes: Floats, sign: int, margin: float) -> End:
 
 
 class _Next(Race):
-    """The losses of all cells but the best one."""
+    """The losses of all cells but those that are left ``out``, at first the best one."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known)
+        self.out = {known.best}
 
     def key(self, i: int) -> tuple[float, int]:
         known, cells = self._known, self._known.designs.cells
+        first, end = cells.first[i : i + 2].tolist()
         loss = known.loads.of(i) * known.designs.factor(cells.rows[i])
-        if cells.first[i] <= known.best < cells.first[i + 1]:
-            loss[known.best - int(cells.first[i])] = np.inf
+        loss[[number - first for number in self.out if first <= number < end]] = np.inf
         m = int(np.argmin(loss))
         return float(loss[m]), m
 
@@ -124,18 +129,46 @@ class _Next(Race):
     def is_exact(self, i: int, m: int) -> bool:
         return self._known.loads.is_exact(i, m)
 
+    def simulated(self) -> dict[int, float]:
+        """Return the losses of the cells that the search or a race simulated, by number."""
+        known, cells = self._known, self._known.designs.cells
+        found = dict(known.losses)
+        for i, m, seconds in known.loads.exact():
+            factor = float(known.designs.factor(cells.rows[i])[m])
+            found[int(cells.first[i]) + m] = seconds * factor
+        return {number: loss for number, loss in found.items() if number not in self.out}
+
+
+def _is_twin(known: Known, number: int) -> bool:
+    """Return whether a cell is the best design under another name."""
+    one, other = (known.designs.compose(each)[0] for each in (known.best, number))
+    return physical(one) == physical(other) and known.seconds(number) == known.seconds(known.best)
+
 
 def _rival(known: Known) -> Rival:
     """Who comes next, and how sure it is that measurements would say so: two designs share most of
-    the model's error."""
-    own = known.seconds(known.best) * known.factor
-    found = _Next(known).first(own * REACH)
-    factor = found.key / own
-    end = known.end(factor, found.number, is_open=found.is_open)
-    if found.number is None:
-        return Rival(**dict(end))
-    both = [known.designs.compose(number)[1].config for number in (known.best, found.number)]
+    the model's error.  If too many cells may come next, the best one that was simulated, and the
+    bound of the others."""
+    own, race = known.seconds(known.best) * known.factor, _Next(known)
+    found = race.first(own * REACH)
+    while found.number is not None and _is_twin(known, found.number):
+        race.out.add(found.number)
+        found = race.first(own * REACH)
+    number, loss = found.number, found.key
+    if found.is_open:
+        simulated = race.simulated()
+        simulated = {n: each for n, each in simulated.items() if not _is_twin(known, n)}
+        number = min(simulated, key=simulated.__getitem__, default=None)
+        loss = loss if number is None else simulated[number]
+    factor, end = loss / own, {"is_open": found.is_open, "at_least": found.key / own}
+    if number is None:
+        return Rival(factor=factor, **end)
+    by, both = (
+        known.designs.compose(number)[0],
+        [known.designs.compose(each)[1].config for each in (known.best, number)],
+    )
     sure = surely(np.log(factor), *both)
     if sure is not None:
-        return Rival(**dict(end), sure=sure)
-    return Rival(**dict(end), sure=sure_elsewhere(np.log(factor), *both), elsewhere=True)
+        return Rival(factor=factor, by=by, sure=sure, **end)
+    sure = sure_elsewhere(np.log(factor), *both)
+    return Rival(factor=factor, by=by, sure=sure, elsewhere=True, **end)

@@ -391,7 +391,7 @@ class Search:
         if not asked or not alone or self.winner < 0:
             return Changes()
         try:
-            return changes_of(self.designs, self.winner)
+            return changes_of(self.designs, self.winner, self.losses)
         except TooManyError:  # some of those that may win are left out
             return Changes()
 

@@ -22,7 +22,7 @@ from dimsweep.sweeper.study.ranking import NEAR
 
 LAYERS = "workload.model.layers"
 INTERRUPTIONS = "reliability.npu_time"
-_HALVINGS = 3  # of the part of the reach in which another bandwidth makes another cell win
+_SHARP = 1.005  # the answer holds at one factor, and loses at another one no further than this
 
 
 class Scaled(Race):
@@ -111,13 +111,13 @@ class Move(ABC):
         near, winner = 1.0, None if far == 1 else self._loses(far, margin)
         if winner is None:
             return End(factor=far)
-        for _ in range(_HALVINGS):
+        while max(near / far, far / near) > _SHARP:
             middle = self.whole((near * far) ** 0.5)
-            if not min(near, far) < middle < max(near, far):
-                break
+            if not min(near, far) < middle < max(near, far):  # no factor is between them
+                return winner.model_copy(update={"factor": near})
             found = self._loses(middle, margin)
             near, far, winner = (middle, far, winner) if found is None else (near, middle, found)
-        return winner.model_copy(update={"factor": near})
+        return winner.model_copy(update={"factor": near, "lost_at": far})
 
     def _loses(self, factor: float, margin: float) -> End | None:
         """To whom the best cell loses by more than a share; None if it does not."""

@@ -6,6 +6,7 @@ loads, then their time.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from heapq import heapify, heapreplace
 from typing import NamedTuple
@@ -68,12 +69,20 @@ class Loads:
     def is_exact(self, i: int, m: int) -> bool:
         return (i, m) in self._exact
 
+    def exact(self) -> Iterator[tuple[int, int, float]]:
+        """Yield the plan, the place in it and the time of each cell that was simulated."""
+        yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
+
 
 class Known:
     """What is known of the cells of some designs, of which one is the ``best``."""
 
-    def __init__(self, designs: Designs, best: int) -> None:
+    def __init__(
+        self, designs: Designs, best: int, losses: Mapping[int, float] | None = None
+    ) -> None:
+        """``losses`` are the losses of the cells that a search has simulated, by number."""
         self.designs, self.best, self.loads = designs, best, Loads(designs)
+        self.losses = losses or {}
         self.where = designs.cells.where(best)
         self._runners = dict[int, Runner | None]()  # the one asked last comes last
 
@@ -177,6 +186,7 @@ class Race(ABC):
                 return _First(key, int(cells.first[i]) + m)
             if looks == _LOOKS:
                 return _First(key, is_open=True)
-            looks += self.learn(i, m)
+            was_simulated = self.learn(i, m)
+            looks += was_simulated and int(cells.first[i]) + m not in self._known.losses
             heapreplace(heap, (*self.key(i), i))
         return _First(end)

@@ -1,7 +1,8 @@
 """Which of several trials are the best ones: by the first objective, and on the front of two."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,13 @@ from dimsweep.sweeper.objective import Objective
 Integers = npt.NDArray[np.intp]
 
 NEAR = 0.01  # this close to the best is as good in practice
+_PAIR = re.compile(r"\b(?:Ring|FullyConnected)\(2\)")
+
+
+def physical(coordinates: Mapping[str, str]) -> dict[str, str]:
+    """Return the coordinates of a design with one name for blocks that are physically identical:
+    one link joins the two NPUs of a ``Ring(2)`` and of a ``FullyConnected(2)``."""
+    return {key: _PAIR.sub("Pair(2)", value) for key, value in coordinates.items()}
 
 
 def best(rows: Any, objectives: Sequence[Objective]) -> int:

@@ -64,7 +64,7 @@ def _changes(report: Report, proof: Proof) -> list[Sheet]:
         wins = "nothing"
         if end is not None:
             winner = "not known" if end.by is None else beside(end.by, named)
-            wins = f"{words.times(end)}: {winner}"
+            wins = f"{words.beyond(end)}: {winner}"
         best = f"{words.times(change.down)} to {words.times(change.up)}"
         near = f"{words.times(change.near_down)} to {words.times(change.near_up)}"
         rows.append((change.name, wins, best, near))
@@ -72,7 +72,9 @@ def _changes(report: Report, proof: Proof) -> list[Sheet]:
     if end is not None and end.by is not None:
         more = f"{fine_percent(max(end.factor - 1, 0.0))} more"
         wins = f"{more}: {beside(end.by, named)}"
-        rows.append(("simulated time, beside that of others", wins, f"up to {more}", ""))
+        least = end.factor if end.at_least is None else end.at_least
+        held = f"up to {fine_percent(max(least - 1, 0.0))} more"
+        rows.append(("simulated time, beside that of others", wins, held, ""))
     columns = ("alone", "what wins beyond", "the best at", "within 1% at")
     return [Sheet("What would change the answer", columns, rows, n_names=2)]
 
@@ -123,7 +125,7 @@ def _runners_up(report: Report) -> Sheet:
             )
         )
     columns = ("design", "why it loses", objective.most, "behind", "time", "cost")
-    return Sheet("The best designs", columns, rows, n_names=2)
+    return Sheet("The best of the simulated designs", columns, rows, n_names=2)
 
 
 def why(cell: CellSummary, first: CellSummary) -> str:

@@ -203,7 +203,9 @@ def test_its_report_tells_the_network_each_plan_and_what_is_lost(shared: Plan) -
     print_report(report, Console(file=text, width=160))
     for told in ("One network for all: ", "network alone", "What a workload loses on a network"):
         assert told in text.getvalue()
-    assert "The best designs" not in text.getvalue(), "those of one workload do not beat others'"
+    assert "The best of the simulated designs" not in text.getvalue(), (
+        "those of one workload do not beat others'"
+    )
     assert set(results.what_if["design"]) == {"shared"}
     assert reproduce(plan.folder).differ == {}
     results.write_page()
