@@ -160,15 +160,14 @@ def _rival(known: Known) -> Rival:
         simulated = {n: each for n, each in simulated.items() if not _is_twin(known, n)}
         number = min(simulated, key=simulated.__getitem__, default=None)
         loss = loss if number is None else simulated[number]
-    factor, end = loss / own, {"is_open": found.is_open, "at_least": found.key / own}
+    rival = Rival(factor=loss / own, is_open=found.is_open, at_least=found.key / own)
     if number is None:
-        return Rival(factor=factor, **end)
-    by, both = (
-        known.designs.compose(number)[0],
-        [known.designs.compose(each)[1].config for each in (known.best, number)],
-    )
-    sure = surely(np.log(factor), *both)
-    if sure is not None:
-        return Rival(factor=factor, by=by, sure=sure, **end)
-    sure = sure_elsewhere(np.log(factor), *both)
-    return Rival(factor=factor, by=by, sure=sure, elsewhere=True, **end)
+        return rival
+    composed = [known.designs.compose(each) for each in (known.best, number)]
+    both = [each.config for _, each in composed]
+    sure = surely(np.log(rival.factor), *both)
+    elsewhere = sure is None
+    if elsewhere:
+        sure = sure_elsewhere(np.log(rival.factor), *both)
+    by, _ = composed[1]
+    return rival.model_copy(update={"by": by, "sure": sure, "elsewhere": elsewhere})

@@ -4,7 +4,6 @@ It is composed as a cell of the grid is, with the scenarios' values and then the
 and nothing of it is searched: no budget of the space binds it.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.ledger.rows import BASELINE
+from dimsweep.sweeper.networks.networks import fixed
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import describe, plan_cell
 from dimsweep.sweeper.study.grid import Grid, PlannedCell
@@ -30,11 +30,16 @@ class Baselines:
     """The baseline of a study in each combination of its scenarios, in the order of the grid."""
 
     def __init__(
-        self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], roles: Mapping[str, Role]
+        self,
+        composed: Composed,
+        axes: Mapping[str, tuple[Any, ...]],
+        roles: Mapping[str, Role],
+        first: int,
     ) -> None:
-        """``axes`` are the grid's.  Raises :class:`DimsweepError` for a baseline that sets what is
-        an axis of scenarios, in each of which it is to be simulated."""
-        given = composed.config.baseline
+        """``axes`` are the grid's, and ``first`` is the number of the first baseline.  Raises
+        :class:`DimsweepError` for a baseline that sets an axis of scenarios, in each of which it is
+        simulated."""
+        given, networks = composed.config.baseline, composed.config.space.network
         scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
         for name in given:
             if name in scenarios:
@@ -45,9 +50,12 @@ class Baselines:
                 )
         self._composed, self._axes, self._given = composed, tuple(axes), dict(given)
         own = {name: (value,) for name, value in given.items()}
+        if networks is not None and given and "topology" not in given:
+            # Latencies and tiers are those of the networks that are searched.
+            own = {key: (value,) for key, value in fixed(networks).items()} | own
         self._grid = Grid(composed, {**scenarios, **own}, may_prune=False)
         self._scenarios = tuple(scenarios)
-        self._first = math.prod(map(len, axes.values()))
+        self._first = first
 
     def __len__(self) -> int:
         return len(self._grid) if self._given else 0

@@ -299,7 +299,7 @@ def check_designs(config: Config) -> None:
         ("space.parameters", config.space.parameters, "keys of space.plan"),
         ("space.bandwidth", config.space.bandwidth.is_searched, "bandwidths of each tier"),
         ("recheck", config.recheck.rungs, "simulate what was found by dimsweep simulate"),
-        ("baseline", config.baseline, "simulate it by itself"),
+        ("baseline", config.baseline and config.portfolio.workloads, "simulate it by itself"),
         ("fidelity", config.by_message, "fidelity=phase, of which the bounds are"),
         ("other_npus", config.other_npus, "NPUs of one kind, of which the bounds are"),
         ("objective", not _is_known(config), _objectives(config)),

@@ -109,7 +109,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         weighing = weighing_of(config) if designs is None else None
         grid = designs or Grid(composed, grid_of(config), may_prune=weighing is None)
         roles, weights = roles_of(config, grid.axes), weights_of(config, grid.axes)
-        today = Baselines(composed, grid.axes, roles)
+        today = Baselines(composed, grid.axes, roles, len(grid))
     planned, pruned = _plan_cells(grid)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
@@ -196,7 +196,7 @@ def _most(
 ) -> int:
     own = [cell.budget + cell.recheck for cell in cells]
     if isinstance(stream, Designs):
-        return min(len(stream), stream.composed.config.budget.trials)
+        return min(len(stream), stream.composed.config.budget.trials) + n_baselines
     if isinstance(stream, SharedDesigns):  # each workload alone, and then all of them
         return min(len(stream), 2 * len(stream.designs) * stream.composed.config.budget.trials)
     if stream is not None:

@@ -13,6 +13,7 @@ from dimsweep.engine import InfeasibleError, run_batch
 from dimsweep.engine.bound import least_time
 from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.build.program import build_program
+from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
@@ -50,6 +51,12 @@ for own, other in (
     TEXT = TEXT.replace(own, other)
 
 
+TODAY = """
+baseline:
+  topology.shape: Ring(2)_Switch(4)
+  topology.bandwidth: [450 GB/s, 25 GB/s]
+  workload.parallel: {tensor: 2, data: 4}
+"""
 # Two NPUs of a ring, and of a full mesh, are joined by one link.
 TWINS = """
 defaults: [override /workload: gpt3_13b, override /npu: h100, override /cost: dgx_h100, _self_]
@@ -327,6 +334,30 @@ def test_a_design_by_another_name_is_not_the_next_one(tmp_path: Path) -> None:
     assert (len(report.tried), len(report.found)) == (4, 2)
     assert [cell.cell.coordinates for cell in report.ordered[1:]] == [proof.rival.by]
     assert proof.rival.factor > 1.01
+
+
+@pytest.mark.long
+def test_gains_of_a_network_are_against_the_baseline(tmp_path: Path) -> None:
+    file = tmp_path / "today.yaml"
+    file.write_text(f"{TWINS}what_if: null\n{TODAY}")
+    plan = plan_study(compose([f"study={file}", f"results={tmp_path}"]))
+    run(plan)
+    report = Report.read(plan.folder)
+    best = report.ordered[0]
+    assert best.reference is not None and best.reference.is_common
+    today = compose([f"study={file}"]).config.changed(
+        {
+            "topology.shape": "Ring(2)_Switch(4)",
+            "topology.bandwidth": ["450 GB/s", "25 GB/s"],
+            "topology.latency": best.study.config_of(best.cell)["topology"]["latency"],
+            "topology.tiers": ["package", "pod"],
+            "workload.parallel": {"tensor": 2, "data": 4},
+        }
+    )
+    assert best.reference.row["time_s"] == simulate(today, build_program(today)).time
+    gain = best.reference.row["time_s"] / best.best["time_s"]
+    assert best.gain(best.objective) == pytest.approx(gain) and gain > 1.2
+    assert f"{gain:.2f}x faster than the baseline" in report.headline
 
 
 @pytest.mark.long
