@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # Axes whose ranks share the samples of one replica.
 _OF_ONE_REPLICA = ("tensor", "context", "pipeline")
 # Keys that change how many replicas there are, or what each of them takes at a time.
-_OF_BATCH = ("workload.parallel", "workload.plan.micro_batch", "topology.shape", "nodes")
+_OF_SIZE = ("topology.shape", "nodes")
+_OF_BATCH = ("workload.parallel", "workload.plan.micro_batch", *_OF_SIZE)
 _OF_MODELS = (
     "give workload.plan.batch in the place of micro_batches (then null), so that all train as "
     "much; or search for what compares batches: objective=throughput"
@@ -95,7 +96,8 @@ def _check_searched(config: Config, objective: str) -> None:
     if isinstance(workload, Model) and workload.plan.batch is None:
         changing = list(config.space.parameters)
     elif isinstance(workload, Layered):
-        changing = [key for key in config.space.parameters if len(_replicas(config, key)) > 1]
+        sizes = [key for key in config.space.parameters if key.startswith(_OF_SIZE)]
+        changing = [key for key in sizes if len(_replicas(config, key)) > 1]
     else:
         return
     for key in changing:

@@ -76,15 +76,15 @@ def test_sizes_that_train_different_batches_do_not_compete(tmp_path: Path) -> No
     assert planned([*LAYERS, SIZES, "workload=all_reduce"], tmp_path).cells
 
 
-def test_degrees_of_layers_that_train_different_batches_do_not_compete(tmp_path: Path) -> None:
+def test_a_cell_does_not_search_sizes_of_layers_that_train_different_batches(
+    tmp_path: Path,
+) -> None:
     words = [*LAYERS, "topology.shape=Switch(8)_Switch(16)", "search=tpe"]
+    shapes = "space.parameters={{topology.shape: {{values: [Switch(8)_Switch(16), {}]}}}}"
     with pytest.raises(DimsweepError, match="how many samples") as told:
-        planned(
-            [*words, "space.parameters={workload.parallel.tensor: {values: [8, 16]}}"], tmp_path
-        )
-    assert told.value.where.startswith("space.parameters.workload.parallel.tensor")
-    shapes = "[Switch(8)_Switch(16), Switch(16)_Switch(8)]"
-    assert planned([*words, f"space.parameters={{topology.shape: {{values: {shapes}}}}}"], tmp_path)
+        planned([*words, shapes.format("Switch(8)_Switch(32)")], tmp_path)
+    assert told.value.where.startswith("space.parameters.topology.shape")
+    assert planned([*words, shapes.format("Switch(16)_Switch(8)")], tmp_path).cells
 
 
 def test_a_cell_does_not_search_how_much_is_trained(tmp_path: Path) -> None:
