@@ -199,7 +199,7 @@ def a_preset_is_shown() -> None:
     command("show", "npu/mine", "--sources")
 
 
-@door("check-plugin PLUGIN", "plugins", good=lambda: {"mine.py": PLUGIN})
+@door("check-plugin PLUGINS", "plugins", good=lambda: {"mine.py": PLUGIN})
 def a_plug_in() -> None:
     try:
         command("show", "plugins=[mine.py]")

@@ -207,7 +207,8 @@ def test_a_transport_is_its_name_or_some_of_its_keys(written: object) -> None:
 
 def test_keys_that_name_files_are_found_in_their_types() -> None:
     """Those that were listed by hand, whose values are a part of what rows depend on."""
-    shared = {"topology.file", "npu.measured", "collective.measured", "network.file"}
+    shared = {"topology.file", "npu.measured", "collective.measured"}
+    shared |= {"network.file", "network.packets.file"}
     own = {
         "chakra": {"traces", "groups"},
         "astra1_text": {"file"},
