@@ -155,7 +155,7 @@ def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> Non
     for each, own in zip(observations, ratios.tolist(), strict=True):
         single = each.kind == "iteration"
         ratio = own if single else of_kind[each.kind]
-        if abs(ratio) <= math.log(_IMPLAUSIBLE):
+        if abs(ratio) <= math.log(_IMPLAUSIBLE) or each.kind == "profile":  # Kineto's unit is fixed
             continue
         what = f"{each.value:.4g} {each.unit}" if single else f"measurements of kind {each.kind}"
         raise DimsweepError(

@@ -461,3 +461,19 @@ def test_what_nccl_tests_print_needs_no_bare_lines(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("all_reduce_perf\n" + ranks + row + other)
     (found,) = read_observations(tmp_path / "run.log", BASE, compose(BASE).config)
     assert found.remark.endswith("left out 1 row of broadcast")
+
+
+def test_a_profile_of_a_small_step_is_of_no_other_unit(tmp_path: Path) -> None:
+    """Kineto's times are microseconds; the two kernels of a test are far below a model's step."""
+    event = {"ph": "X", "cat": "kernel", "tid": 7}
+    events = [
+        {**event, "name": "Cijk_Alik_Bljk_BBS_BH", "ts": 100, "dur": 9000},
+        {**event, "name": "vectorized_elementwise_kernel", "ts": 9110, "dur": 1000},
+    ]
+    (tmp_path / "amd.json").write_text(json.dumps({"traceEvents": events}))
+    config = compose([*BASE[:-1], "nodes=1"]).config
+    found = read_observations(tmp_path / "amd.json", BASE, config)
+    done = calibrate(config, found, widths(config))
+    assert {each.name.split()[1]: each.value for each in done.observations} == pytest.approx(
+        {"step": 0.01001, "products": 0.009, "memory": 0.001}
+    )
