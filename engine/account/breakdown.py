@@ -6,22 +6,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimsweep.engine.account.merit import merits
+from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.kernels.phase.measures import Measures
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.lower.program import Floats, Longs, Program
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import first_hops
 from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.coordinates import line
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Accounts of P points, each for the class of ranks that finishes last.
+    """Accounts of P points; times are picoseconds.
 
-    Times are picoseconds.  ``exposed`` is communication that no compute hides, shared among the
-    dimensions (the last column: waiting for other ranks) and among the kinds of operators;
-    ``compute + exposed <= time`` (the rest is idle).  ``busy`` is the time a dimension was in use;
-    ``utilisation`` the bytes sent over what its bandwidth could have sent in the whole time; on a
-    graph, what the rank's own links could have sent (see :func:`sending`).
+    ``compute`` and ``exposed`` are of the class of ranks that finishes last.  ``exposed`` is
+    communication that no compute hides, shared among the dimensions (the last column: waiting for
+    other ranks) and among the kinds of operators; ``compute + exposed <= time`` (the rest is idle).
+    ``busy``, ``bytes_sent`` and ``utilisation`` are means over all ranks: the time a dimension was
+    in use; the bytes; and the bytes over what the bandwidth could have sent in the whole time, on
+    a graph that of the links of the rank that finishes last (see :func:`sending`).
     Cost is USD; performance per cost is iterations per second per USD.  ``merits`` has the further
     figures that are known (see :func:`engine.account.merit.merits`).
 
@@ -37,8 +41,8 @@ class Breakdown:
     exposed: Longs  # (P,)
     exposed_by_dim: Floats  # (P, D + 1)
     exposed_by_tally: Floats  # (P, L)
-    busy: Longs  # (P, D)
-    bytes_sent: Floats  # (P, D) by one NPU
+    busy: Floats  # (P, D)
+    bytes_sent: Floats  # (P, D)
     utilisation: Floats  # (P, D)
     cost: Floats | None  # (P,)
     perf_per_cost: Floats | None  # (P,)
@@ -65,7 +69,8 @@ def account(
     rows = np.arange(len(bandwidth))
     last = measures.end.argmax(axis=1)
     time = np.maximum(measures.time, 1)
-    bytes_sent = measures.bytes_sent[rows, last]
+    ranks = np.array(program.names.class_count)
+    bytes_sent = np.average(measures.bytes_sent, axis=1, weights=ranks)
     cost = per_cost = None
     if program.prices is not None:
         cost = program.prices.cost(bandwidth)
@@ -83,7 +88,7 @@ def account(
         exposed=measures.exposed[rows, last],
         exposed_by_dim=measures.exposed_by_dim[rows, last],
         exposed_by_tally=measures.exposed_by_tally[rows, last],
-        busy=measures.busy[rows, last],
+        busy=np.average(measures.busy, axis=1, weights=ranks),
         bytes_sent=bytes_sent,
         utilisation=bytes_sent / own / time[:, None] * PICOSECONDS,
         cost=cost,
@@ -97,19 +102,28 @@ def account(
 
 
 def sending(program: Program, bandwidth: Floats, rank: int, network: Network | None) -> Floats:
-    """(P, D) bytes/s that a rank can send in each dimension, at points of ``bandwidth`` (P, D).
+    """Return the bytes/s (P, D) that a rank can send in each dimension, at points of ``bandwidth``
+    (P, D).
 
     Of a product of dimensions that is the bandwidth.  On a graph or a wafer, which has links of its
-    own, it is what leaves ``rank`` by the links that belong to the dimension, or to none; where
-    there are none of these, by all its links.
+    own, it is the sum of the rank's links that belong to the dimension; where none is marked so, of
+    the links by which shortest ways lead to the ranks that differ in this dimension alone, without
+    those that another dimension needs as well, if there are others.
     """
     model = program.communication.network
     if network is None or (model.graph is None and model.wafer is None):
         return bandwidth
-    links = [(each["bandwidth"], each.get("dim", -1)) for each in network.graph[rank].values()]
-    total = sum(speed for speed, _ in links)
-    found = [
-        sum(speed for speed, dim in links if dim in (d, -1)) or total
-        for d in range(bandwidth.shape[1])
-    ]
+    sizes = program.cluster.topology.sizes
+    npus = model.placement or range(program.n_npus)
+    own = network.graph[npus[rank]]
+    ways = first_hops(network, npus[rank])
+    used = list[set[Node]]()
+    for d in range(bandwidth.shape[1]):
+        marked = {head for head, link in own.items() if link.get("dim", -1) == d}
+        others = (npus[other] for other in line(rank, sizes, d) if other != rank)
+        used.append(marked or set().union(*(ways.get(npu, ()) for npu in others)))
+    found = []
+    for d, heads in enumerate(used):
+        needed = set[Node]().union(*used[:d], *used[d + 1 :])
+        found.append(sum(own[head]["bandwidth"] for head in heads - needed or heads or own))
     return np.tile(np.array(found, dtype=float), (len(bandwidth), 1))

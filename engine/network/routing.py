@@ -271,6 +271,25 @@ class Router:
         return number
 
 
+def first_hops(network: Network, source: int) -> dict[Node, set[Node]]:
+    """Return for each node the neighbours of NPU ``source`` by which shortest ways lead to it.
+
+    Of equally near neighbours those without cables count, as in :meth:`Router.route`.
+    """
+    found: dict[Node, set[Node]] = {source: set()}
+    layer: dict[Node, set[Node]] = {head: {head} for head in network.graph[source]}
+    while layer:
+        found |= layer
+        further: dict[Node, set[Node]] = {}
+        for node, first in layer.items():
+            for head in network.graph[node]:
+                if head not in found:
+                    further.setdefault(head, set()).update(first)
+        layer = further
+    inside = {head for head, link in network.graph[source].items() if not link.get("medium")}
+    return {node: first & inside or first for node, first in found.items()}
+
+
 def has_equal_ways(network: Network) -> bool:
     """Whether switches choose among ways of the fewest hops; those from the first NPU to three
     others are looked at.  The NPU's own choice is that of an adapter, such as its server's."""

@@ -128,8 +128,8 @@ MUTANTS = [
         4,
         "a log's checksums are not compared",
         LEDGER + "files.py",
-        'if (metadata or {}).get(_CHECK, b"") != f"{check:08x}".encode():',
-        "if metadata is None:",
+        'if marked and (metadata or {}).get(_CHECK, b"") != f"{check:08x}".encode():',
+        "if marked and metadata is None:",
     ),
     Mutant(
         4,

@@ -19,8 +19,10 @@ from dimsweep.engine import (
     Compute,
     DimensionOrder,
     DimsweepError,
+    Fidelity,
     GraphBuilder,
     Group,
+    NetworkModel,
     Prices,
     Receive,
     Result,
@@ -34,7 +36,10 @@ from dimsweep.engine import (
     run_one,
     simulate,
 )
+from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.lower.program import NodeKind
+from dimsweep.engine.network import Level, build_levels
 from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
 from tests.support.programs import (
@@ -433,3 +438,51 @@ def test_long_stories_are_cut_short() -> None:
     workload = Workload(tuple(graphs), {f"g{i}": BOTH for i in range(8)}, EITHER)
     with pytest.raises(DimsweepError, match=r"\.\.\. and 8 more"):
         simulate(workload, PAIR)
+
+
+NODES = (Level("nvswitch", 450e9, 0, share=8), Level("leaf", 50e9, 1_000_000))
+
+
+def on_graph(levels: tuple[Level, ...], shape: str) -> Result:
+    """Return an all-reduce over all ranks by flows on a graph without dimensions."""
+    topology = Topology.build(shape, bandwidth=[1e9, 1e9], latency=[0, 0])
+    n, sizes = topology.n_npus, topology.sizes
+    model = NetworkModel(graph=build_levels(n, levels))
+    builder = GraphBuilder()
+    builder.add("sum", Collective(CollectiveKind.ALL_REDUCE, 1e6, "all"))
+    workload = Workload((builder.build(),), {"all": Group(sizes, (1, 1))})
+    cluster = Cluster(topology, network=model, collectives=CollectiveModel(chunks=1))
+    return Result(run_messages(lower_by_rank(workload, cluster), Fidelity.FLOW))
+
+
+def test_a_dimension_of_a_graph_has_the_links_that_lead_along_it() -> None:
+    """An NVSwitch of 450 GB/s and a card of 50 were 500 GB/s in both dimensions."""
+    result = on_graph(NODES, "Switch(8)_Switch(2)")
+    assert [*result.bandwidth_by_dim.values()] == [450e9, 50e9]
+    sent, time = result.breakdown.bytes_sent[0], result.time
+    assert result.breakdown.utilisation[0] == pytest.approx(sent / [450e9, 50e9] / time)
+
+
+def test_one_card_serves_all_dimensions() -> None:
+    result = on_graph((Level("leaf", 50e9, 0),), "Switch(8)_Switch(2)")
+    assert [*result.bandwidth_by_dim.values()] == [50e9, 50e9]
+
+
+@pytest.mark.parametrize("fidelity", [Fidelity.PHASE, Fidelity.MESSAGE, Fidelity.FLOW])
+def test_bytes_and_utilisation_are_means_over_all_ranks(fidelity: Fidelity) -> None:
+    """Rank 0 alone sends to rank 1, so each of four ranks sends a quarter in the mean."""
+    topology = Topology.build("Switch(4)", bandwidth=[1e9], latency=[0])
+    sender, receiver, idle = GraphBuilder(), GraphBuilder(), GraphBuilder()
+    sender.add("send", Send(4e6, (1,)))
+    receiver.add("receive", Receive((3,)))
+    idle.add("wait", Compute(duration=1))
+    graphs = (sender.build(), receiver.build(), idle.build(), idle.build())
+    workload = Workload(graphs, graph_of_rank=np.arange(4))
+    cluster = Cluster(topology)
+    if fidelity is Fidelity.PHASE:
+        result = Result(run_one(lower(workload, cluster)))
+    else:
+        result = Result(run_messages(lower_by_rank(workload, cluster), fidelity))
+    (sent,), (used,) = result.bytes_by_dim.values(), result.utilisation.values()
+    assert sent == pytest.approx(1e6) and used == pytest.approx(0.25)
+    assert result.breakdown.busy[0, 0] / result.time_ps == pytest.approx(0.25)

@@ -128,7 +128,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, where: str
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DimsweepError, match="cannot be read"):
+    with pytest.raises(DimsweepError, match="cannot read the table"):
         read_measured(tmp_path / "none.csv")
 
 

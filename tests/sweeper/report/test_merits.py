@@ -55,7 +55,7 @@ def test_of_designs_that_are_as_good_the_headline_tells_which_costs_less(
     words = ["workload=gpt3_13b", "topology=dgx_h100"]
     words += ["npu=h100", "workload.model.layers=2", "workload.plan.batch=16", "name=alike"]
     words += ["workload.parallel={tensor: 8, data: rest}", "cost=dgx_h100", "what_if=null"]
-    words += ["topology.shape=Switch(8)_Switch(1)", "objective=time"]
+    words += ["topology.shape=Switch(8)_Switch(2)", "objective=time", "workload.plan.task=prefill"]
     each = ["[450 GB/s, 100 GB/s]", "[450 GB/s, 10 GB/s]"]
     words += [f"grid={{topology.bandwidth: [{', '.join(each if dear_first else each[::-1])}]}}"]
     plan = planned(words, tmp_path)

@@ -22,6 +22,7 @@ Small = Callable[..., StudyPlan]
 # The second half of the cells has the trials of the first, and a fifth divides no dimension.
 GRID = "+grid={search.batch: [2, 4], workload.parallel.tensor: [16, 32, 5, 64]}"
 WORDS = ["search=random", "collective.chunks=1", "budget.trials=4"]
+WORDS += ["roles={workload.parallel.tensor: scenario}"]  # each degree leaves other replicas
 
 
 @pytest.fixture
