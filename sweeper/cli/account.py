@@ -208,12 +208,12 @@ def _dimensions(result: Result) -> Columns:
     last = _last(result)
     return table(
         (
-            f"dimension,\nat {last}" if last else "dimension",
+            "dimension",
             "bandwidth",
             "sent by an NPU",
             "busy",
             "util.",
-            "exposed",
+            f"exposed at\n{last}" if last else "exposed",
         ),
         (
             (
