@@ -17,7 +17,7 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
-from dimsweep.sweeper.run.executor.ray_inside import read_again
+from dimsweep.sweeper.run.executor.ray_inside import address_of, read_again
 
 _GLANCE = 1.0  # seconds between two looks at the nodes
 _ANSWERS_WITHIN = 2.0  # seconds, of a port of a node
@@ -99,6 +99,20 @@ class Cluster:
             self._stack.close()
 
 
+def check_actors(config: ExecutorConfig) -> None:
+    """Raise :class:`DimsweepError` for less than one actor, and for more than one actor per CPU of
+    this machine: each actor asks Ray for one CPU, and computes without a pause."""
+    actors, cpus = config.actors, os.cpu_count() or 1
+    if actors is not None and actors < 1:
+        raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
+    if actors is not None and config.mode == "local" and actors > cpus:
+        raise DimsweepError(
+            f"{actors} actors take {actors} CPUs; this machine has {cpus}",
+            where="executor.actors",
+            hint=f"executor.actors={cpus}, or leave it out for one actor per CPU",
+        )
+
+
 def connect(config: ExecutorConfig) -> Cluster:
     """Start Ray on this machine, or join the cluster of ``executor.address``.
 
@@ -106,8 +120,6 @@ def connect(config: ExecutorConfig) -> Cluster:
     random unless RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH gives one.  To join a cluster, tokens are
     taken as Ray documents it.  Raises :class:`DimsweepError` if nothing answers, or not to us.
     """
-    if config.actors is not None and config.actors < 1:
-        raise DimsweepError(f"{config.actors} actors; it takes 1 or more", where="executor.actors")
     is_ours = config.mode != "address"
     with ExitStack() as stack:
         stack.enter_context(_environment(_QUIET | (_PRIVATE if is_ours else {})))
@@ -188,8 +200,9 @@ def _join(ray: Any, address: str) -> None:
             "`ray job submit` runs the sweep on the cluster",
         )
     try:
+        address = address_of(ray, address)
         host, _, port = address.rpartition(":")
-        if port.isdecimal():  # Ray itself would try for a minute
+        if port.isdecimal():  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         with _environment({"RAY_gcs_server_port_wait_time_s": "5"}):
             ray.init(address, **_options())
@@ -217,7 +230,8 @@ def _refusal(address: str, error: BaseException) -> DimsweepError:
         return DimsweepError(
             f"no Ray cluster answers at {address!r}: {error}",
             where="executor.address",
-            hint="start one with: ray start --head",
+            hint="start one with `ray start --head`, or name its head with "
+            "executor.address=HOST:PORT; `auto` is RAY_ADDRESS, or the last cluster started here",
         )
     first = str(error).strip().splitlines() or [type(error).__name__]
     return DimsweepError(

@@ -8,6 +8,7 @@ import pyarrow as pa
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.run.executor.cluster import check_actors
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.ray import RayExecutor
@@ -38,6 +39,37 @@ class Executor(Protocol):
         """Let go of the workers; what is queued is dropped."""
 
 
+class LazyExecutor:
+    """An executor that starts with the first trial to simulate; a finished study starts none."""
+
+    def __init__(self, start: Callable[[], Executor]) -> None:
+        self._start = start
+        self._started: Executor | None = None
+
+    @property
+    def n_workers(self) -> int:
+        return self._started.n_workers if self._started else 1
+
+    @property
+    def n_nodes(self) -> int:
+        return self._started.n_nodes if self._started else 1
+
+    def submit(self, job: Job) -> None:
+        if self._started is None:
+            if not job.trials:
+                return
+            self._started = self._start()
+        self._started.submit(job)
+
+    def collect(self) -> Outcome | None:
+        assert self._started is not None  # it is called only while trials are outstanding
+        return self._started.collect()
+
+    def close(self) -> None:
+        if self._started is not None:
+            self._started.close()
+
+
 # A new executor is one file, and one line here: executor.mode -> what makes it.
 EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
     "inline": InlineExecutor,
@@ -49,7 +81,8 @@ EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
 def make_executor(
     config: Config, cells: Sequence[Cell], schema: pa.Schema, tell: Tell = lambda text: None
 ) -> Executor:
-    """The executor that ``config.executor`` describes, for ``cells`` whose rows have ``schema``."""
+    """The executor that ``config.executor`` describes, for ``cells`` whose rows have ``schema``.
+    Ray starts with the first trial to simulate."""
     mode = config.executor.mode
     if mode not in EXECUTORS:
         raise DimsweepError(
@@ -57,4 +90,8 @@ def make_executor(
             where="executor.mode",
             hint=suggestion(mode, EXECUTORS),
         )
-    return EXECUTORS[mode](Setup(config.executor, cells, schema, tell))
+    setup = Setup(config.executor, cells, schema, tell)
+    if EXECUTORS[mode] is not RayExecutor:
+        return EXECUTORS[mode](setup)
+    check_actors(config.executor)
+    return LazyExecutor(lambda: RayExecutor(setup))

@@ -16,3 +16,14 @@ def read_again(ray: Any) -> None:
             constants.ENABLE_RAY_CLUSTERS_ENV_VAR, not constants.IS_WINDOWS_OR_OSX
         )
         constants.ENABLE_RAY_CLUSTER = everywhere
+
+
+def address_of(ray: Any, address: str) -> str:
+    """Return the HOST:PORT that Ray joins for ``address``.  For ``auto`` it is RAY_ADDRESS, or the
+    address of the last cluster of this machine, which may have died.
+
+    A version of Ray without these names leaves ``address`` as it is.
+    """
+    with suppress(AttributeError):
+        return ray._private.services.canonicalize_bootstrap_address(address) or address
+    return address

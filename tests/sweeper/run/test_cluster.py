@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,14 @@ import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.parts import places
+from dimsweep.sweeper.config.study import Executor
 from dimsweep.sweeper.ledger.rows import Cell
-from dimsweep.sweeper.run.executor import guest, make_executor
-from dimsweep.sweeper.run.executor.cluster import _refusal, _starting
+from dimsweep.sweeper.run.executor import EXECUTORS, executor, guest, make_executor
+from dimsweep.sweeper.run.executor.cluster import _refusal, _starting, check_actors
 from dimsweep.sweeper.run.executor.worker import Luggage, _memory_limit
 from dimsweep.sweeper.study.plan import StudyPlan
+from tests.support.studies import run
+from tests.support.toy_ray import toy_executor
 
 Small = Callable[..., StudyPlan]
 PACKAGE = Path(dimsweep.__file__).parent
@@ -44,13 +48,43 @@ def test_another_token_is_named(mode: str | None, monkeypatch: pytest.MonkeyPatc
     ("address", "says"),
     [
         ("ray://head:10001", "is no address of a node"),
-        ("127.0.0.1:1", "no Ray cluster answers at '127.0.0.1:1'"),
+        ("127.0.0.1:1", r"no Ray cluster answers at '\S+:1'"),
+        ("auto", r"no Ray cluster answers at '\S+:1'"),
     ],
 )
-def test_an_address_where_no_cluster_is(address: str, says: str, small: Small) -> None:
+def test_an_address_where_no_cluster_is(
+    address: str, says: str, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster of ``auto`` has died, and Ray is not asked to wait for it."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("Ray waits for minutes"))
     plan = small("executor=address", f"executor.address={address}")
-    with pytest.raises(DimsweepError, match=says):
-        make_executor(plan.config, [cell.cell for cell in plan.cells], plan.schema)
+    with pytest.raises(DimsweepError, match=says) as found:
+        run(plan, make_executor(plan.config, plan.simulated, plan.schema))
+    assert found.value.where == "executor.address"
+
+
+@pytest.mark.parametrize(("actors", "fits"), [(0, False), (1, True), (2, True), (3, False)])
+def test_an_actor_takes_a_cpu(actors: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with nullcontext() if fits else pytest.raises(DimsweepError) as found:
+        check_actors(Executor(actors=actors))
+    assert fits or (found is not None and found.value.where == "executor.actors")
+    if actors:
+        check_actors(Executor(mode="address", actors=actors))  # nodes may join
+
+
+def test_a_finished_study_starts_no_ray(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, started = small(), list[object]()
+    with toy_executor(plan) as (toy, _):
+        monkeypatch.setattr(
+            "dimsweep.sweeper.run.executor.executor.RayExecutor",
+            lambda setup: started.append(setup) or toy,
+        )
+        monkeypatch.setitem(EXECUTORS, "local", executor.RayExecutor)
+        for n_started in (1, 1):
+            run(plan, make_executor(plan.config, plan.simulated, plan.schema))
+            assert len(started) == n_started
 
 
 def test_a_ray_that_does_not_start_is_told() -> None:
