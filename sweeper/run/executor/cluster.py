@@ -99,15 +99,19 @@ class Cluster:
             self._stack.close()
 
 
+_ACTORS_A_CPU = 4  # more gain nothing: one keeps a CPU busy
+
+
 def check_actors(config: ExecutorConfig) -> None:
-    """Raise :class:`DimsweepError` for less than one actor, and for more than one actor per CPU of
-    this machine: each actor asks Ray for one CPU, and computes without a pause."""
+    """Raise :class:`DimsweepError` for less than one actor, and for more actors on this machine
+    than would start: each is a process that computes without a pause and takes seconds of a CPU
+    and hundreds of megabytes to begin."""
     actors, cpus = config.actors, os.cpu_count() or 1
     if actors is not None and actors < 1:
         raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
-    if actors is not None and config.mode == "local" and actors > cpus:
+    if actors is not None and config.mode == "local" and actors > _ACTORS_A_CPU * cpus:
         raise DimsweepError(
-            f"{actors} actors take {actors} CPUs; this machine has {cpus}",
+            f"{actors} actors for {cpus} CPUs; at most {_ACTORS_A_CPU} a CPU are started",
             where="executor.actors",
             hint=f"executor.actors={cpus}, or leave it out for one actor per CPU",
         )

@@ -64,8 +64,8 @@ def test_an_address_where_no_cluster_is(
     assert found.value.where == "executor.address"
 
 
-@pytest.mark.parametrize(("actors", "fits"), [(0, False), (1, True), (2, True), (3, False)])
-def test_an_actor_takes_a_cpu(actors: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("actors", "fits"), [(0, False), (1, True), (8, True), (9, False)])
+def test_a_cpu_has_few_actors(actors: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     with nullcontext() if fits else pytest.raises(DimsweepError) as found:
         check_actors(Executor(actors=actors))
