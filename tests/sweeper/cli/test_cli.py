@@ -188,9 +188,11 @@ budget: {trials: 20}
 """
     )
     assert main(["sweep", "study=mine"]) == 0
+    first = capsys.readouterr().out
     assert main(["sweep", "studies/mine.yaml"]) == 0, "a study may be a path"
-    said = capsys.readouterr().out
-    assert "20 known already" in said
+    again = capsys.readouterr().out
+    assert "19 trials simulated" in first, "one of 20 proposals is repeated"
+    assert "0 trials simulated" in again and "27 known already" in again, "8 are what-ifs"
 
 
 @pytest.mark.long
