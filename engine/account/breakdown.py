@@ -114,14 +114,13 @@ def sending(program: Program, bandwidth: Floats, rank: int, network: Network | N
     if network is None or (model.graph is None and model.wafer is None):
         return bandwidth
     sizes = program.cluster.topology.sizes
-    npus = model.placement or range(program.n_npus)
-    own = network.graph[npus[rank]]
-    ways = first_hops(network, npus[rank])
+    own = network.graph[rank]  # where ranks have their own numbers, wherever they are placed
+    ways = first_hops(network, rank)
     used = list[set[Node]]()
     for d in range(bandwidth.shape[1]):
         marked = {head for head, link in own.items() if link.get("dim", -1) == d}
-        others = (npus[other] for other in line(rank, sizes, d) if other != rank)
-        used.append(marked or set().union(*(ways.get(npu, ()) for npu in others)))
+        others = (other for other in line(rank, sizes, d) if other != rank)
+        used.append(marked or set().union(*(ways.get(other, ()) for other in others)))
     found = []
     for d, heads in enumerate(used):
         needed = set[Node]().union(*used[:d], *used[d + 1 :])
