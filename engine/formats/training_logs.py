@@ -26,7 +26,7 @@ _START = re.compile(
 )
 _MODEL = re.compile(r"Building .*ModelArgs\((.*)\)")
 _RECOMPUTED = re.compile(r"Applied (selective|full) activation checkpointing")
-_CHUNKS = re.compile(r"Using pipeline schedule .* with (\d+) microbatches")
+_PIECES = re.compile(r"Using pipeline schedule .* with (\d+) microbatches")
 _FLOAT8 = re.compile(r"Float8 training active|Swapped to Float8Linear")
 
 _PARALLEL = "workload.parallel."
@@ -66,6 +66,7 @@ class TrainingRun:
     """
 
     line: int
+    pieces: int = 1  # micro-batches that torchtitan's pipeline cuts the local batch into
     settings: dict[str, Any] = field(default_factory=dict)
     gpus: int | None = None
     seconds: list[float] = field(default_factory=list)
@@ -190,17 +191,15 @@ def _take_titan(run: TrainingRun, line: str) -> None:
     elif found := _MESH.search(line):
         run.gpus = _take_mesh(run.settings, found[1])
     elif found := _START.search(line):
-        run.settings[_PLAN + "micro_batch"] = int(found[1])
+        run.settings[_PLAN + "micro_batch"] = max(1, int(found[1]) // run.pieces)
         run.settings[_PLAN + "batch"] = int(found[2])
         run.settings[_MODEL_KEY + "sequence"] = int(found[3])
-        if (chunks := run.settings.pop("chunks", None)) and int(found[1]) % chunks == 0:
-            run.settings[_PLAN + "micro_batch"] = int(found[1]) // chunks
     elif found := _MODEL.search(line):
         run.settings |= _titan_model(found[1])
     elif found := _RECOMPUTED.search(line):
         run.settings[_PLAN + "recompute"] = found[1]
-    elif found := _CHUNKS.search(line):
-        run.settings["chunks"] = int(found[1])
+    elif found := _PIECES.search(line):
+        run.pieces = max(1, int(found[1]))  # printed before the line of the start
     elif "Applied FSDP" in line or "Applied HSDP" in line:
         run.settings[_PLAN + "zero"] = 3
     elif _FLOAT8.search(line):

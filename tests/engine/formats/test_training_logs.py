@@ -86,7 +86,7 @@ def test_a_pipeline_of_torchtitan_cuts_the_local_batch(tmp_path: Path) -> None:
     assert run.settings["workload.plan.micro_batch"] == 1
     assert run.settings["workload.parallel.pipeline"] == 4
     assert run.settings["workload.plan.precision"] == "fp8"
-    assert "chunks" not in run.settings
+    assert run.pieces == 8
 
 
 def test_rates_without_a_plan_are_no_time(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Limits that a user sets to NCCL's choice: NCCL_ALGO, NCCL_PROTO and NCCL_NVLS_ENABLE."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from dimsweep.engine.errors import DimsweepError, suggestion
@@ -58,7 +60,10 @@ class Limits:
         )
 
 
-def _parsed(text: str, known: tuple[str, ...], where: str) -> dict[CollectiveKind, frozenset[str]]:
+@cache
+def _parsed(
+    text: str, known: tuple[str, ...], where: str
+) -> Mapping[CollectiveKind, frozenset[str]]:
     """Return the allowed words of each collective."""
     found = dict.fromkeys(CollectiveKind, frozenset(known))
     for part in filter(None, text.replace(" ", "").lower().split(";")):
