@@ -90,8 +90,8 @@ class _Rank:
 def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
     """Return the workload of a schedule, for a topology of ``sizes``.
 
-    Calculations take nanoseconds: those of CPU 0 are the NPU's, those of any other CPU are work of
-    the host beside it.  The k-th send to a rank with a tag is received by the k-th receive there.
+    Calculations take nanoseconds: CPU 0 is the NPU, and any other CPU is the host, which works
+    concurrently.  The k-th send to a rank with a tag is received by the k-th receive there.
     Overheads and gaps of LogGOPS are not part of a schedule: the network says how long messages
     take, and which of a rank's ports they leave by.  Raises :class:`DimsweepError` naming file and
     line for anything malformed, messages without a partner, and receives of any source or tag.

@@ -118,7 +118,7 @@ def read_htsim_topology(path: Path) -> FatTree:
     Raises :class:`DimsweepError` naming file and line for anything malformed, and naming the tier
     for numbers that make no fat tree.
     """
-    header, tiers = _told(path)
+    header, tiers = _read_tiers(path)
     n = header["tiers"].whole(1, "tiers", 2, 3)
     if missing := [tier for tier in range(n) if tier not in tiers]:
         raise DimsweepError(f"tier {missing[0]} of {n} is missing", where=str(path))
@@ -132,7 +132,7 @@ def read_htsim_topology(path: Path) -> FatTree:
     return tree
 
 
-def _told(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]]:
+def _read_tiers(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]]:
     """Return the lines of the header and of each tier, by their keys."""
     header, tiers = dict[str, Line](), dict[int, dict[str, Line]]()
     into, known = header, [*_HEADER, "tier"]
@@ -155,16 +155,16 @@ def _told(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]]:
     return header, tiers
 
 
-def _tier(told: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier:
+def _tier(lines: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier:
     needed = _NEEDED if is_top else (*_NEEDED, "radix_up")
     for name in needed:
-        if name not in told:
+        if name not in lines:
             raise DimsweepError(f"{name} is missing", where=f"{path}: tier {number}")
-    if is_top and "radix_up" in told:
-        raise told["radix_up"].wrong("the highest tier has no links up")
+    if is_top and "radix_up" in lines:
+        raise lines["radix_up"].wrong("the highest tier has no links up")
     found = {
         name: line.whole(1, name, 0 if "latency" in name else 1, _OF_TIER[name])
-        for name, line in told.items()
+        for name, line in lines.items()
     }
     return Tier(
         found["downlink_speed_gbps"] * 10**9,
@@ -176,7 +176,7 @@ def _tier(told: dict[str, Line], number: int, is_top: bool, path: Path) -> Tier:
     )
 
 
-def _check(tree: FatTree, told: dict[int, dict[str, Line]]) -> None:
+def _check(tree: FatTree, lines: dict[int, dict[str, Line]]) -> None:
     """Raise :class:`DimsweepError` for numbers of links that do not fit one another."""
     leaf = tree.tiers[0]
     if tree.hosts % tree.pod or tree.pod % leaf.down:
@@ -202,7 +202,7 @@ def _check(tree: FatTree, told: dict[int, dict[str, Line]]) -> None:
             what = f"{tier.down} links down to {below_each} switches in bundles of {tier.bundle}"
             raise DimsweepError(what, where=where, hint=f"radix_down {below_each * tier.bundle}")
         ratios = lower.down * lower.speed / (lower.up * tier.speed), lower.down / lower.up
-        line = told[number - 1].get("oversubscribed")
+        line = lines[number - 1].get("oversubscribed")
         if line and line.whole(1, "oversubscribed", 1, 1 << 16) not in ratios:
             raise line.wrong(f"oversubscribed {line.words[1]}; its links make {ratios[0]:g}")
         n_links, below = n_links + links, n
@@ -223,7 +223,7 @@ class _Connection(NamedTuple):
     line: Line
     source: int
     target: int
-    told: dict[str, int]
+    values: dict[str, int]
     start: int
 
 
@@ -271,25 +271,25 @@ def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
     source, target = (ends.whole(place, "a host", 0, n - 1) for place in (0, 1))
     if source == target:
         raise line.wrong(f"a flow from host {source} to itself")
-    told, start, place = dict[str, int](), 0.0, 1
+    values, start, place = dict[str, int](), 0.0, 1
     while place < len(line.words):
         word = line.words[place]
         if word not in (*_WITH_NUMBER, *_WITHOUT):
             raise line.wrong(f"unknown word {word[:40]!r}", suggestion(word, _WITH_NUMBER))
-        if word in told:
+        if word in values:
             raise line.wrong(f"{word} is there twice")
         if word == "start":
             start = line.number(place + 1, "the start", 1e15 / unit)
         else:
             least = 0 if word in ("prio", *_WITHOUT) else 1
             value = line.whole(place + 1, word, least, 1 << 50) if word in _WITH_NUMBER else 1
-        told[word] = 0 if word == "start" else value
+        values[word] = 0 if word == "start" else value
         place += 2 if word in _WITH_NUMBER else 1
-    if "size" not in told or ("start" in told) == ("trigger" in told):
+    if "size" not in values or ("start" in values) == ("trigger" in values):
         raise line.wrong("a flow has a size, and a start or a trigger", "0->1 start 0 size 1000")
-    if "addon" in told:
+    if "addon" in values:
         raise line.wrong("addon is not simulated")
-    return _Connection(line, source, target, told, round(start * unit))
+    return _Connection(line, source, target, values, round(start * unit))
 
 
 def _trigger_id(line: Line) -> int:
@@ -309,16 +309,16 @@ def _flows(connections: list[_Connection], triggers: dict[int, Line]) -> Iterato
     firing: dict[int, list[int]] = {}
     for number, each in enumerate(connections):
         for name in ("send_done_trigger", "recv_done_trigger"):
-            if name in each.told:
-                firing.setdefault(each.told[name], []).append(number)
-    of_priority = {each.told["prio"]: each.line for each in connections if "prio" in each.told}
+            if name in each.values:
+                firing.setdefault(each.values[name], []).append(number)
+    of_priority = {each.values["prio"]: each.line for each in connections if "prio" in each.values}
     if len(of_priority) > 1:
         *_, line = of_priority.values()
         raise line.wrong("flows of several priorities", "one priority for all flows")
     for each in connections:
-        trigger = each.told.get("trigger")
+        trigger = each.values.get("trigger")
         after = _fired(each.line, trigger, firing, triggers) if trigger else ()
-        n_bytes = each.told["size"]
+        n_bytes = each.values["size"]
         yield ListedFlow(each.source, each.target, n_bytes, each.start, after, each.line.where)
 
 
@@ -328,13 +328,19 @@ def _fired(
     """Return the flows after which a trigger starts others."""
     if trigger not in triggers:
         raise line.wrong(f"there is no trigger {trigger}", f"trigger id {trigger} oneshot")
-    fires, told = firing.get(trigger, []), triggers[trigger]
-    if "barrier" in told.words:
-        place = told.words.index("count") + 1 if "count" in told.words else len(told.words)
-        n = told.whole(place, "count", 1, 1 << 32)
+    fires, line_of_trigger = firing.get(trigger, []), triggers[trigger]
+    if "barrier" in line_of_trigger.words:
+        place = (
+            line_of_trigger.words.index("count") + 1
+            if "count" in line_of_trigger.words
+            else len(line_of_trigger.words)
+        )
+        n = line_of_trigger.whole(place, "count", 1, 1 << 32)
     else:
         n = 1
     if len(fires) != n:
         what = f"trigger {trigger} waits for {n} flows, and {len(fires)} fire it"
-        raise told.wrong(what, "as many flows with its send_done_trigger or recv_done_trigger")
+        raise line_of_trigger.wrong(
+            what, "as many flows with its send_done_trigger or recv_done_trigger"
+        )
     return tuple(fires)

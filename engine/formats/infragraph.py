@@ -63,7 +63,7 @@ class _Link:
     physical: _Physical | None = None
 
     def attributes(self, rates: Mapping[str, LinkRate]) -> dict[str, Any]:
-        """Return the link's attributes in a network: those of its name in ``rates``, or its own.
+        """Return the link's attributes in a network: the rate of its name in ``rates``, or its own.
 
         A missing latency is 0.  Raises :class:`DimsweepError` for a link without bandwidth.
         """

@@ -46,7 +46,7 @@ class Ns3Link(NamedTuple):
 
 
 class Ns3Topology(NamedTuple):
-    """Nodes from 0, of which some are switches, and all others hosts (GPUs)."""
+    """Nodes from 0: switches, and hosts (GPUs)."""
 
     n_nodes: int
     nvswitches: tuple[int, ...]

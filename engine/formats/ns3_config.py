@@ -84,39 +84,39 @@ class Ns3Config(NamedTuple):
 def read_ns3_config(path: Path) -> Ns3Config:
     """Return the packet model in a configuration of HPCC's or SimAI's ns-3.
 
-    CC_MODE chooses the transport, whose keys follow.  Thresholds of marks are those of each rate.
+    CC_MODE chooses the transport, whose keys follow.  Marking thresholds are given for each rate.
     ``ignored`` has the lines that are not simulated: unknown keys, and known ones of another value
     than the one that is.  Raises :class:`DimsweepError` naming file and line for anything
     malformed, keys that occur twice, HPCC-PINT, and a file without CC_MODE.
     """
-    told = dict[str, Line]()
+    lines = dict[str, Line]()
     for line in read_lines(path, "configuration"):
         key, *values = line.words
         comment = next((i for i, word in enumerate(values) if word.startswith("{")), len(values))
-        if key in told:
-            raise line.wrong(f"{key} is there twice", f"see {told[key].where}")
-        told[key] = Line([key, *values[:comment]], line.where)
-    if "CC_MODE" not in told:
+        if key in lines:
+            raise line.wrong(f"{key} is there twice", f"see {lines[key].where}")
+        lines[key] = Line([key, *values[:comment]], line.where)
+    if "CC_MODE" not in lines:
         hint = "config.txt of HPCC's ns-3, or SimAI.conf"
         raise DimsweepError("CC_MODE is missing", where=str(path), hint=hint)
-    packets: dict[str, Any] = {"transport": _transport(told), **dict(_sizes(told))}
-    if "HAS_WIN" in told:
-        packets["window"] = bool(told["HAS_WIN"].whole(1, "HAS_WIN", 0, 1))
-    if marks := _marks(told):
+    packets: dict[str, Any] = {"transport": _transport(lines), **dict(_sizes(lines))}
+    if "HAS_WIN" in lines:
+        packets["window"] = bool(lines["HAS_WIN"].whole(1, "HAS_WIN", 0, 1))
+    if marks := _marks(lines):
         packets["marks"] = marks
-    return Ns3Config(packets, tuple(_ignored(told)))
+    return Ns3Config(packets, tuple(_ignored(lines)))
 
 
-def _transport(told: Mapping[str, Line]) -> Transport:
-    mode = told["CC_MODE"].whole(1, "CC_MODE", 0, 1 << 16)
+def _transport(lines: Mapping[str, Line]) -> Transport:
+    mode = lines["CC_MODE"].whole(1, "CC_MODE", 0, 1 << 16)
     if mode == _PINT:
-        raise told["CC_MODE"].wrong("HPCC-PINT is not simulated", "3: HPCC")
+        raise lines["CC_MODE"].wrong("HPCC-PINT is not simulated", "3: HPCC")
     kind = _MODES.get(mode, "static")
-    keys = {name: _value(key, told[key]) for name, key in _KEYS[kind].items() if key in told}
+    keys = {name: _value(key, lines[key]) for name, key in _KEYS[kind].items() if key in lines}
     try:
         return TRANSPORTS[kind](**keys)
     except DimsweepError as error:
-        raise told[_KEYS[kind][error.where]].wrong(error.what, error.hint) from None
+        raise lines[_KEYS[kind][error.where]].wrong(error.what, error.hint) from None
 
 
 def _value(key: str, line: Line) -> float | int | bool:
@@ -131,15 +131,15 @@ def _value(key: str, line: Line) -> float | int | bool:
     return line.whole(1, key, 0, 10**6)
 
 
-def _sizes(told: Mapping[str, Line]) -> Iterator[tuple[str, int]]:
+def _sizes(lines: Mapping[str, Line]) -> Iterator[tuple[str, int]]:
     for name, key, unit in (("payload", "PACKET_PAYLOAD_SIZE", 1), ("buffer", "BUFFER_SIZE", _MB)):
-        if key in told:
-            yield name, unit * told[key].whole(1, key, 1, 2**20)
+        if key in lines:
+            yield name, unit * lines[key].whole(1, key, 1, 2**20)
 
 
-def _marks(told: Mapping[str, Line]) -> tuple[Mark, ...]:
+def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
     """Return the thresholds of each rate that all three maps have."""
-    maps = [_map(told[key]) for key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP") if key in told]
+    maps = [_map(lines[key]) for key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP") if key in lines]
     if len(maps) < 3:
         return ()
     low, high, most = maps
@@ -149,7 +149,7 @@ def _marks(told: Mapping[str, Line]) -> tuple[Mark, ...]:
             try:
                 marks.append(Mark(rate, low[rate] * _KB, high[rate] * _KB, most[rate]))
             except DimsweepError as error:
-                raise told["KMIN_MAP"].wrong(f"{rate} bit/s: {error.what}") from None
+                raise lines["KMIN_MAP"].wrong(f"{rate} bit/s: {error.what}") from None
     return tuple(marks)
 
 
@@ -162,9 +162,9 @@ def _map(line: Line) -> dict[int, float]:
     return {line.whole(i, "a rate", 1, 10**15): line.number(i + 1, "a value", 1e9) for i in places}
 
 
-def _ignored(told: Mapping[str, Line]) -> Iterator[str]:
+def _ignored(lines: Mapping[str, Line]) -> Iterator[str]:
     """Yield the lines that change a result there, and none here."""
-    for key, line in told.items():
+    for key, line in lines.items():
         text = " ".join(line.words)
         if key in _SIMULATED:
             if not _is_equal(line.words[1:], _SIMULATED[key].split()):
@@ -174,7 +174,7 @@ def _ignored(told: Mapping[str, Line]) -> Iterator[str]:
 
 
 def _is_equal(words: list[str], simulated: list[str]) -> bool:
-    """Whether words are the same numbers."""
+    """Return whether words are the same numbers."""
     try:
         return list(map(float, words)) == list(map(float, simulated))
     except ValueError:

@@ -154,8 +154,8 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
         text += f", {before} known already"
     if progress.borrowed:
         text += f", {progress.borrowed} taken from other cells or studies"
-    if told := [plural(n, name) for name, n in beside.items() if n]:
-        text += f", {' and '.join(told)} beside them"
+    if others := [plural(n, name) for name, n in beside.items() if n]:
+        text += f", {' and '.join(others)} beside them"
     if progress.failed:
         text += f", {progress.failed} failed or infeasible"
     if progress.lost:

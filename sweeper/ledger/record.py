@@ -282,7 +282,7 @@ class StudyRecord(_Record):
 
     @property
     def is_current(self) -> bool:
-        """Whether this version wrote it, and may add to it."""
+        """Return whether this version wrote the study, and may add rows."""
         return self._written is None
 
     @property

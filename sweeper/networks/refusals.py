@@ -1,4 +1,4 @@
-"""What a space leaves out: infeasible networks, plans and places, counted by reason."""
+"""Counts of the infeasible networks, plans and places that a space leaves out, by reason."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 
 
 class Refusals(Counter[str]):
-    """How many networks, plans or places are infeasible, by reason."""
+    """The number of infeasible networks, plans or places, by reason."""
 
     def __init__(self) -> None:
         super().__init__()

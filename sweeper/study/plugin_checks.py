@@ -89,8 +89,8 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
         "transport": lambda name, transport: check_transport(name),
         "memory": lambda name, memory: check_memory(name),
         "family of models": lambda name, family: check_model(family()),
-        "sampler": lambda name, sampler: _told(_of_sampler(name, sampler)),
-        "objective": lambda name, objective: _told(_of_objective(name, objective)),
+        "sampler": lambda name, sampler: _raise_findings(_of_sampler(name, sampler)),
+        "objective": lambda name, objective: _raise_findings(_of_objective(name, objective)),
         "option": _of_option,
     }
 
@@ -121,13 +121,13 @@ def _of_option(option: str, plugin: str) -> None:
     build_cluster(compose([*words, *fitting]).config)
 
 
-def _told(findings: Iterator[str]) -> None:
+def _raise_findings(findings: Iterator[str]) -> None:
     if found := list(findings):
         raise DimsweepError("; ".join(found))
 
 
 def _of_sampler(name: str, sampler: Any) -> Iterator[str]:
-    """Asked for a dozen trials and told their values, twice over."""
+    """Yield the faults of a sampler that proposes a dozen trials and gets their values, twice."""
     from dimsweep.sweeper.config.study import Parameter, Search
     from dimsweep.sweeper.objective import OBJECTIVES
     from dimsweep.sweeper.search.sampler import Task

@@ -3,7 +3,7 @@
 A trace counts whole microseconds, bytes and operations, and knows groups by number.  Where that is
 not all, a node of ours says the rest, so that what is read back takes as long to the picosecond.
 Other tools skip attributes that they do not know.  An attribute that refines a standard field must
-round to that field: a trace of which somebody edited only one of the two is refused.
+round to that field: a trace in which only one of the two was edited is refused.
 """
 
 from collections.abc import Iterator

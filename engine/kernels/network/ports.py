@@ -43,7 +43,7 @@ def settle_ports(st: State) -> None:
 
 @inlined
 def _shares_port(st: State, entry: int) -> bool:
-    """Whether an entry starts although its port serves another message."""
+    """Return whether an entry starts although its port serves another message."""
     return st.wires.settings.shares and flows.is_crossing(st, entry)
 
 

@@ -90,7 +90,7 @@ class Ports:
                 self._touch(rank, dim)
 
     def _shares_port(self, job: Job) -> bool:
-        """Whether a job starts although its port serves another message."""
+        """Return whether a job starts although its port serves another message."""
         return self._shares and isinstance(job.phase, Crossing)
 
     def _enqueue(self, queue: list[Job], job: Job) -> None:

@@ -55,7 +55,7 @@ def table(summary: CellSummary) -> list[Sheet]:
 
 
 def _memory(summary: CellSummary, shown: Sequence[pd.Series]) -> list[tuple[str, list[str]]]:
-    """What the fullest NPU holds, and what PyTorch may reserve for that, where they are known."""
+    """Return rows for the memory that the fullest NPU holds and that PyTorch may reserve."""
     names = {
         "memory_bytes": "memory of the fullest NPU",
         "memory_reserved_bytes": "  PyTorch may reserve",
