@@ -92,11 +92,11 @@ def _communicating(run: Run, chain: Chain, tally: Longs) -> dict[str, Longs]:
 
 def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
     s, state = run.program.structure, run.state
-    times = run.times.phases[state.phase_of[chain.phases]]
+    phases, phase = run.times.phases, state.phase_of[chain.phases]
     # A chunk that ended a flow brings the latencies of all its phases.
-    late = np.where(chain.whole, times["late"], 0)
+    late = np.where(chain.whole, phases["late"][phase], 0)
     found = np.zeros(s.shape.n_classes, dtype=np.int64)
-    np.add.at(found, cls, times["hold"] + late)
+    np.add.at(found, cls, phases["hold"][phase] + late)
     lasted = state.nodes["end"] - state.nodes["start"]
     np.add.at(found, s.nodes["cls"][chain.nodes], lasted[chain.nodes])
     return found

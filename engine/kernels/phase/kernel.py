@@ -75,6 +75,8 @@ def run(sim: Sim) -> int:
 def _begin(sim: Sim) -> None:
     for word in range(len(sim.st.block)):
         sim.st.block[word] = sim.st.fresh[word]
+    for c in range(len(sim.st.chunks)):
+        sim.st.chunks[c].at = sim.st.chunks[c].first
     sim.rules.begin(sim)
     for node in range(len(sim.s.nodes)):
         if sim.s.nodes[node].waits == 0:

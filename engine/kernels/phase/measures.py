@@ -10,7 +10,7 @@ from dimsweep.engine.kernels.phase.chain_times import time_chains
 from dimsweep.engine.kernels.phase.kernel import run
 from dimsweep.engine.kernels.phase.path import Path, empty_path, walk_back
 from dimsweep.engine.kernels.phase.phase_time import time_all
-from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG, Sim
+from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG, Sim, lay_out_chunks
 from dimsweep.engine.lower.program import Floats, Ints, Longs, NodeKind, Structure
 
 
@@ -49,6 +49,7 @@ def empty_measures(s: Structure, n: int) -> Measures:
 @kernel
 def run_each(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
     """Simulate each point of bandwidths and latencies, (P, D) each, and measure it."""
+    lay_out_chunks(sim)
     for point in range(len(bandwidth)):
         longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
         out.outcome[point] = run(sim) if longest < LONGEST else TOO_LONG

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.blocks import ENTRANCES
-from dimsweep.engine.compiler import inlined
+from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
 from dimsweep.engine.kernels.core.none import NEVER, NONE
 from dimsweep.engine.kernels.core.queue import QUEUE
@@ -126,7 +126,6 @@ class State(NamedTuple):
     nodes: Table  # NODE_STATE
     streams: Table  # STREAM
     flows: Table  # FLOW_STATE
-    chunks: Table  # CHUNK
     ports: Table  # PORT
     entrances: Table  # ENTRANCE, ENTRANCES a port; none if there are no messages
     classes: Table  # CLASS
@@ -138,6 +137,7 @@ class State(NamedTuple):
     filled: Longs  # how many numbers each worklist has
     block: Longs  # all of these side by side, and
     fresh: Longs  # as they are before a run
+    chunks: Table  # CHUNK, of which only ``at`` changes
     # What need not be reset.
     served: Ints  # the chunk in each slot of a place, while due; of several members the first one's
     entries: Table  # ENTRY
@@ -195,30 +195,30 @@ def empty_state(s: Structure, times: PhaseTimes, *, record: bool = False) -> Sta
     """Room to run ``s``.  With ``record`` the start of every phase is kept (for a timeline)."""
     n, n_ports = len(s.nodes), s.shape.n_classes * s.shape.n_ports
     block, changed = _side_by_side(_fresh(s, times))
-    chunks, filled = changed["chunks"], changed["filled"]
+    flows, accesses = s.flows, int((s.nodes["service"] != NONE).sum())
+    chunks = (flows["chunk_end"] - flows["chunk_start"]).astype(np.int64)
+    n_chunks, n_phases = int(chunks.sum()), int(chunks @ times.spans["length"][flows["form"]])
+    n_entries = int(chunks @ (flows["member_end"] - flows["member_start"]))
+    filled = changed["filled"]
     servers = Servers(s.services, s.server_uses, changed.pop("servers"))
-    rooms = (n, 2 * n, n, n, len(chunks), n_ports, n_ports, n_ports * s.shape.places)
+    rooms = (n, 2 * n, n, n, n_chunks, n_ports, n_ports, n_ports * s.shape.places)
     names = ("ready", "freed", "starting", "ending", "moving", "touched", "passing", "entering")
     lists: dict[str, Any] = {
         name: Worklist(np.zeros(room, dtype=np.int64), filled[i : i + 1])
         for i, (name, room) in enumerate(zip(names, rooms, strict=True))
     }
-    length = chunks["end"] - chunks["first"]
-    first = np.repeat(chunks["first"] - chunks["record"], length).astype(np.int32)
-    n_phases, accesses = len(first), int((s.nodes["service"] != NONE).sum())
-    entries = np.zeros(int(chunks["members"].sum()), dtype=ENTRY)
-    entries["chunk"] = np.repeat(np.arange(len(chunks)), chunks["members"])
     return State(
         **changed,
         **lists,
         servers=servers,
         block=block,
         fresh=block.copy(),
+        chunks=np.zeros(n_chunks, dtype=CHUNK),
         served=np.zeros(len(changed["due"]), dtype=np.int32),
-        entries=entries,
+        entries=np.zeros(n_entries, dtype=ENTRY),
         scratch=np.zeros(n, dtype=np.int64),
         phase_start=np.zeros(n_phases if record else 0, dtype=np.int64),
-        phase_of=np.arange(n_phases, dtype=np.int32) + first,
+        phase_of=np.zeros(n_phases, dtype=np.int32),
         phase_critical=np.zeros(n_phases, dtype=np.int32),
         node_critical=np.zeros(n, dtype=np.int32),
         visits=np.zeros(len(times.phases)),
@@ -245,7 +245,6 @@ def _fresh(s: Structure, times: PhaseTimes) -> dict[str, NDArray[Any]]:
         "nodes": new_table(len(s.nodes), NODE_STATE, waits=s.nodes["waits"]),
         "streams": new_table(n_streams, STREAM, head=NONE, node=NONE, freed=-1),
         "flows": new_table(len(s.flows), FLOW_STATE, left=left, due=-1),
-        "chunks": _chunks(s, times),
         "ports": new_table(n_ports, PORT, head=NONE, freed=-1),
         "entrances": np.zeros(n_ports * ENTRANCES * int(messages), dtype=ENTRANCE),
         "classes": new_table(shape.n_classes, CLASS, late=late, mark_due=NEVER),
@@ -270,23 +269,29 @@ def _side_by_side(tables: dict[str, NDArray[Any]]) -> tuple[Longs, dict[str, Any
     return block, placed
 
 
-def _chunks(s: Structure, times: PhaseTimes) -> Table:
-    n = int(s.flows["chunk_end"].max(initial=0))
-    chunks = np.zeros(n, dtype=CHUNK)
-    members = s.flows["member_end"] - s.flows["member_start"]
-    flow = np.repeat(np.arange(len(s.flows)), s.flows["chunk_end"] - s.flows["chunk_start"])
-    number = np.arange(n) - s.flows["chunk_start"][flow]
-    chunks["flow"], chunks["members"] = flow, members[flow]
-    chunks["entry"] = s.flows["entry_start"][flow] + number * members[flow]
-    chunks["member_start"] = s.flows["member_start"][flow]
-    chunks["cls"] = s.members["cls"][s.flows["member_start"]][flow]
-    chunks["order"] = (s.flows["key"][flow].astype(np.int64) << 32) | np.arange(n)
-    spans = times.spans[s.flows["form"][flow]]
-    first = spans["start"] + np.where(spans["variants"] > 1, number * spans["length"], 0)
-    chunks["first"] = chunks["at"] = first
-    chunks["end"] = first + spans["length"]
-    chunks["record"] = np.cumsum(spans["length"]) - spans["length"]
-    return chunks
+@kernel
+def lay_out_chunks(sim: Sim) -> None:
+    """Write what no run changes of the chunks, their queue entries and their phases' numbers."""
+    s, st, spans = sim.s, sim.st, sim.times.spans
+    record = long(0)
+    for f in range(len(s.flows)):
+        flow, span = s.flows[f], spans[s.flows[f].form]
+        members, first = flow.member_end - flow.member_start, long(span.start)
+        for c in range(flow.chunk_start, flow.chunk_end):
+            chunk = st.chunks[c]
+            number = c - flow.chunk_start
+            chunk.flow, chunk.members, chunk.member_start = f, members, flow.member_start
+            chunk.cls = s.members[flow.member_start].cls
+            chunk.entry = flow.entry_start + number * members
+            chunk.order = (long(flow.key) << 32) | c
+            chunk.first, chunk.end, chunk.record = first, first + span.length, record
+            for entry in range(chunk.entry, chunk.entry + members):
+                st.entries[entry].chunk = c
+            for i in range(span.length):
+                st.phase_of[record + i] = first + i
+            record += span.length
+            if span.variants > 1:
+                first += span.length
 
 
 @inlined
