@@ -12,8 +12,8 @@ from collections import defaultdict
 from dimsweep.engine import DimsweepError, run_one
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.rules import Kind, kind_of
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 
 PLANS = 1000
 _SHAPES = {

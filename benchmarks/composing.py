@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
 
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.parts.places import groups
+from dimsweep.sweeper.simulation.program import build_program
 
 _STUDY = ("study=libra_gpt3_4d",)
 _MODELS = ("llama3_8b", "llama3_70b", "llama3_405b", "gpt3_175b", "mixtral_8x22b", "deepseek_v3")

@@ -13,10 +13,10 @@ import optuna
 from benchmarks.which_search import searched, simulated
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.networks.plans import KEYS
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
 

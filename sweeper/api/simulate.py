@@ -4,7 +4,7 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError, Result
 from dimsweep.sweeper.api.keys import composed
-from dimsweep.sweeper.build.simulate import simulate as simulated
+from dimsweep.sweeper.simulation.simulate import simulate as simulated
 
 _FILES = {  # the keys of files that the command writes, and what a result has in their place
     "timeline": "record=True, and the result's timeline_file() is its content",

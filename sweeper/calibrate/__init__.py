@@ -1,1 +1,1 @@
-"""A cluster's few physical parameters from measurements of one's own (``dimsweep calibrate``)."""
+"""Measurements and errors: a cluster's parameters, and how far a simulated time may be off."""

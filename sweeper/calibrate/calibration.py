@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.evidence import MODEL, plan_of
-from dimsweep.sweeper.build.parameters import (
+from dimsweep.sweeper.calibrate.evidence import MODEL, plan_of
+from dimsweep.sweeper.calibrate.observations import Observation
+from dimsweep.sweeper.calibrate.parameters import (
     Floats,
     Parameter,
     changes,
     parameters_of,
     step_of,
 )
-from dimsweep.sweeper.build.posterior import Errors, LeaveOneOut, Linear, Posterior, fit, solve
-from dimsweep.sweeper.calibrate.observations import Observation
+from dimsweep.sweeper.calibrate.posterior import Errors, LeaveOneOut, Linear, Posterior, fit, solve
 from dimsweep.sweeper.calibrate.prior import shared, unseen
 from dimsweep.sweeper.config.schema import Config
 

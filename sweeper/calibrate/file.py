@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.calibrated import stored
+from dimsweep.sweeper.calibrate.calibrated import stored
 from dimsweep.sweeper.calibrate.calibration import Calibration
 
 _GROUPS = ("topology", "npu", "memory", "network", "cost", "collective")

@@ -32,7 +32,6 @@ from dimsweep.engine.formats import (
     read_nccl_tests,
     read_text,
 )
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.cases import Product, TimeOfCase, read_cases
 from dimsweep.sweeper.calibrate.iterations import (
     Iteration,
@@ -45,6 +44,7 @@ from dimsweep.sweeper.calibrate.prior import deviation
 from dimsweep.sweeper.calibrate.profiles import Profiled, read_products, read_profiled
 from dimsweep.sweeper.calibrate.speeds import EXAMPLES
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.simulate import simulate
 
 # Deviations of the logarithm of one measured over simulated, once the parameters are right: those
 # of collectives and single products (dimsweep verify nccl, benchmarks kernel_times), of launches,

@@ -6,9 +6,9 @@ from statistics import fmean, pstdev
 
 import numpy as np
 
-from dimsweep.sweeper.build.bands import EFFECTS, near, powers
-from dimsweep.sweeper.build.evidence import MODEL, Run, known, known_runs, plan_of
-from dimsweep.sweeper.build.parameters import Floats
+from dimsweep.sweeper.calibrate.bands import EFFECTS, near, powers
+from dimsweep.sweeper.calibrate.evidence import MODEL, Run, known, known_runs, plan_of
+from dimsweep.sweeper.calibrate.parameters import Floats
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 

@@ -5,7 +5,7 @@ from math import expm1, sqrt
 from rich.console import Console
 from scipy.stats import t as student
 
-from dimsweep.sweeper.build.bands import SHARES
+from dimsweep.sweeper.calibrate.bands import SHARES
 from dimsweep.sweeper.calibrate.calibration import UNEXPLAINED, Calibration
 from dimsweep.sweeper.terminal import plural, say, table
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.program import build_program
 
 # Seconds of an iteration from a column's value and the configuration that ran.
 Seconds = Callable[[float, Config], float]

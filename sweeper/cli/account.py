@@ -10,11 +10,11 @@ from dimsweep.engine import Along, ClassAccount, Path, Result, units
 from dimsweep.engine.bound import Least, time_by_cuts
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.network.wafer import WaferPlan
-from dimsweep.sweeper.build.simulate import JobTime
 from dimsweep.sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
 from dimsweep.sweeper.columns import Columns
 from dimsweep.sweeper.report.merits import known
 from dimsweep.sweeper.report.words import cost_of, waiting
+from dimsweep.sweeper.simulation.simulate import JobTime
 from dimsweep.sweeper.terminal import plural, say, table
 
 _BOUND = {"memory": "compute that memory bounds"}

@@ -82,8 +82,8 @@ _NO_DIMENSIONS = ("topology.bandwidth=1 GB/s", "topology.latency=0 s", "topology
 def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
     """The bill of what ``overrides`` make, and what it is the bill of."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.build.program import build_cluster
     from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.simulation.program import build_cluster
 
     composed = compose(overrides, may_sweep=True)
     cost, instead = composed.config.cost, composed.config.network.instead

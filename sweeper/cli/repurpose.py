@@ -87,9 +87,9 @@ def _repurpose(
     from dimsweep.engine import DimsweepError
     from dimsweep.engine.formats.weights import read_samples
     from dimsweep.engine.repurpose import METHODS
-    from dimsweep.sweeper.build.program import build_cluster
     from dimsweep.sweeper.config.workload.repurposed import Repurposed
     from dimsweep.sweeper.repurpose.compare import serve
+    from dimsweep.sweeper.simulation.program import build_cluster
     from dimsweep.sweeper.terminal import waiting
 
     cluster, workload = build_cluster(config), config.workload

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dimsweep.engine import Result
-    from dimsweep.sweeper.build.simulate import JobTime
     from dimsweep.sweeper.config.schema import Config
+    from dimsweep.sweeper.simulation.simulate import JobTime
 
 _SIMULATED = {
     "phase": "the phases",
@@ -75,13 +75,13 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """
     import json
 
-    from dimsweep.sweeper.build.evidence import evidence
-    from dimsweep.sweeper.build.program import build_program
-    from dimsweep.sweeper.build.simulate import AloneRunners
-    from dimsweep.sweeper.build.simulate import simulate as simulated
+    from dimsweep.sweeper.calibrate.evidence import evidence
     from dimsweep.sweeper.cli.account import print_jobs, print_result
     from dimsweep.sweeper.cli.interruptions import print_interruptions
     from dimsweep.sweeper.config.compose import compose
+    from dimsweep.sweeper.simulation.program import build_program
+    from dimsweep.sweeper.simulation.simulate import AloneRunners
+    from dimsweep.sweeper.simulation.simulate import simulate as simulated
     from dimsweep.sweeper.study.plugin_checks import failing_plugins
     from dimsweep.sweeper.study.rules import design_warnings, idle_keys
     from dimsweep.sweeper.terminal import say, say_warnings, waiting
@@ -123,7 +123,7 @@ def _what_takes_time(config: "Config") -> str:
 def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:
     """What other programs are told."""
     from dimsweep.engine import MODEL_VERSION
-    from dimsweep.sweeper.build.evidence import evidence
+    from dimsweep.sweeper.calibrate.evidence import evidence
     from dimsweep.sweeper.cli.account import plain
     from dimsweep.sweeper.cli.interruptions import plain as interruptions
     from dimsweep.sweeper.ledger.rows import single_row
@@ -166,7 +166,7 @@ def _write_files(result: "Result", config: "Config", title: str, console: "Conso
 def _check_outputs(config: "Config") -> None:
     """Raise :class:`DimsweepError` for a picture that this fidelity knows nothing of, or for a name
     that is no picture's."""
-    from dimsweep.sweeper.build.simulate import not_known
+    from dimsweep.sweeper.simulation.simulate import not_known
 
     known_by = {  # what a key shows, and the fidelities that know it
         "picture": ("single links", ["message", "flow", "packet"]),

@@ -13,8 +13,7 @@ from dimsweep.engine import DimsweepError, units
 from dimsweep.engine.cluster import with_npus
 from dimsweep.engine.network import Bill
 from dimsweep.engine.plan import DeviceMesh
-from dimsweep.sweeper.build.evidence import Evidence, evidence, surely
-from dimsweep.sweeper.build.program import build_cluster
+from dimsweep.sweeper.calibrate.evidence import Evidence, evidence, surely
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.npu import Others
@@ -38,6 +37,7 @@ from dimsweep.sweeper.report.references import (
 from dimsweep.sweeper.report.rows import Rows
 from dimsweep.sweeper.report.searched import Overview, Searched
 from dimsweep.sweeper.report.stands_out import Floats as Floats
+from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.study.kept import design_of
 from dimsweep.sweeper.study.ranking import NEAR, best
 

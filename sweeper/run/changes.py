@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
+from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.ledger.record import Change, End, PrunedCell, Regions, Rival
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.plans import Row

@@ -12,12 +12,12 @@ import numpy as np
 from dimsweep.engine import DimensionOrder, InfeasibleError
 from dimsweep.engine.model import Transformer
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.places import AS_IS, PIPELINE, Longs, Moved
 from dimsweep.sweeper.run.race import REACH, ROUNDING, Known, Loads, Race, program_of
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.ranking import NEAR
 
 LAYERS = "workload.model.layers"

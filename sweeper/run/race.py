@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError, Program, Runner, units
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.networks.networks import Floats
 from dimsweep.sweeper.networks.places import AS_IS, GREATEST, Longs, Moved
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.designs import Designs
 
 REACH = GREATEST  # times what it is, or that part of it, that are looked at

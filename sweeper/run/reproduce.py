@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimsweep.engine import MODEL_VERSION, DimsweepError, Program
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import CellRecord, Provenance, StudyRecord
@@ -18,6 +17,7 @@ from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.plugins.loading import digests as plugin_digests
 from dimsweep.sweeper.plugins.loading import load as load_plugins
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.content import Content, digests
 from dimsweep.sweeper.study.kept import config_of, trials_of
 from dimsweep.sweeper.study.provenance import provenance

@@ -18,7 +18,6 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import Frontier, traffic
 from dimsweep.engine.kernels.messages import check_network
 from dimsweep.engine.rules import provisioning
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.parts.order import in_order
@@ -28,6 +27,7 @@ from dimsweep.sweeper.ledger.record import CellRecord
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.space.space import Space, build_space, settings_to_try
 from dimsweep.sweeper.space.split import PartsSpace
 from dimsweep.sweeper.space.trials import Trial

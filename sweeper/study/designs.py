@@ -25,8 +25,6 @@ from dimsweep.engine import (
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
 from dimsweep.engine.plan import training_amount
 from dimsweep.engine.workload import AXES, Amount
-from dimsweep.sweeper.build.outages import Outages
-from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.config.parts.part import written
@@ -39,6 +37,8 @@ from dimsweep.sweeper.networks.places import Alike, Longs, Places
 from dimsweep.sweeper.networks.plans import Row, check_model, rows_of
 from dimsweep.sweeper.networks.refusals import Refusals, reason_of
 from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.simulation.outages import Outages
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.study.cell import describe, plan_cell
 from dimsweep.sweeper.study.grid import PlannedCell
 

@@ -111,9 +111,9 @@ def _of_generator(kind: str) -> None:
 
 def _of_option(option: str, plugin: str) -> None:
     """Composed, and its cluster built."""
-    from dimsweep.sweeper.build.program import build_cluster
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import choice_of, quoted
+    from dimsweep.sweeper.simulation.program import build_cluster
 
     group, _, name = option.partition("=")
     words = [f"plugins={quoted(plugin)}", choice_of(group, name)]

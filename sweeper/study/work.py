@@ -6,12 +6,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dimsweep.engine import Compute, DimsweepError, Group, Program, place
-from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.config.workload.layered import Layered
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.simulation.program import build_cluster
 
 if TYPE_CHECKING:
     from dimsweep.sweeper.study.grid import PlannedCell

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from dimsweep.engine.workload import Footprint
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.verify.points import Findings, Value, absolute, relative, verification
 
 _WORST_AIM, _MEAN_AIM = 0.10, 5.0  # a share; %

@@ -15,8 +15,8 @@ import numpy as np
 from dimsweep.engine import Program, run_batch
 from dimsweep.engine.bound import EventBound, LinearSpace, lower_bound, time_of
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 from tests.support.golden import COMMITTED
 
 GB = 1e9

@@ -1,8 +1,8 @@
 """The designs of a study whose grid is the whole question: each cell simulated once, here."""
 
 from dimsweep.engine import InfeasibleError, Result
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.grid import Grid
 from dimsweep.sweeper.study.portfolio import grid_of
 

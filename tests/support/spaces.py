@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from dimsweep.engine import DimsweepError, Result
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.simulate import simulate
 
 AXES = ("tensor", "context", "expert", "pipeline")
 KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule", "offload")

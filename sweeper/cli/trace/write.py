@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.sweeper.build.program import build_cluster, build_workload
 from dimsweep.sweeper.cli.overrides import overrides
 from dimsweep.sweeper.cli.trace.keys import write_keys
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 
 
 @click.command("write")

@@ -32,9 +32,6 @@ from dimsweep.engine import (
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.reliability import Outage, mean_speed
-from dimsweep.sweeper.build.outages import Outages
-from dimsweep.sweeper.build.program import build_cluster, build_program
-from dimsweep.sweeper.build.simulate import AloneRunners, JobTime
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import (
     FAILED,
@@ -46,6 +43,9 @@ from dimsweep.sweeper.ledger.rows import (
     labels,
 )
 from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME, OF_PACKETS, OUTAGE_SLOWDOWN
+from dimsweep.sweeper.simulation.outages import Outages
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
+from dimsweep.sweeper.simulation.simulate import AloneRunners, JobTime
 from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.trials import Integers, Trial, Trials
 

@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 
 from dimsweep.engine import DimsweepError, suggestion
-from dimsweep.sweeper.build.bands import Bands
-from dimsweep.sweeper.build.evidence import known, table
+from dimsweep.sweeper.calibrate.bands import Bands
+from dimsweep.sweeper.calibrate.evidence import known, table
 from dimsweep.sweeper.draw.canvas import kind_of
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.terminal import plural, say, waiting

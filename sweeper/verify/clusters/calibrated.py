@@ -9,10 +9,10 @@ import numpy as np
 from rich.console import Console
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.bands import SHARES, Band
-from dimsweep.sweeper.build.evidence import known
-from dimsweep.sweeper.build.parameters import Floats, changes, parameters_of, step_of
-from dimsweep.sweeper.build.posterior import Errors, Linear, Posterior, solve
+from dimsweep.sweeper.calibrate.bands import SHARES, Band
+from dimsweep.sweeper.calibrate.evidence import known
+from dimsweep.sweeper.calibrate.parameters import Floats, changes, parameters_of, step_of
+from dimsweep.sweeper.calibrate.posterior import Errors, Linear, Posterior, solve
 from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.terminal import say, table

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from scipy.stats import t as student
 
-from dimsweep.sweeper.build.bands import SHARES, Bands, LeaveSourceOut
-from dimsweep.sweeper.build.evidence import SOFTWARE, Run, facts, judged
+from dimsweep.sweeper.calibrate.bands import SHARES, Bands, LeaveSourceOut
+from dimsweep.sweeper.calibrate.evidence import SOFTWARE, Run, facts, judged
 from dimsweep.sweeper.terminal import plural, say, table
 from dimsweep.sweeper.verify.clusters.compared import Compared, origin, without_own_source
 from dimsweep.sweeper.verify.clusters.plans import configure

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.verify.clusters.measurements import LeftOut, Measurement
 from dimsweep.sweeper.verify.clusters.plans import configure, n_micro_batches
 

@@ -17,8 +17,8 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster import MEMORIES
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

@@ -21,9 +21,9 @@ _MADE = "it makes a parser, when its module is imported"
 
 NO_READER = {
     "sweeper.api.results.Results.to_arrow": "what dimsweep.load reads",
-    "sweeper.build.bands.Bands.read": _OURS,
-    "sweeper.build.evidence._read": _OURS,
-    "sweeper.build.evidence._read_table": _OURS,
+    "sweeper.calibrate.bands.Bands.read": _OURS,
+    "sweeper.calibrate.evidence._read": _OURS,
+    "sweeper.calibrate.evidence._read_table": _OURS,
     "sweeper.calibrate.measuring.Cases.__init__": _THEIRS,
     "sweeper.calibrate.measuring._write_table": _THEIRS,
     "sweeper.calibrate.measuring.power": _THEIRS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.build.evidence import evidence
+from dimsweep.sweeper.calibrate.evidence import evidence
 from dimsweep.sweeper.calibrate.observations import read_observations
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config

@@ -14,16 +14,16 @@ import yaml
 from scipy.stats import t as student
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.evidence import evidence
-from dimsweep.sweeper.build.parameters import changes, parameters_of
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.calibration import calibrate
+from dimsweep.sweeper.calibrate.evidence import evidence
 from dimsweep.sweeper.calibrate.observations import read_observations
+from dimsweep.sweeper.calibrate.parameters import changes, parameters_of
 from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
 from dimsweep.sweeper.calibrate.profiles import read_products, read_profiled
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.simulate import simulate
 
 BASE = ("cluster=dgx_h100", "workload=llama3_8b", "workload.model.layers=2", "nodes=2")
 # What the synthetic machine has of the preset's.

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.calibrate.iterations import iterations_of_log
 from dimsweep.sweeper.calibrate.observations import Observation, read_observations
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from tests.support.training_logs import megatron, titan
 
 BASE = ("cluster=dgx_h100", "workload=llama3_8b", "nodes=2", "workload.model.layers=2")

@@ -12,7 +12,6 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import build_levels, write_network
 from dimsweep.engine.network.generators import FatTree
 from dimsweep.engine.network.levels import Level
-from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.charts import CHARTS
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.cli.main import main
@@ -22,6 +21,7 @@ from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import best_of_cells, dimensions
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.study.rules import design_warnings
 from tests.support.studies import planned, run
 

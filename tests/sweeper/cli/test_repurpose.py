@@ -7,9 +7,9 @@ import pytest
 
 from dimsweep.engine import simulate
 from dimsweep.engine.formats.weights import read_network
-from dimsweep.sweeper.build.program import build_cluster, build_workload
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 
 QUICK = ["topology.latency=1 us", "workload.batch=4", "workload.penalty.traffic=1.0"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError, Result, run_one
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.complete import completions
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.plan import plan_study
 from dimsweep.sweeper.study.rules.machines import unlike_parts
 

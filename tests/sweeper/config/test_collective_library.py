@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
 
 TABLE = "op,gpus,nodes,bytes,time_us\nall_reduce,8,1,1024,12\n"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.program import build_cluster
 from tests.support.examples import times
 
 GOOD = """\

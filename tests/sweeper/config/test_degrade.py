@@ -6,12 +6,12 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import Change, Routing, Which
 from dimsweep.engine.rules import Told, alike
 from dimsweep.engine.units import parse_share
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.roles import default_role, label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 
 SMALL = [
     *("topology.shape=Switch(4)_Switch(4)", "topology.tiers=[]", "workload.layers=1"),

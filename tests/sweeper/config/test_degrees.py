@@ -5,8 +5,8 @@ import re
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 
 WORDS = ("workload=gpt3_13b", "cluster=dgx_h100", "workload.plan.batch=504", "npu.memory=null")
 

@@ -8,12 +8,12 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.kernels.network import MessageRunner
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import AloneRunners, JobTime, simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import Workload
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import AloneRunners, JobTime, simulate
 
 LEVELS = (
     "network.levels=[{switch: leaf, share: 8, bandwidth: 50 GB/s, latency: 500 ns},"

@@ -3,8 +3,8 @@
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_cluster
 
 
 @pytest.mark.parametrize(

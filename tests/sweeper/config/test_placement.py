@@ -3,10 +3,10 @@
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_cluster, build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 
 LEVELS = (
     "network.levels=[{switch: leaf, share: 8, bandwidth: 50 GB/s, latency: 500 ns},"

@@ -9,13 +9,13 @@ from omegaconf import OmegaConf
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, PartKind, bill_of
 from dimsweep.engine.network.parts import Need
-from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.config.sources import values_of
+from dimsweep.sweeper.simulation.program import build_cluster
 
 LISTS = [name for name in groups()["cost"] if "parts" in values_of("cost", name)]
 PRICE = {"value": "36 kUSD", "date": "2024-08", "source": "a quotation", "level": "V"}

@@ -11,9 +11,7 @@ import pytest
 
 from dimsweep.engine import InfeasibleError, run_batch
 from dimsweep.engine.bound import least_time
-from dimsweep.sweeper.build.evidence import sure_elsewhere, surely
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.show.answer import answers
@@ -26,6 +24,8 @@ from dimsweep.sweeper.report.sections import sheets
 from dimsweep.sweeper.run.changes import Changes, _rival, changes_of
 from dimsweep.sweeper.run.moves import LAYERS
 from dimsweep.sweeper.run.race import Known
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.change import resolve
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.grid import PlannedCell

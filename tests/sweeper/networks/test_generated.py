@@ -12,12 +12,12 @@ from dimsweep.engine import CollectiveKind, DimsweepError, Group, InfeasibleErro
 from dimsweep.engine.bound import cut_bound, time_by_cuts
 from dimsweep.engine.bound.graphs import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study
 from dimsweep.sweeper.report.proof import sentence
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from tests.support.studies import run

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError, InfeasibleError, Program
-from dimsweep.sweeper.build.outages import Outages
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.simulation.outages import Outages
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from tests.support.studies import run

@@ -12,7 +12,6 @@ import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.cluster.blocks import BLOCKS, register
 from dimsweep.engine.cluster.memory import MEMORIES
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config import compose as compose_module
@@ -21,6 +20,7 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.parts import places
 from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.plugins import loading as plugins
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.content import Content
 from dimsweep.sweeper.study.plan import plan_study
 from tests.support.plugged import BLOCK

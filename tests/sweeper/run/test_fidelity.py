@@ -10,10 +10,10 @@ import pytest
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.run.driver import _recheck
 from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.plan import StudyPlan

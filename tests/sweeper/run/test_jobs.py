@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from dimsweep import load
-from dimsweep.sweeper.build.simulate import AloneRunners, simulate
 from dimsweep.sweeper.export.rows import write_csv
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.simulation.simulate import AloneRunners, simulate
 from tests.support.studies import TINY, planned, run
 
 STUDY = (  # of small jobs

@@ -6,11 +6,11 @@ import pytest
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError, InfeasibleError
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.simulation.simulate import simulate
 from tests.support.studies import planned, run
 
 GENERATOR = "{kind: roft, npus: 16, radix: 8, rails: 4, server: 4, fails: 10, repair: 30 hour}"

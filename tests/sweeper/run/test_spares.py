@@ -7,10 +7,10 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.reliability import Spares
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study
 from tests.support.studies import planned, run

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from dimsweep import load
 from dimsweep.engine import simulate
 from dimsweep.sweeper.api.results import Results
-from dimsweep.sweeper.build.program import build_cluster, build_workload
 from dimsweep.sweeper.cli.main import dimsweep
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
 from dimsweep.sweeper.ledger.diff import diff
@@ -21,6 +20,7 @@ from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.reproduce import reproduce
+from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 from dimsweep.sweeper.study.change import split_text
 from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import SMALL, planned, run

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.cluster import bisection
-from dimsweep.sweeper.build.program import build_cluster
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.split import Spending, SplitSpace
 from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.search import SAMPLERS, Task
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.space.space import Choice, Range, Space, build_space
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from benchmarks.between import compared
 from dimsweep.engine.rules import SEEN, Kind
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.rules.between import apart
 
 STAGES = (

@@ -11,8 +11,6 @@ import pytest
 
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.units import format_bytes
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.config.bought import Bought
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.parts.places import study_names
@@ -22,6 +20,8 @@ from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.report.idle import idle_axes
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import time_and_cost
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys, once, verdict
 from tests.support.studies import run

@@ -8,10 +8,10 @@ import pytest
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, run_one
 from dimsweep.engine.rules import Told, alike
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.plan import plan_study
 from dimsweep.sweeper.study.rules import idle_keys
 from dimsweep.sweeper.study.rules.idle import _OTHER_THINGS, _values

@@ -8,8 +8,8 @@ import pytest
 
 from dimsweep.engine import Result, run_one
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.sweeper.build.program import build_program
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.verify.answers import Answers
 from dimsweep.sweeper.verify.files import published
 from dimsweep.sweeper.verify.table import read_lines

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.evidence import known, known_runs
+from dimsweep.sweeper.calibrate.evidence import known, known_runs
 from dimsweep.sweeper.verify.clusters.calibrated import Predicted
 from dimsweep.sweeper.verify.clusters.compared import Compared
 from dimsweep.sweeper.verify.clusters.coverage import COVERAGE_AIMS, Coverage, doubt

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, check_phases, run_one, units
-from dimsweep.sweeper.build.outages import Outages
-from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.outages import Outages
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
 
 if TYPE_CHECKING:
     from dimsweep.engine.kernels.network import MessageRunner

@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.build.program import build_cluster, build_workload
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 
 GPT3 = ("workload=gpt3_175b", "topology=hgx_h100", "topology.shape=Switch(8)_Switch(64)")
 

@@ -11,10 +11,10 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, InfeasibleError, Result, run_one
 from dimsweep.engine.model.rank import Shard
 from dimsweep.engine.workload.graph import Kernel
-from dimsweep.sweeper.build.program import build_program
-from dimsweep.sweeper.build.simulate import simulate
 from dimsweep.sweeper.cli.sweep import sweep_study
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.simulation.program import build_program
+from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.verify.megatron import CASES, simulate_case
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"

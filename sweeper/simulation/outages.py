@@ -10,11 +10,11 @@ import numpy as np
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, InfeasibleError, NetworkModel, Program
 from dimsweep.engine.network import Change, Network, Which, build_network, degraded
 from dimsweep.engine.reliability import Outage, share_down
-from dimsweep.sweeper.build.program import build_cluster, build_program
 from dimsweep.sweeper.config import reliability
 from dimsweep.sweeper.config.network import which
 from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
 
 _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dimsweep.sweeper.build.bands import EFFECTS, SHARES, Bands, LeaveSourceOut, Place, powers
+from dimsweep.sweeper.calibrate.bands import EFFECTS, SHARES, Bands, LeaveSourceOut, Place, powers
 
 MIDDLE = Place("Hopper", "H100", "dense", "megatron", "bf16", 6.0, (0.0, 0.0), "a")
 

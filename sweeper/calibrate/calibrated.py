@@ -11,22 +11,22 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import GIVE, explained
-from dimsweep.sweeper.build.bands import Band
-from dimsweep.sweeper.build.evidence import known
-from dimsweep.sweeper.build.parameters import (
+from dimsweep.sweeper.calibrate.bands import Band
+from dimsweep.sweeper.calibrate.evidence import known
+from dimsweep.sweeper.calibrate.parameters import (
     Floats,
     Parameter,
     changes,
     parameters_of,
     step_of,
 )
-from dimsweep.sweeper.build.posterior import DEGREES, Posterior
-from dimsweep.sweeper.build.simulate import simulate
+from dimsweep.sweeper.calibrate.posterior import DEGREES, Posterior
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.simulation.simulate import simulate
 
 _ROUNDING = 1e-6  # of what is written in four digits
 _DOUBLING = 0.02  # by which an error's deviation grows with each doubling of GPUs beyond those
-# that were measured: what sources show at other scales (the effect of scale in sweeper/build/bands)
+# that were measured: sources show this at other scales (the effect of scale in `bands`)
 
 
 class _Told(BaseModel):

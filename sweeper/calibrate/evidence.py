@@ -17,7 +17,7 @@ from typing import Any
 
 from dimsweep.engine import Fidelity, units
 from dimsweep.engine.model import Transformer
-from dimsweep.sweeper.build.bands import SHARES, Band, Bands, Known, Place
+from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, Known, Place
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 
@@ -214,7 +214,7 @@ def evidence(config: Config) -> Evidence:
 
 
 def _calibrated(config: Config) -> Evidence:
-    from dimsweep.sweeper.build import calibrated  # which simulates
+    from dimsweep.sweeper.calibrate import calibrated  # which simulates
 
     if key := calibrated.overridden(config):
         return Evidence(reason=f"{key} is not as the calibration left it")

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from dimsweep import load
-from dimsweep.sweeper.build.bands import SHARES
-from dimsweep.sweeper.build.evidence import (
+from dimsweep.sweeper.calibrate.bands import SHARES
+from dimsweep.sweeper.calibrate.evidence import (
     TABLE,
     Evidence,
     evidence,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from dimsweep.sweeper.build.posterior import DEGREES, Errors, LeaveOneOut, fit
+from dimsweep.sweeper.calibrate.posterior import DEGREES, Errors, LeaveOneOut, fit
 
 WIDTHS, MOST = np.array([0.1, 0.5]), np.array([0.3, np.inf])
 STEPS = np.full(2, 0.05)

@@ -1,1 +1,0 @@
-"""From configuration to the objects of the engine."""

@@ -1,0 +1,1 @@
+"""One configuration as objects of the engine, and its simulation."""
