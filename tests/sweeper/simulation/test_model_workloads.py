@@ -128,7 +128,7 @@ GPT = (
         ("workload.model.hiden=3", "workload.model.hiden", "did you mean 'hidden'"),
         ("npu.systolic={rows: 8, columns: 8}", "npu.systolic.clock", "needs a value"),
         ("npu.systolic={rows: 8, columns: a, clock: 1 GHz}", "npu.systolic.columns", "no whole"),
-        ("npu.measured=none.csv", "npu.measured: none.csv", "cannot be read"),
+        ("npu.measured=none.csv", "npu.measured: none.csv", "cannot read"),
     ],
 )
 def test_wrong_keys_are_named(override: str, where: str, what: str) -> None:
