@@ -11,6 +11,7 @@ dimsweep.compare(study, "results/libra_gpt3_4d")
 ``dimsweep.engine`` is the simulator, by itself; ``dimsweep.sweeper`` searches over it.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.api.simulate import simulate
     from dimsweep.sweeper.api.study import Study
     from dimsweep.sweeper.ledger.load import load
+
+# In a checkout engine/ and sweeper/ lie beside this folder, and here are links to them, or text
+# files where a clone has no links.  Modules come from the real folders, so that tracebacks,
+# debuggers and coverage name the files that people edit.  A wheel holds both folders in here.
+_HERE = os.path.dirname(os.path.realpath(__file__))
+if os.path.islink(_ENGINE := os.path.join(_HERE, "engine")) or not os.path.isdir(_ENGINE):
+    __path__.insert(0, os.path.dirname(_HERE))
 
 __all__ = ["DescentSampler", "Results", "Study", "compare", "load", "simulate"]
 

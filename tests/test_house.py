@@ -388,3 +388,22 @@ def test_the_page_of_interfaces_shows_what_doors_offer() -> None:
     doors = griffe.load_extensions(str(ROOT / "docs" / "doors.py"))
     found = griffe.load("engine.rules", search_paths=[str(ROOT)], extensions=doors)
     assert set(found.exports) >= set(offered("dimsweep.engine.rules"))
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_modules_come_from_the_folders_at_the_top(tmp_path: Path, linked: bool) -> None:
+    """Also where a clone has text files instead of links."""
+    package = tmp_path / "dimsweep"
+    package.mkdir()
+    (package / "__init__.py").write_bytes((ROOT / "dimsweep/__init__.py").read_bytes())
+    for room in ("engine", "sweeper"):
+        (tmp_path / room).symlink_to(ROOT / room)
+        if linked:
+            (package / room).symlink_to(f"../{room}")
+        else:
+            (package / room).write_text(f"../{room}")
+    code = "import dimsweep.engine, dimsweep.sweeper; print(dimsweep.engine.__file__)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == str(tmp_path / "engine" / "__init__.py")

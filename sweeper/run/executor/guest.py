@@ -23,13 +23,15 @@ PACKAGES = ("numpy", "numba", "scipy", "networkx", "simpy", "pyarrow", "pydantic
 
 
 def sources(root: Path) -> dict[str, bytes]:
-    """The files of dimsweep in ``root``, the folder of its package, by name.
+    """Return the files of dimsweep by name; ``root`` is the folder of its package.
 
-    In a checkout its rooms are links, which are followed: a node that gets them has folders.
+    In a checkout the rooms lie beside that folder.  A node that receives the files has them inside.
     """
     found = {f"{PACKAGE}/{file.name}": file for file in root.glob("*.py")}
     for room in ROOMS:
-        folder = (root / room).resolve()
+        folder = root / room
+        if folder.is_symlink() or not folder.is_dir():
+            folder = root.parent / room
         for file in folder.rglob("*"):
             if file.suffix in (".py", ".npz"):
                 found[f"{PACKAGE}/{room}/{file.relative_to(folder).as_posix()}"] = file
