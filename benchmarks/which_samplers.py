@@ -14,7 +14,7 @@ from benchmarks.which_search import searched, simulated
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.designs import Networks, Plans
+from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.networks.plans import KEYS
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.designs import Designs

@@ -5,7 +5,7 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.overrides import Word, is_group
-from dimsweep.sweeper.config.parts.order import has_order
+from dimsweep.sweeper.config.parts.part import has_order
 
 AXES, SEARCHED = "grid", "space.parameters"  # where keys are that have several values
 

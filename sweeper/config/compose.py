@@ -25,7 +25,7 @@ from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH, refuse_hydras
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.origin import Origin
 from dimsweep.sweeper.config.overrides import STUDY, Word, choice_of, is_group, quoted, read
-from dimsweep.sweeper.config.parts.order import has_order
+from dimsweep.sweeper.config.parts.part import has_order
 from dimsweep.sweeper.config.parts.places import (
     find_option,
     find_study,

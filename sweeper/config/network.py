@@ -33,7 +33,6 @@ from dimsweep.engine.network import Network as Graph
 from dimsweep.engine.network.fred import Remedy
 from dimsweep.engine.network.generators import GENERATORS, Generator
 from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
-from dimsweep.sweeper.config.parts.numbered import numbers, spread
 from dimsweep.sweeper.config.parts.part import (
     BYTES,
     Bandwidth,
@@ -53,9 +52,11 @@ from dimsweep.sweeper.config.parts.part import (
     key,
     member,
     mirror,
+    numbers,
     one_of,
     one_or_each,
     per_dimension,
+    spread,
     written,
 )
 from dimsweep.sweeper.config.parts.places import found

@@ -1,4 +1,4 @@
-"""What an NPU computes with, and how fast."""
+"""The NPU: how fast it computes in each precision, and other NPUs beside it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -18,7 +18,6 @@ from dimsweep.engine.cluster import (
 )
 from dimsweep.engine.formats import read_measured
 from dimsweep.sweeper.config.cost import Cost
-from dimsweep.sweeper.config.parts.numbered import numbers, spread
 from dimsweep.sweeper.config.parts.part import (
     RATE,
     Bandwidth,
@@ -36,12 +35,14 @@ from dimsweep.sweeper.config.parts.part import (
     key,
     member,
     mirror,
+    numbers,
     quantity,
+    spread,
     written,
 )
 from dimsweep.sweeper.config.parts.places import found
-from dimsweep.sweeper.config.parts.precision import PRECISIONS
 from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
+from dimsweep.sweeper.config.workload.workload import PRECISIONS
 
 _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ
 

@@ -13,12 +13,10 @@ from pydantic import model_validator
 
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, in_yaml, suggestion
-from dimsweep.sweeper.config.bought import Bought
-from dimsweep.sweeper.config.cluster import Collective, Memory, Topology
-from dimsweep.sweeper.config.cost import Cost
+from dimsweep.sweeper.config.cluster import Collective, Growth, Memory, Topology
+from dimsweep.sweeper.config.cost import Bought, Cost
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.network import Network
-from dimsweep.sweeper.config.nodes import Growth
 from dimsweep.sweeper.config.npu import Npu, Others
 from dimsweep.sweeper.config.parts.part import (
     Bytes,

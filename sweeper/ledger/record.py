@@ -21,7 +21,7 @@ from pydantic import (
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
-from dimsweep.sweeper.config.parts.order import in_order
+from dimsweep.sweeper.config.parts.part import in_order
 from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries

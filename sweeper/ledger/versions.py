@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.order import canonical
+from dimsweep.sweeper.config.parts.part import canonical
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.versions import version_of
 

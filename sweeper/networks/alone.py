@@ -6,8 +6,8 @@ from dimsweep.engine import DimsweepError, Program, units
 from dimsweep.engine.bound import Reach, Stagings, least_time, time_by_cuts
 from dimsweep.engine.plan import DeviceMesh
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.networks.plans import check_model, rows_of
 from dimsweep.sweeper.networks.refusals import Refusals
 

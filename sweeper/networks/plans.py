@@ -11,8 +11,8 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
 from dimsweep.engine.plan import DeviceMesh, ParallelPlan, Schedule
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.networks.refusals import Refusals
 

@@ -20,8 +20,7 @@ from dimsweep.engine.kernels.messages import check_network
 from dimsweep.engine.rules import provisioning
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
-from dimsweep.sweeper.config.parts.order import in_order
-from dimsweep.sweeper.config.parts.part import key, per_dimension
+from dimsweep.sweeper.config.parts.part import in_order, key, per_dimension
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord
 from dimsweep.sweeper.ledger.rows import Cell

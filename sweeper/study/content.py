@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import MODEL_VERSION
-from dimsweep.sweeper.config.parts.order import canonical
+from dimsweep.sweeper.config.parts.part import canonical
 from dimsweep.sweeper.config.parts.places import contents
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.plugins.loading import digests as plugin_digests

@@ -26,10 +26,10 @@ from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cut
 from dimsweep.engine.plan import training_amount
 from dimsweep.engine.workload import AXES, Amount
 from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.designs import Networks, Plans
 from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.ledger.record import FULL, PrunedCell
 from dimsweep.sweeper.networks.cells import Cells, Where
 from dimsweep.sweeper.networks.networks import Floats, Shape, fixed, shapes_of, told

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dimsweep.engine import Compute, DimsweepError, Group, Program, place
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.config.workload.layered import Layered
+from dimsweep.sweeper.config.workload.layers import Layered
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.simulation.program import build_cluster

@@ -13,8 +13,8 @@ import yaml
 
 from dimsweep.engine import DimsweepError, Result
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.designs import Plans
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.simulation.simulate import simulate
 
 AXES = ("tensor", "context", "expert", "pipeline")

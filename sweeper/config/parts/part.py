@@ -1,4 +1,4 @@
-"""What the configuration is made of: typed, frozen parts, which refuse what they do not know.
+"""The base of all parts of a configuration: typed, frozen, without unknown keys.
 
 A part is a Pydantic model.  A value that is written as text (a quantity with its unit, a choice) is
 parsed when the part is made; it keeps its text, so a part can be written out as it was read.
@@ -6,6 +6,8 @@ Every error is a :class:`DimsweepError` that names the key.
 """
 
 import dataclasses
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, wraps
@@ -426,3 +428,55 @@ class OneOf:
         (kind,) = (kind for kind, cls in self._kinds.items() if type(found) is cls)
         fields = written(dataclasses.asdict(found))
         return {self._key: kind, **fields} if fields else kind
+
+
+# Axes of a plan are placed innermost first, and jobs take their NPUs one after another.
+_ORDERED = ("parallel", "jobs")
+
+
+def has_order(name: object) -> bool:
+    """Whether the order of the keys of a (dotted) key's mapping means something."""
+    return str(name).rsplit(".", 1)[-1] in _ORDERED
+
+
+def in_order(node: Any, *, ordered: bool = False) -> Any:
+    """Plain data in which each mapping whose order counts is a list of pairs, so that data in
+    another order are not equal, nor have the same sorted text.  A key may be dotted
+    (``workload.parallel``), and its value a list of such mappings.
+    """
+    if isinstance(node, Mapping):
+        found = {name: in_order(value, ordered=has_order(name)) for name, value in node.items()}
+        return [list(pair) for pair in found.items()] if ordered else found
+    if isinstance(node, (list, tuple)):
+        return [in_order(each, ordered=ordered) for each in node]
+    return node
+
+
+def canonical(node: Any) -> str:
+    """Plain data as the one text that says the same."""
+    return json.dumps(in_order(node), sort_keys=True, default=str)
+
+
+_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)(?:\s*:\s*([1-9]\d*))?")
+
+
+def numbers(value: Any) -> tuple[int | str, ...]:
+    """Numbers of NPUs, and texts such as 8-15 or 0-31:2, as a list, or one alone."""
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    for i, each in enumerate(listed):
+        fits = isinstance(each, str) and _RANGE.fullmatch(each)
+        if not fits and (not isinstance(each, int) or isinstance(each, bool)):
+            what = f"{in_yaml(each)} is no NPU"
+            raise DimsweepError(what, where=f"[{i}]", hint="its number, or several, such as 8-15")
+    return tuple(listed)
+
+
+def spread(listed: tuple[int | str, ...], n_npus: int) -> tuple[int, ...]:
+    """All NPUs that are listed, one by one; no more than one beyond the ``n_npus`` that there are,
+    so that who looks finds it."""
+    npus = list[int]()
+    for each in listed:
+        told = _RANGE.fullmatch(each) if isinstance(each, str) else None
+        first, last = (int(told[1]), min(int(told[2]), n_npus)) if told else (int(each),) * 2
+        npus += range(first, last + 1, int(told[3] or 1) if told else 1)
+    return tuple(npus)

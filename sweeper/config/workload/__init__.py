@@ -6,16 +6,11 @@ from typing import Annotated, Any
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.config.parts.part import Parsed
-from dimsweep.sweeper.config.workload.astra1_text import Astra1Text
 from dimsweep.sweeper.config.workload.astra_sim import AstraSim
-from dimsweep.sweeper.config.workload.chakra import ChakraTraces
-from dimsweep.sweeper.config.workload.convnet import ConvNet
-from dimsweep.sweeper.config.workload.flows import Flows
-from dimsweep.sweeper.config.workload.goal import Goal
-from dimsweep.sweeper.config.workload.layers import Layers
+from dimsweep.sweeper.config.workload.layers import Astra1Text, ConvNet, Layers, Transformer
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.repurposed import Repurposed
-from dimsweep.sweeper.config.workload.transformer import Transformer
+from dimsweep.sweeper.config.workload.traces import ChakraTraces, Flows, Goal
 from dimsweep.sweeper.config.workload.workload import Workload
 
 __all__ = ["KINDS", "AnyWorkload", "Workload", "any_workload"]

@@ -1,16 +1,29 @@
-"""Layers written out."""
+"""Workloads of layers one after another: written out, from a file, or from dimensions."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
-import dimsweep.engine.workload
-from dimsweep.engine import CollectiveKind, Compute, DimsweepError, Group
-from dimsweep.engine.workload import Communication
+import dimsweep.engine
+from dimsweep.engine import Cluster, CollectiveKind, Compute, DimsweepError, Group, place, within
+from dimsweep.engine import workload as engine
+from dimsweep.engine.formats import read_astra1_layers
+from dimsweep.engine.workload import (
+    AXES,
+    Communication,
+    TrainingLoop,
+    TransformerSlice,
+    data_parallel,
+    training_iteration,
+)
 from dimsweep.sweeper.config.parts.part import (
     Bytes,
     BytesOrNone,
+    ComputeRate,
+    File,
+    Flag,
     Operations,
     Part,
     Time,
@@ -19,7 +32,69 @@ from dimsweep.sweeper.config.parts.part import (
     key,
     member,
 )
-from dimsweep.sweeper.config.workload.layered import PASSES, Layered
+from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.config.workload.workload import Workload
+
+# Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
+# nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.
+_NODES, _BYTES = 25, 320
+LARGEST = 20_000_000  # nodes, of all pipeline stages together
+
+
+def check_size(layers: int, micro_batches: int = 1) -> None:
+    """Raises :class:`DimsweepError` if a model of ``layers`` over ``micro_batches`` has a graph of
+    more than :data:`LARGEST` nodes."""
+    nodes = layers * micro_batches * _NODES
+    if nodes <= LARGEST:
+        return
+    raise DimsweepError(
+        f"its graph would have about {nodes:.2g} nodes and take {nodes * _BYTES / 1e9:.2g} GB: "
+        f"{layers} layers, {micro_batches} micro-batches in turn",
+        hint=f"at most {LARGEST:,} nodes are built: fewer layers, or a larger plan.micro_batch",
+    )
+
+
+PASSES = ("forward", "input_grad", "weight_grad")
+
+
+class Layered(Workload):
+    """Layers one after another; ``loop``: how communication overlaps with compute;
+    ``weight_gradients_first``: a layer's, before those of its input."""
+
+    loop: Annotated[TrainingLoop, member(TrainingLoop)] = default("no_overlap")
+    weight_gradients_first: Flag = False
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes that the layers name, beside those of all models."""
+        return []
+
+    @abstractmethod
+    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
+        """The layers, which communicate over ``groups``."""
+
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        with key("workload"):
+            return self._build(cluster)
+
+    def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        known = [*AXES, *sorted({*self.axes} - {*AXES})]
+        with key("parallel"):
+            groups = place(self.parallel, cluster.topology.sizes, known)
+        layers = self.build_layers(groups)
+        for layer in layers:
+            for part in (layer.forward, layer.input_grad, layer.weight_grad):
+                if part.communication and part.communication.group not in groups:
+                    raise DimsweepError(
+                        f"layer {layer.name!r} communicates over {part.communication.group!r}, "
+                        "which is no axis of the parallel plan",
+                        where="parallel",
+                        hint=f"axes: {', '.join(groups) or 'none'}",
+                    )
+        graph = training_iteration(
+            layers, self.loop, weight_gradients_first=self.weight_gradients_first
+        )
+        return dimsweep.engine.Workload((graph,), groups, name=self.name)
 
 
 class Pass(Part):
@@ -35,7 +110,7 @@ class Pass(Part):
     size: BytesOrNone | None = None
     group: str | None = None
 
-    def build(self) -> dimsweep.engine.workload.Pass:
+    def build(self) -> engine.Pass:
         """The pass; raises :class:`DimsweepError` for what does not go together."""
         if self.duration is None:
             compute = Compute(self.flops or 0.0, self.bytes or 0.0)
@@ -43,7 +118,7 @@ class Pass(Part):
             raise DimsweepError("give a duration, or flops and bytes, not both", where="duration")
         else:
             compute = Compute(duration=self.duration)
-        return dimsweep.engine.workload.Pass(compute, self._communication(), self.load or 0.0)
+        return engine.Pass(compute, self._communication(), self.load or 0.0)
 
     def _communication(self) -> Communication | None:
         if self.collective is None and self.size is None and self.group is None:
@@ -80,7 +155,7 @@ class Layers(Layered):
         passes = (part for layer in self.layers for part in layer.passes().values())
         return [part.group for part in passes if part.group is not None]
 
-    def build_layers(self, groups: Mapping[str, Group]) -> list[dimsweep.engine.workload.Layer]:
+    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
         built = []
         for i, layer in enumerate(self.layers):
             passes = []
@@ -88,8 +163,75 @@ class Layers(Layered):
                 with key(f"layers[{i}].{name}"):
                     passes.append(part.build())
             forward, input_grad, weight_grad = passes
-            made = dimsweep.engine.workload.Layer(layer.name, forward, input_grad, weight_grad)
+            made = engine.Layer(layer.name, forward, input_grad, weight_grad)
             built += [made] * layer.repeat
         if not built:
             raise DimsweepError("a workload without layers", where="layers")
         return built
+
+
+class Convolution(Part):
+    """Input and output channels, kernel width, measured durations."""
+
+    name: str
+    inputs: Whole
+    outputs: Whole
+    kernel: Whole = 1
+    forward: Time
+    input_grad: Time
+    weight_grad: Time
+
+
+class ConvNet(Layered):
+    """A convolutional network, data parallel."""
+
+    bytes_per_value: Whole = 2
+    layers: tuple[Convolution, ...] = ()
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
+        convolutions = [engine.Convolution(**dict(layer)) for layer in self.layers]
+        return data_parallel(convolutions, self.bytes_per_value)
+
+
+class Transformer(Layered):
+    """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
+
+    hidden: Whole
+    layers: Whole
+    batch: Whole
+    sequence: Whole
+    bytes_per_value: Whole = 2
+    flops: ComputeRate
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
+        check_size(self.layers)
+        names = ("hidden", "layers", "batch", "sequence", "bytes_per_value", "flops")
+        tensor = groups["tensor"].n_members if "tensor" in groups else 1
+        return TransformerSlice(
+            tensor=tensor, **{name: getattr(self, name) for name in names}
+        ).build()
+
+
+class PassGroups(Part):
+    """The axis that each pass of a layer communicates over."""
+
+    forward: str = "tensor"
+    input_grad: str = "tensor"
+    weight_grad: str = "data"
+
+
+class Astra1Text(Layered):
+    """An ASTRA-sim 1.0 workload file; ``groups``: the axis that each pass communicates over.  The
+    parallel plan must be that of the file's header, if it has one."""
+
+    file: File
+    groups: PassGroups = default(PassGroups)
+
+    @property
+    def axes(self) -> list[str]:
+        return list(dict(self.groups).values())
+
+    def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
+        degrees = {axis: group.n_members for axis, group in groups.items()}
+        with within("file"):
+            return read_astra1_layers(found(self.file), dict(self.groups), degrees)

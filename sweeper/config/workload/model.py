@@ -46,9 +46,8 @@ from dimsweep.sweeper.config.parts.part import (
     member,
     named,
 )
-from dimsweep.sweeper.config.parts.precision import PRECISIONS
-from dimsweep.sweeper.config.workload.size import check_size
-from dimsweep.sweeper.config.workload.workload import ModelParallel, Workload
+from dimsweep.sweeper.config.workload.layers import check_size
+from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
 
 # A new family is one file in engine/model, and one line here: model.family -> its class.
 FAMILIES: Registry[type[Any]] = Registry(

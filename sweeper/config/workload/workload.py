@@ -1,8 +1,8 @@
-"""What a workload is to the configuration, and how its kind is found."""
+"""The base of all kinds of workloads, and the number formats that they compute in."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -10,6 +10,34 @@ import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.parts.part import Part, default, teaching
+
+
+class Precision(NamedTuple):
+    """Bytes of a weight or activation, and of a gradient where the plan does not say;
+    ``arithmetic`` is that of all that is no linear layer.  Where linear layers are ``narrow``er,
+    their factors alone are: weights, activations and messages stay as wide as ``value`` while
+    training, and ``stored`` is what a weight takes that is only read (serving)."""
+
+    value: float
+    gradient: float
+    arithmetic: str
+    narrow: str = ""
+    stored: float = 2.0
+
+
+PRECISIONS = {
+    "fp32": Precision(4.0, 4.0, "fp32", stored=4.0),
+    # Tensor cores round the factors; everything is as wide as in fp32.
+    "tf32": Precision(4.0, 4.0, "tf32", stored=4.0),
+    "fp16": Precision(2.0, 2.0, "fp16"),
+    "bf16": Precision(2.0, 2.0, "bf16"),
+    # Factors quantised to whole numbers (AQT on TPUs).
+    "int8": Precision(2.0, 2.0, "bf16", "int8", 1.0),
+    "fp8": Precision(2.0, 2.0, "bf16", "fp8", 1.0),
+    "fp8_block": Precision(2.0, 2.0, "bf16", "fp8_block", 1.0),
+    "mxfp8": Precision(2.0, 2.0, "bf16", "mxfp8", 1.0),
+    "nvfp4": Precision(2.0, 2.0, "bf16", "nvfp4", 0.5),
+}
 
 
 @teaching

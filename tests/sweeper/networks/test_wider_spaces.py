@@ -15,9 +15,9 @@ from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.engine.network.generators import Hpn
 from dimsweep.engine.plan import Offload
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.designs import Count, Networks
 from dimsweep.sweeper.config.network import Family
 from dimsweep.sweeper.config.parts.part import written
+from dimsweep.sweeper.config.study import Count, Networks
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.networks.networks import _products
 from dimsweep.sweeper.study.designs import Designs

@@ -8,7 +8,7 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.account.result import Result
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.precision import PRECISIONS
+from dimsweep.sweeper.config.workload.workload import PRECISIONS
 from dimsweep.sweeper.simulation.simulate import simulate
 
 MODEL = ["workload=llama3_8b", "workload.model.layers=4", "workload.plan.micro_batches=2"]

@@ -11,8 +11,8 @@ import pytest
 
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.units import format_bytes
-from dimsweep.sweeper.config.bought import Bought
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.cost import Bought
 from dimsweep.sweeper.config.parts.places import study_names
 from dimsweep.sweeper.draw.show.page import render
 from dimsweep.sweeper.ledger.load import load

@@ -1,14 +1,33 @@
-"""Lists of flows, as packet simulators take them."""
+"""Workloads that are read from files: Chakra traces, flows, GOAL schedules."""
 
 from typing import Annotated
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
-from dimsweep.engine.formats import START_UNITS, read_flows
+from dimsweep.engine.formats import START_UNITS, read_flows, read_goal
+from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
 from dimsweep.engine.workload import FlowList, ListedFlow, flows_workload
 from dimsweep.sweeper.config.parts.part import File, Parsed, default, one_of
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
+
+
+class ChakraTraces(Workload):
+    """Chakra execution traces: ``traces`` is PREFIX of PREFIX.<rank>.et, or one .et file for all
+    ranks; ``groups`` a file of communicator groups.  Both may lie beside the studies."""
+
+    traces: File
+    groups: File | None = None
+
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        groups = None if self.groups is None else found(self.groups)
+        with within("workload.groups"):
+            read_groups(groups, cluster.topology.n_npus)
+        with within("workload.traces"):
+            return read_chakra_workload(
+                found(self.traces), groups, cluster.topology.sizes, self.name
+            )
+
 
 _FIDELITIES = Fidelity.FLOW, Fidelity.PACKET
 
@@ -62,3 +81,14 @@ def _by_rank(listed: FlowList, cluster: Cluster) -> tuple[ListedFlow, ...]:
     return tuple(
         flow._replace(source=rank[flow.source], target=rank[flow.target]) for flow in listed.flows
     )
+
+
+class Goal(Workload):
+    """A schedule in GOAL, the text of LogGOPSim and ATLAHS: ``file`` has a list of sends, receives
+    and calculations (ns) for each rank."""
+
+    file: File
+
+    def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
+        with within("workload.file"):
+            return read_goal(found(self.file), cluster.topology.sizes, self.name)
