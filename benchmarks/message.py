@@ -20,12 +20,12 @@ from dimsweep.engine import (
     place,
     run_one,
 )
+from dimsweep.engine.extensions.wafer import MeshWafer
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.kernels.reference import run_on_simpy
 from dimsweep.engine.network import Clos, Routing
-from dimsweep.engine.network.wafer import MeshWafer
 
 
 def main() -> None:

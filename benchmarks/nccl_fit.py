@@ -28,7 +28,7 @@ from dimsweep.engine.collective.library.nccl.tuning import choose
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.units import PICOSECONDS
-from dimsweep.sweeper.verify.nccl import AIMS, Row, read_rows
+from dimsweep.sweeper.extensions.verify.nccl import AIMS, Row, read_rows
 
 _GOLDEN = Path("tests/golden/nccl.csv")
 

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from dimsweep.engine.extensions.repurpose import METHODS, Penalty, Workers, restructure
 from dimsweep.engine.formats.weights import Samples
-from dimsweep.engine.repurpose import METHODS, Penalty, Workers, restructure
 from dimsweep.engine.workload import TrainedLayer, TrainedNetwork
 
 SEEDS = range(10)

@@ -22,10 +22,17 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
+from dimsweep.engine.extensions.synthesis import (
+    Job,
+    TraceModel,
+    learn,
+    membership,
+    obfuscate,
+    synthesise,
+)
 from dimsweep.engine.formats.chakra import write_chakra_workload
 from dimsweep.engine.model import Transformer
 from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
-from dimsweep.engine.synthesis import Job, TraceModel, learn, membership, obfuscate, synthesise
 from dimsweep.engine.workload.graph import Work
 
 KEYS = (

@@ -115,18 +115,18 @@ DOORS = {
     "dimsweep.engine.kernels.packet.transports",
     "dimsweep.engine.model",
     "dimsweep.engine.network",
-    "dimsweep.engine.network.fred",
+    "dimsweep.engine.extensions.fred",
     "dimsweep.engine.network.generators",
-    "dimsweep.engine.network.wafer",
+    "dimsweep.engine.extensions.wafer",
     "dimsweep.engine.plan",
-    "dimsweep.engine.replicas.astra_sim",
+    "dimsweep.engine.extensions.astra_sim",
     "dimsweep.engine.registry",
-    "dimsweep.engine.replicas.ns3_rdma",
-    "dimsweep.engine.replicas.uet_htsim",
-    "dimsweep.engine.repurpose",
+    "dimsweep.engine.extensions.ns3_rdma",
+    "dimsweep.engine.extensions.uet_htsim",
+    "dimsweep.engine.extensions.repurpose",
     "dimsweep.engine.reliability",
     "dimsweep.engine.rules",
-    "dimsweep.engine.synthesis",
+    "dimsweep.engine.extensions.synthesis",
     "dimsweep.engine.testing",
     "dimsweep.engine.workload",
 }
@@ -253,7 +253,7 @@ def test_formats_know_of_workloads_clusters_and_networks_only() -> None:
 
 
 def test_a_circle_of_folders_would_be_found() -> None:
-    assert folders("engine").has_edge("engine/replicas/astra_sim", "engine/formats/chakra")
+    assert folders("engine").has_edge("engine/extensions/astra_sim", "engine/formats/chakra")
     assert folders("sweeper").has_edge("sweeper/run", "sweeper/search")
 
 

@@ -8,11 +8,11 @@ from enum import StrEnum
 from dimsweep.engine.checked import convert
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.fabric import Fabric
 from dimsweep.engine.network.graph import Network, some
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.network.wafer import Wafer
 
 
 class Switching(StrEnum):

@@ -98,7 +98,7 @@ class Run:
     to that, and our time relative to the measured one, less 1.
 
     Of a document that constants were fitted to it is the error without that, as far as other ones
-    tell (:func:`sweeper.verify.clusters.compared.without_own_source`); ``alone``: none does.
+    tell; ``alone``: none does.
     """
 
     facts: Facts

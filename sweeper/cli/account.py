@@ -8,8 +8,8 @@ from rich.console import Console
 
 from dimsweep.engine import Along, ClassAccount, Path, Result, units
 from dimsweep.engine.bound import Least, time_by_cuts
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.messages import MessageRun
-from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.sweeper.cli.traffic import LINKS_SHOWN, shortened, traffic_tables
 from dimsweep.sweeper.columns import Columns
 from dimsweep.sweeper.report.merits import known

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from dimsweep.engine import is_compiled
+from dimsweep.engine.extensions.astra_sim import Cycles, simulate_astra
 from dimsweep.engine.formats.astra_sim import (
     Options,
     read_inputs,
     read_workload,
     with_noted_groups,
 )
-from dimsweep.engine.replicas.astra_sim import Cycles, simulate_astra
 from dimsweep.sweeper.output import write_file
 
 _IGNORED = ("comm-scale", "compute-scale", "logging-configuration", "num-passes")

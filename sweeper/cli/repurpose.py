@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dimsweep.engine.formats.weights import Samples
     from dimsweep.sweeper.config.compose import Composed
     from dimsweep.sweeper.config.schema import Config
-    from dimsweep.sweeper.repurpose.compare import Served
+    from dimsweep.sweeper.extensions.repurpose.compare import Served
 
 TOLERANCE = 0.01  # of accuracy, below the trained network's, that counts as equal
 
@@ -85,10 +85,10 @@ def _repurpose(
     config: "Config", workers: int | None, output: str | None, front: str | None, console: "Console"
 ) -> None:
     from dimsweep.engine import DimsweepError
+    from dimsweep.engine.extensions.repurpose import METHODS
     from dimsweep.engine.formats.weights import read_samples
-    from dimsweep.engine.repurpose import METHODS
     from dimsweep.sweeper.config.workload.repurposed import Repurposed
-    from dimsweep.sweeper.repurpose.compare import serve
+    from dimsweep.sweeper.extensions.repurpose.compare import serve
     from dimsweep.sweeper.simulation.program import build_cluster
     from dimsweep.sweeper.terminal import waiting
 
@@ -161,8 +161,8 @@ def _front(
 ) -> None:
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.draw.front import draw_front
+    from dimsweep.sweeper.extensions.repurpose.compare import along, at_equal_accuracy
     from dimsweep.sweeper.output import write_file
-    from dimsweep.sweeper.repurpose.compare import along, at_equal_accuracy
     from dimsweep.sweeper.terminal import say
 
     kind = kind_of(file, "picture")

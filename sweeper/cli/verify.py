@@ -1,4 +1,4 @@
-"""dimsweep verify: published studies, the verifications of sweeper/verify, and their list."""
+"""dimsweep verify: published studies, the other verifications, and a list of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +8,14 @@ import click
 
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
 from dimsweep.sweeper.cli.overrides import overrides
-from dimsweep.sweeper.verify import VERIFICATIONS
-from dimsweep.sweeper.verify.files import Files, find_files, published
+from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.verify.files import Files, find_files, published
 
 if TYPE_CHECKING:
+    from dimsweep.sweeper.extensions.verify.points import Findings
     from dimsweep.sweeper.ledger.place import Place
-    from dimsweep.sweeper.verify.points import Findings
 
-_ROOM = "dimsweep.sweeper.verify"
+_ROOM = "dimsweep.sweeper.extensions.verify"
 _STUDIES, _LIST = Lazy("studies", _ROOM), Lazy("list", _ROOM)
 _HELP = """{what}
 
@@ -38,15 +38,15 @@ class _Published(Lazy):
         self._files = files
 
     def load(self) -> click.Command:
-        from dimsweep.sweeper.verify.points import json_option, picture_option
+        from dimsweep.sweeper.extensions.verify.points import json_option, picture_option
 
         @overrides
         @json_option
         @picture_option
         def run(overrides: Sequence[str], as_json: bool, picture: Path | None) -> int:
+            from dimsweep.sweeper.extensions.verify.points import console_for, show
+            from dimsweep.sweeper.extensions.verify.published import find_points
             from dimsweep.sweeper.terminal import say
-            from dimsweep.sweeper.verify.points import console_for, show
-            from dimsweep.sweeper.verify.published import find_points
 
             folders = list["Place"]()
 

@@ -13,6 +13,8 @@ from pydantic import Field
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, units, within
 from dimsweep.engine.cluster import Mark, Switching
+from dimsweep.engine.extensions.fred import Remedy
+from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.engine.formats import read_any_network, read_ns3_config
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Balance, Transport
 from dimsweep.engine.network import (
@@ -30,9 +32,7 @@ from dimsweep.engine.network import (
     build_levels,
 )
 from dimsweep.engine.network import Network as Graph
-from dimsweep.engine.network.fred import Remedy
 from dimsweep.engine.network.generators import GENERATORS, Generator
-from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.sweeper.config.parts.part import (
     BYTES,
     Bandwidth,
@@ -286,7 +286,7 @@ class Network(Part):
     {switch: spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that
     is generated instead, {kind: zcube, n: 32, k: 2} (see engine.network.generators); ``wafer``:
     {kind: mesh, columns: 5, rows: 4} or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see
-    engine.network.wafer) instead. ``degrade``: what became of any of these, [{link: NPU 3 -> leaf
+    its page) instead. ``degrade``: what became of any of these, [{link: NPU 3 -> leaf
     0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name, ``*``
     standing for any letters, or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind: switch,
     draw: 2, seed: 1} (see engine.network.Change and Which). ``placement``: on which NPUs of a

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dimsweep.sweeper.draw.canvas import encoded, frame
+from dimsweep.sweeper.extensions.repurpose.compare import Served
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
-from dimsweep.sweeper.repurpose.compare import Served
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

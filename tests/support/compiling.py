@@ -20,6 +20,9 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.compiler import is_cached
+from dimsweep.engine.extensions.astra_sim import simulate_astra
+from dimsweep.engine.extensions.astra_sim.rules import ItsRules
+from dimsweep.engine.extensions.wafer import MeshWafer
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import node_of
 from dimsweep.engine.kernels.flow import simulate_flows
@@ -28,9 +31,6 @@ from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.kernels.network.kernel import run as run_messages
 from dimsweep.engine.kernels.packet import Fabric, Flow, Port, Settings, simulate_packets
-from dimsweep.engine.network.wafer import MeshWafer
-from dimsweep.engine.replicas.astra_sim import simulate_astra
-from dimsweep.engine.replicas.astra_sim.rules import ItsRules
 from tests.support.astra_runs import ring_of_four
 
 _PORTS = [Port(0, 2, 10**11, 10**6), Port(2, 0, 10**11, 10**6)]

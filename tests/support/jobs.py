@@ -20,7 +20,7 @@ from dimsweep.engine import (
     Topology,
     Workload,
 )
-from dimsweep.engine.synthesis import Job
+from dimsweep.engine.extensions.synthesis import Job
 
 Keys = dict[str, int]
 

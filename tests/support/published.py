@@ -15,8 +15,8 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.verify.files import published
-from dimsweep.sweeper.verify.table import read_lines
+from dimsweep.sweeper.extensions.verify.files import published
+from dimsweep.sweeper.extensions.verify.table import read_lines
 from tests.support.programs import one_collective
 
 MIB = 2.0**20

@@ -19,8 +19,8 @@ from dimsweep.engine.collective.algorithms.two_level_rings import TwoLevelRings
 from dimsweep.engine.collective.algorithms.xy_direct import XyDirect
 from dimsweep.engine.collective.algorithms.xy_rings import XyRings
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.network.wafer import Wafer
 from dimsweep.engine.registry import Registry
 
 AUTO = "auto"

@@ -9,12 +9,12 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
+from dimsweep.engine.extensions.wafer import NOBODY, IoTree, Wafer, WaferPlan, store_tree
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages.cascades import Cascade, cascade_of_piece
 from dimsweep.engine.lower.communication import NOT_SHARED
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.network.wafer import NOBODY, IoTree, Wafer, WaferPlan, store_tree
 from dimsweep.engine.workload.coordinates import group_members
 
 _UNDER_WAY = 4  # pieces of a controller's, at least, so that it need not wait for their arrival

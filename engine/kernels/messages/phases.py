@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from dimsweep.engine.collective.algorithms import Algorithm, InSwitch, RingAlgorithm, TwoLevelRings
 from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.engine.workload.coordinates import members_along
 
 _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import outcome_error
 from dimsweep.engine.kernels.phase.diagnosis import explain_stuck
@@ -16,7 +17,6 @@ from dimsweep.engine.kernels.phase.phase_time import whole
 from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.engine.units import PICOSECONDS
 
 

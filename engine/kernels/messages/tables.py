@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.collector import no_collector
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages import records
 from dimsweep.engine.kernels.messages.cascades import Passages
@@ -26,7 +27,6 @@ from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_STEPS, Floats, Ints, Program, Structure, Table
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.network.wafer import WaferPlan
 from dimsweep.engine.workload.coordinates import all_coordinates, place_in
 
 N_KINDS = len(CollectiveKind)

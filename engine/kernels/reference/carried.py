@@ -11,6 +11,7 @@ from functools import cache, partial
 from itertools import chain
 
 from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
 from dimsweep.engine.kernels.core.none import LONGEST
@@ -18,7 +19,6 @@ from dimsweep.engine.kernels.messages.run import LinkAccount
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.transport import Sending, Transport
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.network.wafer import WaferPlan
 
 
 class CarriedTransport(Transport):

@@ -26,6 +26,7 @@ from functools import partial
 import simpy
 
 from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages.cascades import Launch, Passages
 from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
@@ -36,7 +37,6 @@ from dimsweep.engine.kernels.reference.crossing import Crossing, FarEnd
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
 from dimsweep.engine.kernels.reference.wires import Wire, kind_of_wire
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.network.wafer import WaferPlan
 
 
 class LinkTransport(Transport):

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.messages.program import check_number
 from dimsweep.engine.kernels.messages.routes import router_of
 from dimsweep.engine.kernels.messages.run import LinkAccount, Traffic, reducing_error
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.network.wafer import WaferPlan
 
 
 class Message(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dimsweep.engine import Cluster, DimsweepError, Topology, Workload
+from dimsweep.engine.extensions.synthesis import Job
 from dimsweep.engine.formats.chakra import noted_sizes, read_chakra_workload, read_trace
-from dimsweep.engine.synthesis import Job
 from dimsweep.sweeper.cli.trace.files import find_traces
 from dimsweep.sweeper.cli.trace.keys import read_keys
 

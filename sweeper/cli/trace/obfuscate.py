@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from dimsweep.engine import DimsweepError
+from dimsweep.engine.extensions.synthesis import obfuscate
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.engine.synthesis import obfuscate
 from dimsweep.sweeper.cli.trace.jobs import any_cluster, read_workload
 
 

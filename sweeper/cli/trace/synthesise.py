@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from dimsweep.engine.extensions.synthesis import read_model, synthesise
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.engine.synthesis import read_model, synthesise
 from dimsweep.sweeper.cli.trace.jobs import any_cluster
 from dimsweep.sweeper.cli.trace.keys import parsed
 from dimsweep.sweeper.terminal import say_warnings

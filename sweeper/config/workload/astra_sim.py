@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
+from dimsweep.engine.extensions.astra_sim import lower_astra_for_sweep
 from dimsweep.engine.formats.astra_sim import (
     Options,
     read_inputs,
@@ -11,7 +12,6 @@ from dimsweep.engine.formats.astra_sim import (
     read_workload,
     with_noted_groups,
 )
-from dimsweep.engine.replicas.astra_sim import lower_astra_for_sweep
 from dimsweep.sweeper.config.parts.part import File, Flag, Whole
 from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload

@@ -5,8 +5,14 @@ from typing import Literal
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, within
+from dimsweep.engine.extensions.repurpose import (
+    Penalty,
+    Restructured,
+    inference,
+    restructure,
+    workers_on,
+)
 from dimsweep.engine.formats.weights import Samples, read_network, read_samples
-from dimsweep.engine.repurpose import Penalty, Restructured, inference, restructure, workers_on
 from dimsweep.engine.workload import Amount, TrainedNetwork
 from dimsweep.sweeper.config.parts.part import (
     Bytes,
@@ -24,7 +30,7 @@ Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 
 
 class Penalties(Part):
-    """See engine.repurpose.Penalty."""
+    """See engine.extensions.repurpose.Penalty."""
 
     traffic: Number | Whole = 3.0
     weights: Number | Whole = 0.0
@@ -36,8 +42,8 @@ class Repurposed(Workload):
     ``model``: its weights, ``samples``: an npz file whose calibration inputs weigh errors (see
     engine.formats.weights); ``input``: the shape of a sample, where the model does not say it;
     ``penalty``: what the layers' maps give up for less traffic and fewer weights (see
-    engine.repurpose.Penalty); ``speed`` of each worker, all 1 unless given; ``requests`` batches of
-    ``batch`` samples one behind the other, each value of ``value`` bytes.
+    engine.extensions.repurpose.Penalty); ``speed`` of each worker, all 1 unless given; ``requests``
+    batches of ``batch`` samples one behind the other, each value of ``value`` bytes.
     """
 
     model: File

@@ -17,11 +17,11 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound import cut_bound, time_by_cuts
 from dimsweep.engine.collective.algorithms import ALGORITHMS
+from dimsweep.engine.extensions.wafer import MeshWafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import MessageRunner, run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
 from dimsweep.engine.network import Network
-from dimsweep.engine.network.wafer import MeshWafer
 from tests.support.graphs import cable, dgx, empty, leaf_spine, star, torus
 from tests.support.programs import one_collective
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError, PacketModel
+from dimsweep.engine.extensions.uet_htsim import Tree
 from dimsweep.engine.formats import (
     read_any_network,
     read_connection_matrix,
@@ -23,7 +24,6 @@ from dimsweep.engine.kernels.packet.transports import (
     Transport,
 )
 from dimsweep.engine.network import Network
-from dimsweep.engine.replicas.uet_htsim import Tree
 from dimsweep.engine.workload import ListedFlow
 from tests.support.packet_files import (
     HPCC,

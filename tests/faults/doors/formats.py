@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from dimsweep.engine import PacketModel
+from dimsweep.engine.extensions.synthesis import learn, write_model
 from dimsweep.engine.formats import (
     read_any_network,
     read_astra1_layers,
@@ -32,7 +33,6 @@ from dimsweep.engine.formats.chakra import (
 )
 from dimsweep.engine.formats.weights import read_network as read_weights
 from dimsweep.engine.network import read_network
-from dimsweep.engine.synthesis import learn, write_model
 from dimsweep.engine.workload import flows_workload
 from tests.faults.doors.door import Files, command, door
 from tests.support.jobs import draw, jobs

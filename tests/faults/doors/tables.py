@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.verify import published
-from dimsweep.sweeper.verify.answers import Answers
-from dimsweep.sweeper.verify.clusters import _predict, _read
-from dimsweep.sweeper.verify.clusters.measurements import Measurement, find_tables
-from dimsweep.sweeper.verify.files import find_files
-from dimsweep.sweeper.verify.nccl import read_rows, simulate_row
-from dimsweep.sweeper.verify.networks import compare
-from dimsweep.sweeper.verify.packet_cases import read_cases
-from dimsweep.sweeper.verify.picture import draw, read_picture
-from dimsweep.sweeper.verify.published import find_points
-from dimsweep.sweeper.verify.uet_runs import read_runs
+from dimsweep.sweeper.extensions.verify import published
+from dimsweep.sweeper.extensions.verify.answers import Answers
+from dimsweep.sweeper.extensions.verify.clusters import _predict, _read
+from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement, find_tables
+from dimsweep.sweeper.extensions.verify.files import find_files
+from dimsweep.sweeper.extensions.verify.nccl import read_rows, simulate_row
+from dimsweep.sweeper.extensions.verify.networks import compare
+from dimsweep.sweeper.extensions.verify.packet_cases import read_cases
+from dimsweep.sweeper.extensions.verify.picture import draw, read_picture
+from dimsweep.sweeper.extensions.verify.published import find_points
+from dimsweep.sweeper.extensions.verify.uet_runs import read_runs
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.studies import STUDY
 

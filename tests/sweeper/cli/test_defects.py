@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from dimsweep.engine import DimsweepError, needing
+from dimsweep.engine.extensions.synthesis import read_model
 from dimsweep.engine.formats.chakra import read_trace
 from dimsweep.engine.formats.pytorch import convert_traces
 from dimsweep.engine.formats.weights import read_network as read_weights
 from dimsweep.engine.network.files import read_network
-from dimsweep.engine.synthesis import read_model
 from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
 from dimsweep.sweeper.cli.main import DEFECT, main
 from dimsweep.sweeper.config import loader, options
@@ -126,7 +126,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
         lambda: partial(convert_traces, [file("h.json", HOST)], []),
     ),
     "model of traces": (
-        "dimsweep.engine.synthesis.model_file.TraceModel",
+        "dimsweep.engine.extensions.synthesis.model_file.TraceModel",
         lambda: partial(read_model, file("m.json", json.dumps(MODEL))),
     ),
     "configuration": ("dimsweep.sweeper.config.files.hydra_compose", configuration),

@@ -32,7 +32,7 @@ def small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_methods_are_compared_and_one_is_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dimsweep.sweeper.repurpose.compare.PENALTIES", (0.3, 3.0))
+    monkeypatch.setattr("dimsweep.sweeper.extensions.repurpose.compare.PENALTIES", (0.3, 3.0))
     words = ["repurpose", "net.npz", "--workers", "2", "--samples", "samples.npz", *QUICK]
     assert main([*words, "-o", "two.npz", "--front", "front.png"]) == 0
     said = capsys.readouterr().out

@@ -23,11 +23,11 @@ from dimsweep.engine import (
 from dimsweep.engine.network import Network, PriceList, Routing, Spread, Wiring, bill_of, needs_of
 from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
 from dimsweep.engine.network.routing import Router
+from dimsweep.sweeper.extensions.verify import atop
 from dimsweep.sweeper.networks.alike import Folded
 from dimsweep.sweeper.networks.front import Front, Step, front_of, mean_time
 from dimsweep.sweeper.networks.layered import Joined, Layered, Limits, Shop, _is_whole, layered
 from dimsweep.sweeper.networks.traffic import KINDS, STAGES, Cases, Ports, Trained
-from dimsweep.sweeper.verify import atop
 from tests.support.examples import examples
 
 NPUS = 128  # as many servers as the most stages

@@ -13,9 +13,9 @@ from dimsweep.engine.model.rank import Shard
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.sweeper.cli.sweep import sweep_study
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.extensions.verify.megatron import CASES, simulate_case
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.verify.megatron import CASES, simulate_case
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "workload"
 PRESETS = [file.stem for file in sorted(CONF.glob("*.yaml")) if "kind/model" in file.read_text()]

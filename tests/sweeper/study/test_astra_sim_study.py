@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from dimsweep import load
+from dimsweep.engine.extensions.astra_sim.fold import fold
+from dimsweep.engine.extensions.astra_sim.interpret import interpret
 from dimsweep.engine.formats.astra_sim import read_inputs, read_ranks
-from dimsweep.engine.replicas.astra_sim.fold import fold
-from dimsweep.engine.replicas.astra_sim.interpret import interpret
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.study.plan import plan_study
 from tests.support.studies import run

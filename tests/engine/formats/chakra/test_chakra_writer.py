@@ -25,6 +25,7 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
+from dimsweep.engine.extensions.astra_sim import simulate_astra
 from dimsweep.engine.formats.astra_sim import Inputs, read_inputs, read_workload
 from dimsweep.engine.formats.chakra import (
     NodeType,
@@ -35,7 +36,6 @@ from dimsweep.engine.formats.chakra import (
     write_chakra_workload,
 )
 from dimsweep.engine.formats.chakra.lint import lint_job
-from dimsweep.engine.replicas.astra_sim import simulate_astra
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

@@ -22,8 +22,8 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
+from dimsweep.engine.extensions.wafer import MeshWafer
 from dimsweep.engine.network import Change, Which
-from dimsweep.engine.network.wafer import MeshWafer
 from dimsweep.engine.workload.graph import Kernel
 from tests.support.examples import examples
 from tests.support.kernels import cases

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.extensions.uet_htsim import Experiment, Options, Tree
 from dimsweep.engine.kernels.packet import PacketRun, simulate_packets
 from dimsweep.engine.kernels.packet.transports import Rccc, Rud
-from dimsweep.engine.replicas.uet_htsim import Experiment, Options, Tree
 from tests.engine.kernels.packet.test_trimming import (
     ACK,
     FULL,

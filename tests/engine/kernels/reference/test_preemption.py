@@ -26,6 +26,7 @@ from dimsweep.engine import (
 from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
@@ -36,7 +37,6 @@ from dimsweep.engine.kernels.reference.transport import Sending as Sent
 from dimsweep.engine.kernels.reference.wires import Wire
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.network.wafer import FredWafer, MeshWafer, Wafer
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry, nothing_is_lost
 

@@ -1,0 +1,259 @@
+"""One NPU's system layer: queues of chunks, the phase each of them runs, and its messages."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dimsweep.engine.extensions.astra_sim.algorithms import (
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    Costs,
+    Exchange,
+    final_size,
+)
+from dimsweep.engine.extensions.astra_sim.bus import Bus
+from dimsweep.engine.extensions.astra_sim.chunks import Chunk, Phase, Planner
+from dimsweep.engine.extensions.astra_sim.clock import Clock, Timers
+from dimsweep.engine.extensions.astra_sim.custom import Replay
+from dimsweep.engine.extensions.astra_sim.delays import Aware, Unaware
+from dimsweep.engine.extensions.astra_sim.tree import DoubleBinaryTree
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.kinds import CollectiveKind
+
+_GROUP_DELAY = 10  # ns, whatever endpoint-delay says
+_CONTROL_BYTES = 8192  # of a rendezvous
+Call = Callable[[], None]
+
+
+def costs_of(inputs: Inputs, *, flat: bool) -> Costs:
+    """Of a phase; ``flat``: of a communicator group's."""
+    system = inputs.system
+    bandwidth = system.local_memory_bandwidth
+
+    def reduction(n_bytes: int) -> int:
+        return 3 * int(n_bytes / bandwidth * 1e9) if bandwidth else 0
+
+    endpoint = int(system.endpoint_delay * inputs.options.injection_scale)
+    return Costs(_GROUP_DELAY if flat else endpoint, reduction, flat)
+
+
+class Wires:
+    """Sends meet receives of the same tag, source, target and size, in the order of both.
+
+    ``kind`` says which ranks are simulated by the same NPU: a message to one of them is theirs.
+    """
+
+    def __init__(self, carrier: Aware | Unaware, kind: Sequence[int], *, rendezvous: bool) -> None:
+        self._carrier, self._kind, self._rendezvous = carrier, kind, rendezvous
+        self._waiting: dict[tuple[object, ...], deque[Call]] = defaultdict(deque)
+        self._come: dict[tuple[object, ...], int] = defaultdict(int)
+
+    def send(self, npu: "Npu", target: int, tag: object, n_bytes: int, sent: Call) -> None:
+        """``sent`` is called when the message has been delivered."""
+        inject = partial(self._inject, npu, target, tag, n_bytes, sent)
+        if self._rendezvous:
+            self._expect(npu, target, ("control", tag), _CONTROL_BYTES, inject)
+        else:
+            inject()
+
+    def receive(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
+        """``received`` is called when a message of ``n_bytes`` with the tag is there."""
+        expect = partial(self._expect, npu, source, tag, n_bytes, received)
+        if self._rendezvous:
+            self._inject(npu, source, ("control", tag), _CONTROL_BYTES, expect)
+        else:
+            expect()
+
+    def _inject(self, npu: "Npu", target: int, tag: object, n_bytes: int, sent: Call) -> None:
+        key = (tag, self._kind[npu.rank], self._kind[target], n_bytes)
+
+        def arrived() -> None:
+            sent()
+            waiting = self._waiting.get(key)
+            if waiting:
+                waiting.popleft()()
+            else:
+                self._come[key] += 1
+
+        self._carrier.send(npu.rank, target, n_bytes, arrived)
+
+    def _expect(self, npu: "Npu", source: int, tag: object, n_bytes: int, received: Call) -> None:
+        key = (tag, self._kind[source], self._kind[npu.rank], n_bytes)
+        if self._come[key]:
+            self._come[key] -= 1
+            npu.timers.register(0, received)
+        else:
+            self._waiting[key].append(received)
+
+
+@dataclass(eq=False)
+class Stream:
+    """A chunk under way."""
+
+    tag: object
+    priority: int
+    chunk: Chunk
+    flat: bool
+    done: Call
+    at: int = 0
+    running: bool = False
+
+    @property
+    def phase(self) -> Phase:
+        return self.chunk.phases[self.at]
+
+    @property
+    def n_left(self) -> int:
+        """Phases left, with the one it is at."""
+        return len(self.chunk.phases) - self.at
+
+
+@dataclass
+class _Queue:
+    streams: list[Stream]
+    running: int = 0
+
+
+class Npu:
+    """An NPU: ``timers``, queues, and the collectives it takes part in."""
+
+    def __init__(
+        self,
+        rank: int,
+        clock: Clock,
+        wires: Wires,
+        inputs: Inputs,
+        planner: Planner,
+        group_names: Mapping[str, Hashable],
+    ) -> None:
+        self.rank, self.wires, self.planner = rank, wires, planner
+        self.timers = Timers(clock)
+        self._group_names = group_names
+        self._system = system = inputs.system
+        self._limit = -(-system.active_chunks // inputs.options.queues_per_dim)
+        self._queues: dict[int, _Queue] = defaultdict(lambda: _Queue([]))
+        self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
+        if system.bus is not None:  # which groups do without
+            self._costs[False] = replace(self._costs[False], bus=Bus(system.bus, self.timers))
+        self._priority = 0
+        self._trees: dict[CollectiveKind, int] = defaultdict(int)
+        self._group_streams: dict[Hashable, int] = defaultdict(int)
+
+    def run(self, chunks: Iterable[Chunk], priority: int, done: Call, *, group: str = "") -> None:
+        """Run the chunks of a collective, over a communicator group or over all ranks."""
+        chunks = list(chunks)
+        if not chunks:
+            self.timers.register(0, done)
+            return
+        policy = self._system.scheduling
+        if policy != "EXPLICIT":
+            self._priority += 1 if policy == "LIFO" else -1
+            priority = self._priority
+        left = len(chunks)
+
+        def one_less() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done()
+
+        name = self._group_names[group] if group else ""
+        for chunk in chunks:
+            self._group_streams[name] += 1
+            tag = (name, self._group_streams[name])
+            stream = Stream(tag, priority, chunk, bool(name), one_less)
+            self._insert(stream)
+            self._fill(stream.phase.queue)
+
+    def _insert(self, stream: Stream) -> None:
+        streams = self._queues[stream.phase.queue].streams
+        kind = stream.phase.kind
+        smallest_first = self._system.intra_dimension == "SCF"
+        if smallest_first and kind in (REDUCE_SCATTER, ALL_GATHER):
+            place = len(streams)
+            if stream.n_left != 2:  # the last but one goes to the end
+                size = largest(stream.phase)
+                after = (
+                    i
+                    for i, other in enumerate(streams)
+                    if not other.running and largest(other.phase) >= size
+                )
+                place = next(after, place)
+        else:
+            # Behind all that run or have its priority; those stand together at the front.
+            place = len(streams)
+            while place and not (
+                streams[place - 1].running or streams[place - 1].priority >= stream.priority
+            ):
+                place -= 1
+        streams.insert(place, stream)
+
+    def _fill(self, number: int) -> None:
+        queue = self._queues[number]
+        while queue.running < self._limit and queue.running < len(queue.streams):
+            stream = queue.streams[queue.running]
+            queue.running += 1
+            self._run(stream)
+
+    def _run(self, stream: Stream) -> None:
+        stream.running = True
+        phase, ranks = stream.phase, stream.chunk.ranks[stream.at]
+        port, costs = _Port(self, (stream.tag, stream.at)), self._costs[stream.flat]
+        done = partial(self._end_phase, stream)
+        if phase.algorithm == "custom":
+            Replay(self, stream.tag, ranks, done=done).start()
+        elif phase.algorithm == "doubleBinaryTree":
+            self._trees[phase.kind] += 1
+            last = self._trees[phase.kind] % 2 == 1
+            tree = DoubleBinaryTree(port, costs, phase.n_bytes, ranks, root_is_last=last, done=done)
+            tree.start()
+        else:
+            Exchange(port, costs, phase, ranks, done=done).start()
+
+    def _end_phase(self, stream: Stream) -> None:
+        """In ASTRA-sim's order: finish the collective, leave the queue, join the next one, and only
+        then let others start."""
+        old = self._queues[stream.phase.queue]
+        number = stream.phase.queue
+        last = stream.n_left == 1
+        if last:
+            stream.done()
+        old.streams.remove(stream)
+        if not last:
+            stream.at += 1
+            stream.running = False
+            self._insert(stream)
+        old.running -= 1
+        self._fill(number)
+        if not last:
+            self._fill(stream.phase.queue)
+
+
+def largest(phase: Phase) -> int:
+    """Bytes before or after it."""
+    return max(phase.n_bytes, final_size(phase.kind, phase.n_bytes, phase.n))
+
+
+class _Port:
+    """What one phase sees of its NPU."""
+
+    def __init__(self, npu: Npu, tag: object) -> None:
+        self.rank, self._npu, self._tag = npu.rank, npu, tag
+
+    def wait(self, delay: int, call: Call) -> None:
+        self._npu.timers.register(delay, call)
+
+    def exchange(self, target: int, source: int, n_bytes: int, received: Call) -> None:
+        self.send(target, n_bytes)
+        self.receive(source, n_bytes, received)
+
+    def send(self, target: int, n_bytes: int) -> None:
+        self._npu.wires.send(self._npu, target, self._tag, n_bytes, _nothing)
+
+    def receive(self, source: int, n_bytes: int, received: Call) -> None:
+        self._npu.wires.receive(self._npu, source, self._tag, n_bytes, received)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,141 @@
+"""Collectives of a rank as listed phases of the phase kernel's tables."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+from dimsweep.engine.extensions.astra_sim.chunks import Chunk, Phase, Planner
+from dimsweep.engine.extensions.astra_sim.clock import Clock
+from dimsweep.engine.extensions.astra_sim.delays import routes
+from dimsweep.engine.extensions.astra_sim.greedy import FLEX, Greedy
+from dimsweep.engine.extensions.astra_sim.npu import costs_of
+from dimsweep.engine.extensions.astra_sim.recipe import Message, Round, recipe
+from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower import program as p
+
+PS = 1000  # of a nanosecond, ASTRA-sim's cycle
+
+
+class NotLoweredError(Exception):
+    """Why a run must be interpreted."""
+
+
+class Wanted(NamedTuple):
+    """A collective: over ``ranks``, the group of that ``group`` name, or over all ranks."""
+
+    kind: CollectiveKind
+    n_bytes: int
+    involved: tuple[bool, ...]
+    group: str
+    ranks: tuple[int, ...]
+
+
+class Form(NamedTuple):
+    """A row of FORM; ``listed_variants`` 0 stands for a collective without chunks."""
+
+    chunks: int
+    listed_start: int
+    listed_length: int
+    listed_variants: int
+
+
+class Plans:
+    """The rows of LISTED, PHASE_STEPS and STEP, which plans share; ``kind``: of each rank."""
+
+    def __init__(self, inputs: Inputs, kind: Sequence[int]) -> None:
+        self._inputs = inputs
+        self._alike = cache(lambda ranks: len({kind[rank] for rank in ranks}) == 1)
+        self._route = routes(inputs.network)
+        self._costs = {flat: costs_of(inputs, flat=flat) for flat in (False, True)}
+        self._known: dict[tuple[object, ...], tuple[int, int]] = {}
+        self.listed: list[tuple[int, int, int]] = []
+        self.phase_steps: list[tuple[float, float, float, int, int, int]] = []
+        self.steps: list[tuple[int, int, int, float, float, int]] = []
+
+    def collectives(self, rank: int, wanted: Sequence[Wanted], n: int) -> dict[Wanted, Form]:
+        """The forms of what ``rank`` wants, ``n`` times in all.
+
+        Raises :class:`NotLoweredError` where a collective's phases depend on those before it or
+        need single messages, and :class:`DimsweepError` when one cannot be run.
+        """
+        forms = {}
+        for want in wanted:
+            planner = _planner_of(self._inputs, rank)
+            before = planner.state
+            if want.ranks:
+                chunks = list(planner.group_chunks(want.kind, want.n_bytes, want.ranks))
+            else:
+                chunks = list(planner.chunks(want.kind, want.n_bytes, want.involved))
+            if n > 1 and planner.state != before:
+                raise NotLoweredError("the queues of a collective depend on those before it")
+            forms[want] = self._form(rank, chunks, flat=bool(want.ranks))
+        return forms
+
+    def send(self, rank: int, peer: int, n_bytes: int) -> Form:
+        """The form of a message, which holds its operator's stream."""
+        message = Message(*self._route(rank, peer), n_bytes)
+        start = len(self.listed)
+        key = ("send", message)
+        if key not in self._known:
+            self._known[key] = (
+                message.dim,
+                self._add([Round(message, 0, 0)], message.dim, p.POINT_TO_POINT),
+            )
+        dim, number = self._known[key]
+        self.listed.append((dim, p.NO_PORT, number))
+        return Form(1, start, 1, 1)
+
+    def _form(self, rank: int, chunks: Sequence[Chunk], *, flat: bool) -> Form:
+        if not chunks:
+            return Form(0, 0, 0, 0)
+        start = len(self.listed)
+        length = max(len(chunk.phases) for chunk in chunks)
+        variants = chunks if len(set(chunks)) > 1 else chunks[:1]
+        for chunk in variants:
+            for phase, ranks in zip(chunk.phases, chunk.ranks, strict=True):
+                dim, number = self._phase(rank, phase, ranks, flat=flat)
+                self.listed.append((dim, phase.queue, number))
+            missing = length - len(chunk.phases)
+            self.listed += [(p.NO_DIM, p.NO_PORT, p.NO_STEPS)] * missing
+        return Form(len(chunks), start, length, len(variants))
+
+    def _phase(
+        self, rank: int, phase: Phase, ranks: Sequence[int], *, flat: bool
+    ) -> tuple[int, int]:
+        """The dimension of a phase, and the number of its steps among all PHASE_STEPS."""
+        if phase.algorithm == "doubleBinaryTree" or not self._alike(ranks):
+            raise NotLoweredError("members of a collective are not alike")
+        # The dimension and the queue do not matter, the members do.
+        key = (phase.kind, phase.algorithm, phase.n_bytes, phase.clockwise, flat, ranks, rank)
+        if key not in self._known:
+            rounds = recipe(phase, ranks, rank, self._costs[flat], self._route)
+            if rounds is None:
+                raise NotLoweredError("some packets of a phase go ahead of others")
+            dims = {each.message.dim for each in rounds if each.message}
+            if len(dims) > 1:
+                raise NotLoweredError("a phase crosses more than one dimension")
+            dim = dims.pop() if dims else 0
+            self._known[key] = dim, self._add(rounds, dim, phase.kind)
+        return self._known[key]
+
+    def _add(self, rounds: Sequence[Round], dim: int, kind: int) -> int:
+        network, start = self._inputs.network, len(self.steps)
+        sent = sum(each.message.n_bytes * each.message.peers for each in rounds if each.message)
+        for (message, delay, reduction), equal in groupby(rounds):
+            hops, n_bytes = (message.hops, message.n_bytes) if message else (0, 0)
+            count = sum(1 for _ in equal)
+            messages = 1 if message else 0
+            row = (count, hops, delay * PS, float(n_bytes), float(reduction * PS), messages)
+            self.steps.append(row)
+        share = 1 / network.links[dim]
+        self.phase_steps.append((share, 1.0, float(sent), kind, start, len(self.steps)))
+        return len(self.phase_steps) - 1
+
+
+def _planner_of(inputs: Inputs, rank: int) -> Planner:
+    """Of a rank whose collectives no other rank's loads change."""
+    greedy = Greedy(Clock(), inputs.network, flex=inputs.system.inter_dimension == FLEX)
+    queues = inputs.options.queues_per_dim
+    return Planner(rank, inputs.system, inputs.network, queues, greedy)

@@ -1,0 +1,168 @@
+"""Ways to spread a trained network over workers, by name: RePurpose, and what it is compared with.
+
+RePurpose: Abdi, Rashidi, Fekri and Krishna, "Efficient distributed inference of deep neural
+networks via restructuring and pruning" (AAAI 2023, arXiv 2008.08289).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.extensions.repurpose.assignment import contiguous
+from dimsweep.engine.extensions.repurpose.problem import (
+    Mask,
+    Penalty,
+    Problem,
+    Workers,
+    sum_by_worker,
+)
+from dimsweep.engine.extensions.repurpose.refit import refitted
+from dimsweep.engine.extensions.repurpose.restructure import Placement, alternate
+from dimsweep.engine.extensions.repurpose.start import clustered
+from dimsweep.engine.workload.trained import TrainedNetwork, Values
+
+
+@dataclass(frozen=True)
+class Restructured:
+    """A network on workers: its weights (0 where they are pruned; the order of the units is that of
+    the trained network), and where each unit is."""
+
+    network: TrainedNetwork
+    placement: Placement
+    workers: Workers
+
+    def sent(self, number: int) -> NDArray[np.int64]:
+        """Values that a layer needs of its input from each worker at each other one, for one
+        sample: shape (K, K), from row to column."""
+        k = len(self.workers.speed)
+        here, there = self.placement.places[number : number + 2]
+        used = sum_by_worker(self.placement.masks[number], there, k) > 0  # (K, in)
+        values = np.stack([used[:, here == worker].sum(axis=1) for worker in range(k)])
+        values[np.diag_indices(k)] = 0
+        return values * self.network.values[number]
+
+    @property
+    def traffic(self) -> int:
+        """Values that go from one worker to another for one sample."""
+        return sum(int(self.sent(number).sum()) for number in range(len(self.network.layers)))
+
+    def products(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Multiply-adds of a layer for one sample on each worker, shape (K,) each: with inputs that
+        are its own, and with those of others."""
+        k = len(self.workers.speed)
+        here, there = self.placement.places[number : number + 2]
+        mask = self.placement.masks[number]
+        own = here[None, :] == there[:, None]
+        each = self.network.blocks(number).shape[2] * self.network.uses[number]
+        counts = (np.bincount(there, (mask & part).sum(axis=1), k) for part in (own, ~own))
+        near, far = (np.rint(count * each).astype(np.int64) for count in counts)
+        return near, far
+
+    @property
+    def operations(self) -> int:
+        """Operations of all workers for one sample; a multiply-add is two."""
+        layers = range(len(self.network.layers))
+        return 2 * sum(int(part.sum()) for number in layers for part in self.products(number))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method gets: a network, its ``calibration`` samples if there are any, the workers, and
+    what the objective charges; random numbers start from ``seed``."""
+
+    network: TrainedNetwork
+    workers: Workers
+    penalty: Penalty
+    calibration: Values | None
+    seed: int
+
+    def problem(self) -> Problem:
+        return Problem.of(self.network, self.workers, self.penalty, self.calibration)
+
+    def as_it_lies(self) -> list[NDArray[np.int64]]:
+        return [contiguous(self.workers.slots(units)) for units in self.network.units]
+
+
+def _repurpose(task: Task) -> Placement:
+    """Restructured: units that need one another come together, by alternation."""
+    problem = task.problem()
+    starts = (task.as_it_lies(), clustered(problem, task.seed))
+    best = min(starts, key=lambda places: problem.objective(places, problem.prune(places)))
+    return alternate(problem, best)
+
+
+def _direct(task: Task) -> Placement:
+    """Pruned for units as they lie: the first part of them on the first worker, and so on."""
+    return _pruned(task.problem(), task.as_it_lies())
+
+
+def _random(task: Task) -> Placement:
+    """Pruned for units that are anywhere."""
+    rng = np.random.default_rng(task.seed)
+    return _pruned(task.problem(), [rng.permutation(places) for places in task.as_it_lies()])
+
+
+def _magnitude(task: Task) -> Placement:
+    """Pruned by the size of weights alone, whoever uses them; units as they lie.
+
+    What the others give up of the map for traffic and for weights, it gives up for weights.
+    """
+    alone = Penalty(weights=task.penalty.weights + task.penalty.traffic)
+    plain = replace(task, penalty=alone, calibration=None)
+    return _pruned(plain.problem(), task.as_it_lies())
+
+
+def _naive(task: Task) -> Placement:
+    """All weights, units as they lie."""
+    masks: list[Mask] = [
+        np.asarray(task.network.blocks(number).any(axis=2))
+        for number in range(len(task.network.layers))
+    ]
+    return Placement(tuple(task.as_it_lies()), tuple(masks), ())
+
+
+def _pruned(problem: Problem, places: list[NDArray[np.int64]]) -> Placement:
+    masks = problem.prune(places)
+    return Placement(tuple(places), tuple(masks), (problem.objective(places, masks),))
+
+
+METHODS: Mapping[str, Callable[[Task], Placement]] = {
+    "repurpose": _repurpose,
+    "direct": _direct,
+    "magnitude": _magnitude,
+    "random": _random,
+    "naive": _naive,
+}
+
+
+def restructure(
+    network: TrainedNetwork,
+    workers: Workers,
+    penalty: Penalty,
+    *,
+    method: str = "repurpose",
+    calibration: Values | None = None,
+    seed: int = 0,
+) -> Restructured:
+    """Spread ``network`` over ``workers`` by one of :data:`METHODS`.
+
+    ``calibration``, samples of shape (N, *input_shape), weigh the error by how much inputs vary,
+    and the kept weights are fitted to them afterwards.  The naive method changes no weight.
+    Raises :class:`DimsweepError` for an unknown method, for fewer units than workers, and for
+    samples of another shape.
+    """
+    if method not in METHODS:
+        hint = suggestion(method, METHODS)
+        raise DimsweepError(f"{method!r} is no method", where="method", hint=hint)
+    if max(network.units) < len(workers.speed):
+        raise DimsweepError(
+            f"{len(workers.speed)} workers for layers of at most {max(network.units)} units",
+            where="workers",
+            hint="fewer workers",
+        )
+    placement = METHODS[method](Task(network, workers, penalty, calibration, seed))
+    fitted = network if method == "naive" else refitted(network, placement.masks, calibration)
+    return Restructured(fitted, placement, workers)

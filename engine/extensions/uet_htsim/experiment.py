@@ -1,0 +1,123 @@
+"""Flows over a fat tree with the defaults of ultraethernet/uet-htsim (commit 40ccb05)."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dimsweep.engine.extensions.uet_htsim.tree import Cable, Tree
+from dimsweep.engine.kernels.packet import (
+    Fabric,
+    Flow,
+    Marking,
+    PacketRun,
+    Port,
+    Settings,
+    simulate_packets,
+)
+from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.packet.transports import Nscc, Rccc, Rud
+
+_US = 10**6  # ticks: ps
+_RATE, _DELAY = 100 * 10**9, _US  # bits a second; ticks of each link
+_MTU, _HEADER, _ACK = 4150, 64, 64  # bytes
+_LOW, _HIGH = 0.2, 0.8  # of the bandwidth-delay product: where marks begin, and where all is marked
+_FAILED = 0.25  # of its rate, room and marks that a failed link has
+_WINDOW = 1.5  # bandwidth-delay products, at first and at most; credit likewise
+_LEAST_SHARE = 0.9  # of what an oversubscribed network carries for each: a receiver's credits
+_LEAST_RTO, _RTO_QUEUES = 15 * _US, 6  # the time-out: this, and full queues
+
+
+class Options(NamedTuple):
+    """What differs from the defaults; sizes in packets but for ``ack_every``, which is bytes."""
+
+    balance: Balance = Balance.MIXED
+    entropies: int = 64
+    queue: int | None = None  # of each port; else a bandwidth-delay product
+    window: int | None = None  # at first
+    ack_every: int = 16384
+    credits: bool = False  # whether receivers give credits (RCCC), in place of NSCC
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``flows`` (source, target, bytes, start in us) over a ``tree``."""
+
+    tree: Tree
+    flows: tuple[tuple[int, int, int, int], ...]
+    options: Options
+
+    @property
+    def round_trip(self) -> int:
+        """Ticks of the longest way there and back, a full packet and an ACK on each link."""
+        return 2 * self.tree.diameter * _DELAY + sum(
+            self.tree.diameter * 8 * size * 10**12 // _RATE for size in (_MTU, _ACK)
+        )
+
+    @property
+    def _product(self) -> int:
+        """Bytes of the bandwidth-delay product."""
+        return self.round_trip * _RATE // (8 * 10**12)
+
+    def _packets(self, share: float = 1.0) -> int:
+        """Bytes of a share of the bandwidth-delay product, in whole packets."""
+        return math.ceil(share * math.ceil(self._product / _MTU)) * _MTU
+
+    @property
+    def _queue(self) -> int:
+        queue = self.options.queue
+        return self._packets() if queue is None else queue * _MTU
+
+    def _port(self, cable: Cable) -> Port:
+        """A port holds its queue, and what it sends, which our queues do not count.  Where
+        receivers give credits, what leads to a host does not mark."""
+        if cable.is_host:
+            return Port(cable.node, cable.to, _RATE, _DELAY)
+        part = _FAILED if cable.slow else 1
+        room, low, high = (
+            int(part * n_bytes)
+            for n_bytes in (self._queue, self._packets(_LOW), self._packets(_HIGH))
+        )
+        is_last = cable.to < self.tree.hosts
+        marking = None if is_last and self.options.credits else Marking(low, high, 1.0)
+        rate = int(part * _RATE)
+        room = max(room - _MTU, _MTU)
+        return Port(cable.node, cable.to, rate, _DELAY, marking, shift=-16, room=room)
+
+    def _transport(self) -> Rud:
+        options = self.options
+        rto = _LEAST_RTO + _RTO_QUEUES * self._queue * 8 * 10**12 // _RATE
+        shared = options.balance, options.entropies, options.ack_every, rto
+        if options.credits:
+            ratio = self.tree.oversubscription
+            least = _LEAST_SHARE / ratio if ratio > 1 else 1.0
+            return Rccc(*shared, most_credit=_WINDOW, least=least)
+        first = _WINDOW if options.window is None else options.window * _MTU / self._product
+        return Nscc(*shared, first_window=first, most_window=_WINDOW)
+
+    def _flow(self, source: int, target: int, size: int, start: int) -> Flow:
+        (first, *others) = ((way, way[::-1]) for way in self.tree.ways(source, target))
+        return Flow(
+            size,
+            *first,
+            start * _US,
+            window=self._product,
+            round_trip=self.round_trip,
+            sprayed=tuple(others),
+        )
+
+    def run(self, seed: int = 0) -> PacketRun:
+        """Simulate the flows, with hashes and draws of a seed; ticks are ps."""
+        settings = Settings(
+            self._transport(),
+            payload=_MTU - _HEADER,
+            data_header=_HEADER,
+            ack_size=_ACK,
+            pauses=False,
+            trims=True,
+            priorities=2,
+            ack_priority=1,
+        )
+        ports = [self._port(cable) for cable in self.tree.cables()]
+        buffers = dict.fromkeys(self.tree.switches, 1 << 40)  # only ports' rooms limit what waits
+        flows = [self._flow(*flow) for flow in self.flows]
+        return simulate_packets(Fabric(ports, buffers), flows, settings, seed=seed)

@@ -1,3 +1,0 @@
-"""ASTRA-sim's packet simulator (ns-3 with the RDMA model of HPCC), reproduced to the nanosecond."""
-
-from dimsweep.engine.replicas.ns3_rdma.scenario import Build, Scenario, Topology, simulate_scenario

@@ -1,4 +1,0 @@
-"""The fabric and the defaults of Ultra Ethernet's public simulator (ultraethernet/uet-htsim)."""
-
-from dimsweep.engine.replicas.uet_htsim.experiment import Experiment, Options
-from dimsweep.engine.replicas.uet_htsim.tree import Tree

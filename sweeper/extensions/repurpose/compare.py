@@ -1,0 +1,82 @@
+"""Methods side by side on one cluster, and along their penalties."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dimsweep.engine import Cluster, simulate
+from dimsweep.engine.extensions.repurpose import METHODS, Restructured
+from dimsweep.engine.formats.weights import Samples
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.repurposed import Repurposed
+
+# What all traffic is worth: from hardly anything to more than the maps of all layers.
+PENALTIES = tuple(float(penalty) for penalty in np.geomspace(0.3, 20, 13).round(2))
+_PIPELINE = 8  # requests by which throughput is told
+
+
+@dataclass(frozen=True)
+class Served:
+    """A method at a penalty: ``accuracy`` (none without samples), ``kept`` share of the weights,
+    ``traffic`` (bytes) and ``operations`` a sample, ``latency`` (s) of a batch, ``throughput``
+    (samples/s)."""
+
+    method: str
+    penalty: float
+    accuracy: float | None
+    kept: float
+    traffic: float
+    operations: int
+    latency: float
+    throughput: float
+    restructured: Restructured
+
+
+def serve(config: Config, cluster: Cluster, samples: Samples | None, method: str) -> Served:
+    """One method at the configuration's penalties."""
+    workload = config.workload
+    assert isinstance(workload, Repurposed)
+    workload = Repurposed.of({**workload.plain(), "method": method})
+    made = workload.restructured(cluster)
+    latency, many = (
+        simulate(
+            Repurposed.of({**workload.plain(), "requests": requests}).serve(made, cluster),
+            cluster,
+            fidelity=config.fidelity,
+        ).time
+        for requests in (1, _PIPELINE)
+    )
+    layers = made.network.layers
+    accuracy = None if samples is None else made.network.accuracy(samples.inputs, samples.labels)
+    return Served(
+        method,
+        workload.penalty.traffic,
+        accuracy,
+        sum(int((layer.weight != 0).sum()) for layer in layers)
+        / sum(layer.weight.size for layer in layers),
+        made.traffic * float(workload.value),
+        made.operations,
+        latency,
+        workload.batch * _PIPELINE / many if many else math.inf,
+        made,
+    )
+
+
+def along(config: Config, cluster: Cluster, samples: Samples) -> Iterator[Served]:
+    """Every method at each of :data:`PENALTIES`; the naive one has none."""
+    for method in METHODS:
+        for penalty in PENALTIES if method != "naive" else PENALTIES[:1]:
+            priced = config.changed({"workload.penalty.traffic": penalty})
+            yield serve(priced, cluster, samples, method)
+
+
+def at_equal_accuracy(points: Sequence[Served], least: float) -> dict[str, Served]:
+    """Of each method the point with the least traffic whose accuracy is ``least`` or more."""
+    best: dict[str, Served] = {}
+    for point in points:
+        enough = point.accuracy is not None and point.accuracy >= least
+        if enough and (point.method not in best or point.traffic < best[point.method].traffic):
+            best[point.method] = point
+    return best

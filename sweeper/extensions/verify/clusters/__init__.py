@@ -1,0 +1,206 @@
+"""``dimsweep verify clusters``: training iterations that others measured, against our times.
+
+Each row of the tables becomes a configuration (:mod:`sweeper.extensions.verify.clusters.plans`),
+which is simulated like any other one; nothing is fitted here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.sweeper.calibrate.bands import Bands
+from dimsweep.sweeper.calibrate.evidence import known, table
+from dimsweep.sweeper.draw.canvas import kind_of
+from dimsweep.sweeper.extensions.verify.clusters import picture as pictures
+from dimsweep.sweeper.extensions.verify.clusters.calibrated import (
+    Predicted,
+    calibrated,
+    print_calibrated,
+)
+from dimsweep.sweeper.extensions.verify.clusters.compared import Compared
+from dimsweep.sweeper.extensions.verify.clusters.coverage import Coverage, print_coverage, runs_of
+from dimsweep.sweeper.extensions.verify.clusters.device import outside
+from dimsweep.sweeper.extensions.verify.clusters.measurements import (
+    LeftOut,
+    Measurement,
+    find_tables,
+    read_table,
+)
+from dimsweep.sweeper.extensions.verify.clusters.models import family, with_seconds
+from dimsweep.sweeper.extensions.verify.clusters.page import write_page
+from dimsweep.sweeper.extensions.verify.clusters.predict import Prediction, predict
+from dimsweep.sweeper.extensions.verify.clusters.report import (
+    point_of,
+    print_groups,
+    print_rows,
+    print_summary,
+)
+from dimsweep.sweeper.extensions.verify.clusters.split import is_fitted
+from dimsweep.sweeper.extensions.verify.clusters.systems import system_of
+from dimsweep.sweeper.extensions.verify.golden import recorded
+from dimsweep.sweeper.extensions.verify.points import json_option, print_json, write_picture
+from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
+from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.terminal import plural, say, waiting
+
+_WIDE = 200
+
+
+@click.command("clusters")
+@click.argument("tables", nargs=-1)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="A folder of tables; the recorded ones unless given.",
+)
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw this .png, .svg or .pdf, too."
+)
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path),
+    help="Write this CSV, on which the intervals of simulated times rest, too.",
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path),
+    help="Write the tables of errors into this page, between its comments, too.",
+)
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Predict each source from three of its rows, too; takes as long again.",
+)
+@json_option
+def command(
+    tables: Sequence[str],
+    data: Path | None,
+    picture: Path | None,
+    evidence: Path | None,
+    page: Path | None,
+    calibrate: bool,
+    as_json: bool,
+) -> int:
+    """Compare training iterations measured on real clusters, times and memory.
+
+    TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
+    Every row is printed with its error, rows that cannot be simulated with the reason.  The last
+    lines sum up the errors; the exit code is 1 if they are not within the aims.
+
+    \b
+    Example:
+      dimsweep verify clusters bigscience_a100 --picture accuracy.png
+    """
+    kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
+    console = Console(soft_wrap=True, stderr=as_json)
+    if not console.is_terminal:  # a file or a pipe is as wide as the tables
+        console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
+    data = data or recorded("clusters", "--data")
+    files = _chosen(find_tables(data), tables)
+    with waiting("simulating measured iterations", console):
+        answers = compare(files)
+    for file in files:
+        _print_table(file.stem, answers[file], console)
+    rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
+    if as_json:
+        print_json([point_of(row) for row in rows])
+    times = [row for row in rows if row.is_time]
+    memory = [row for row in rows if not row.is_time]
+    if not rows:
+        raise DimsweepError("no row of these tables can be simulated", where=str(data))
+    if times:
+        print_groups(times, console)
+    if times and picture is not None:
+        write_picture(picture, pictures.draw(times, kind), kind)
+        say(f"\n{picture} shows them", console)
+    coverage = _intervals(times, evidence, console)
+    found = _calibrate(times, console) if calibrate else {}
+    if page is not None:
+        write_page(page, answers, coverage, found)
+    return 0 if print_summary(times, memory, console) else 1
+
+
+def _print_table(name: str, answers: Sequence[Compared | str], console: Console) -> None:
+    """The rows of a table, and why others are left out."""
+    if compared := [row for row in answers if isinstance(row, Compared)]:
+        print_rows(name, compared, console)
+    reasons = Counter(why for why in answers if isinstance(why, str))
+    for why, n in reasons.items():
+        say(f"left out: {plural(n, 'row')} of {name}: {why}", console)
+
+
+def _calibrate(times: Sequence[Compared], console: Console) -> dict[str, list[Predicted]]:
+    with waiting("calibrating each source by three of its rows", console):
+        found = calibrated(times)
+    print_calibrated(found, console)
+    return found
+
+
+def _intervals(times: Sequence[Compared], evidence: Path | None, console: Console) -> Coverage:
+    """Whether the intervals of times hold; those of the rows themselves, where they are written."""
+    times = [row for row in times if not row.of_peaks]
+    runs, bands = runs_of(times), known().bands
+    if evidence is not None:
+        bands = Bands.fit([run.place for run in runs], [run.logarithm for run in runs])
+        write_file(evidence, "the evidence", table(bands, runs).encode())
+        say(f"\n{evidence} has {plural(len(times), 'run')}", console)
+    found = Coverage(bands, tuple(runs))
+    if runs:
+        print_coverage(found, console)
+    return found
+
+
+def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
+    """Every row of the tables with its prediction, or the reason why it is left out."""
+    work = [(file, line, row) for file in files for line, row in _read(file)]
+    rows = [row for _, _, row in work if isinstance(row, Measurement)]
+    predictions = iter([*side_by_side(_predict, rows, chunksize=4)])
+    answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
+    for file, line, row in work:
+        ours = str(row) if isinstance(row, LeftOut) else next(predictions)
+        if isinstance(row, LeftOut) or isinstance(ours, str):
+            answers[file].append(str(ours))
+            continue
+        system, kind, fitted = system_of(row), family(row), is_fitted(row.origin)
+        compared = Compared(line, row, ours, system.kind, kind, fitted, not system.is_measured)
+        if row.seconds is not None or row.used is None:
+            answers[file].append(compared)
+        if row.used is not None:
+            reserved = row.used - outside(row, system.domain)
+            of_memory = replace(row, seconds=None, memory=reserved)
+            answers[file].append(replace(compared, measured=of_memory))
+    return answers
+
+
+def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+    """The rows of a table, with seconds where it has FLOP/s."""
+    for line, row in read_table(file):
+        try:
+            yield line, with_seconds(row) if isinstance(row, Measurement) else row
+        except LeftOut as why:
+            yield line, why
+
+
+def _predict(measured: Measurement) -> Prediction | str:
+    """The prediction, or why there is none."""
+    try:
+        return predict(measured)
+    except LeftOut as why:
+        return str(why)
+
+
+def _chosen(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    known = {file.stem: file for file in files}
+    for name in names:
+        if name not in known:
+            raise DimsweepError(
+                f"there is no table {name!r}",
+                where=str(files[0].parent),
+                hint=suggestion(name, known),
+            )
+    return [known[name] for name in names] if names else list(files)

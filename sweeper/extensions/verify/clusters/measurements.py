@@ -1,0 +1,248 @@
+"""Tables of measured training iterations: a row becomes a :class:`Measurement`, or says why not.
+
+The columns are those of tests/golden/clusters (its README): model, plan, GPU, and one measured
+value with its unit.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.extensions.verify.clusters import scripts
+
+GIB = 2.0**30
+_COLUMNS = {"complete", "source", "model", "gpu", "gpus", "metric", "value", "unit"}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# Results of MLPerf and plans of Sailor are a file a run: the submitter's, or the cluster's, are one
+# document.
+_ONE_A_RUN = re.compile(r"mlcommons/[^:]*:[^/]*/results|eth-easl/sailor:.*/clariden")
+# Some print what is used of a device: Sailor asks nvidia-smi after each instruction of a pipeline
+# (get_total_used_mem of deepspeed/pipe_engine.py), BLOOM's notes have its thousands of MiB (80 of
+# an A100's 81,251 MiB).
+_OF_DEVICES = ("eth-easl/sailor",)
+_NOTED = re.compile(r"mem/GPU (\d+)GB")
+_NOTED_UNIT = 1000 * 2.0**20
+_INCONSISTENT = {
+    "GPT-NEO/N4/plan_config_N4_D4": "its gradients alone take as long as its iteration, and it has "
+    "the memory of another model's run",
+}
+_BLOCKS = re.compile(r"layers per stage \(embedding, blocks, head counted\) ([\d/]+)")
+
+
+class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
+    """Why a row cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured iteration: seconds, or bytes of the fullest GPU's memory (the other is None).
+
+    The numbers of the plan are those of the table; ``data`` counts all replicas of the dense
+    weights, those that hold different experts included.
+    """
+
+    table: str
+    source: str
+    model: str
+    shape: Mapping[str, int]
+    latent: bool  # multi-head latent attention, for which a table prints MLA in place of kv_heads
+    gpu: str
+    gpus: int
+    tensor: int
+    pipeline: int
+    data: int
+    context: int
+    expert: int
+    interleave: int
+    micro_batch: int
+    batch: int
+    precision: str
+    recompute: str
+    sharding: str
+    note: str
+    seconds: float | None = None
+    memory: float | None = None
+    rate: float | None = None  # FLOP/s of a GPU, until models.py makes seconds of it
+    counts_recomputation: bool = False  # whether that rate does
+
+    @property
+    def origin(self) -> str:
+        """The document that published it, without its version; a folder of them where each run has
+        its own."""
+        whole = _ONE_A_RUN.match(self.source)
+        return whole[0] if whole else self.source.split("@")[0].split(" (")[0]
+
+    @property
+    def stage_layers(self) -> tuple[int, ...]:
+        """The layers of each stage, where the note says how many blocks each has, the embedding and
+        the logits counted; empty where it does not."""
+        said = _BLOCKS.search(self.note)
+        blocks = [int(n) for n in said[1].split("/")] if said else []
+        if len(blocks) < 2:
+            return ()
+        blocks[0] -= 1
+        blocks[-1] -= 1
+        return tuple(blocks)
+
+    @property
+    def used(self) -> float | None:
+        """Bytes that are used of the device, where that is printed, beside the time or alone."""
+        said = _NOTED.search(self.note)
+        of_device = self.memory if self.source.startswith(_OF_DEVICES) else None
+        return int(said[1]) * _NOTED_UNIT if said else of_device
+
+    @property
+    def plan(self) -> str:
+        """The plan in short, such as tp8 pp12 dp4 mb2."""
+        parts = {
+            "tp": self.tensor,
+            "pp": self.pipeline,
+            "cp": self.context,
+            "ep": self.expert,
+            "dp": self.data,
+            "vp": self.interleave,
+        }
+        short = " ".join(f"{name}{n}" for name, n in parts.items() if n > 1)
+        return f"{short} mb{self.micro_batch}".strip()
+
+
+def find_tables(folder: Path) -> list[Path]:
+    """The tables of training iterations in a folder: its CSV files with the columns of one."""
+    if not folder.is_dir():
+        raise DimsweepError(
+            "there is no such folder",
+            where=str(folder),
+            hint="--data DIR with tables like those of tests/golden/clusters",
+        )
+    found = [file for file in sorted(folder.glob("*.csv")) if set(_header(file)) >= _COLUMNS]
+    if not found:
+        raise DimsweepError(
+            "no table of training iterations is here",
+            where=str(folder),
+            hint=f"a CSV file with the columns {', '.join(sorted(_COLUMNS))} and those of a plan",
+        )
+    return found
+
+
+def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+    """Line number and measurement, or why it is left out, of each row."""
+    with _opened(file) as lines:
+        reader = csv.DictReader(lines)
+        for row in reader:
+            filled = {key: (value or "").strip() for key, value in row.items() if key}
+            try:
+                yield reader.line_num, _measurement(file.stem, scripts.filled(filled))
+            except LeftOut as why:
+                yield reader.line_num, why
+
+
+def _header(file: Path) -> list[str]:
+    with _opened(file) as lines:
+        return next(csv.reader(lines), [])
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            yield lines
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+
+
+def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
+    if row["complete"].startswith("left out: "):
+        raise LeftOut(row["complete"].removeprefix("left out: "))
+    if not row["complete"].startswith("yes"):
+        missing = row["complete"].removeprefix("no:").strip()
+        raise LeftOut(f"the source does not print {missing or 'the whole plan'}")
+    numbers = {
+        name: _whole(row, name)
+        for name in ("gpus", "tp", "pp", "dp", "micro_batch", "global_batch", "seq")
+    }
+    shape = {name: _whole(row, name) for name in ("layers", "hidden", "heads")}
+    shape |= {name: _whole(_of_stack(row), name, 0) for name in ("ffn", "kv_heads", "vocab")}
+    made = Measurement(
+        table=table,
+        source=row["source"],
+        model=row["model"],
+        shape=shape | {"sequence": numbers["seq"]},
+        latent=row.get("kv_heads") == "MLA",
+        gpu=row["gpu"],
+        gpus=numbers["gpus"],
+        tensor=numbers["tp"],
+        pipeline=numbers["pp"],
+        data=numbers["dp"],
+        context=_whole(row, "cp", 1),
+        expert=_whole(row, "ep", 1),
+        interleave=_interleave(row),
+        micro_batch=numbers["micro_batch"],
+        batch=numbers["global_batch"],
+        precision=row.get("precision", ""),
+        recompute=row.get("recompute", ""),
+        sharding=row.get("zero_or_fsdp", ""),
+        note=row.get("note", ""),
+        **_value(row),
+    )
+    for where, why in _INCONSISTENT.items():
+        if where in made.source:
+            raise LeftOut(why)
+    ranks = made.tensor * made.pipeline * made.data * made.context
+    if ranks != made.gpus:
+        raise LeftOut(f"its plan has {ranks} ranks, but {made.gpus} GPUs")
+    return made
+
+
+def _whole(row: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
+    """The first whole number of a cell: tables write "51,200 or 50,304" or "8 (model-parallel)"."""
+    found = _NUMBER.search(row.get(name, "").replace(",", ""))
+    if found:
+        return int(float(found[0]))
+    if otherwise is None:
+        raise LeftOut(f"its {name} is {row.get(name) or 'not given'}")
+    return otherwise
+
+
+def _of_stack(row: Mapping[str, str]) -> dict[str, str]:
+    """The row with the vocabulary of its stack, of a cell such as "51,200 (NeMo) / 50,304
+    (maxtext)"."""
+    parts = row.get("vocab", "").split(" / ")
+    stacks = (re.search(r"\((\w+)\)", part) for part in parts)
+    named = zip(parts, stacks, strict=True)
+    own = (part for part, stack in named if stack and stack[1].lower() in row["source"].lower())
+    return {**row, "vocab": next(own, parts[0])}
+
+
+def _interleave(row: Mapping[str, str]) -> int:
+    words = row.get("vp", "")
+    if words.startswith(">") or "not stated" in words:
+        raise LeftOut("the number of its virtual stages is not stated")
+    return _whole(row, "vp", 1)
+
+
+def _value(row: Mapping[str, str]) -> dict[str, Any]:
+    """Seconds of an iteration, bytes, or a rate."""
+    value, unit = _NUMBER.search(row["value"].replace(",", "")), row["unit"]
+    if value is None:
+        raise LeftOut(f"its value is {row['value']!r}")
+    number = float(value[0])
+    tokens = _whole(row, "global_batch") * _whole(row, "seq")
+    if unit in ("GiB", "B") and row["metric"].lower().startswith("memory"):
+        return {"memory": number * (GIB if unit == "GiB" else 1)}
+    if unit == "tokens/s":
+        return {"seconds": tokens / number}
+    if unit == "tokens/s/GPU":
+        return {"seconds": tokens / number / _whole(row, "gpus")}
+    if unit in ("samples/s", "sequences/s"):
+        return {"seconds": _whole(row, "global_batch") / number}
+    if unit.lower().startswith("tflop/s"):
+        again = re.search("hardware|recompute", row["metric"].lower())
+        return {"rate": number * 1e12, "counts_recomputation": bool(again)}
+    if unit in ("s", "ms") and re.search("iteration|step", row["metric"].lower()):
+        return {"seconds": number / (1000 if unit == "ms" else 1)}
+    raise LeftOut(f"{row['metric']} in {unit} is no time of an iteration")

@@ -1,0 +1,366 @@
+"""A row's configuration: its machine, its model, and its plan as the stack that ran it would."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
+from dimsweep.sweeper.extensions.verify.clusters.models import model_keys
+from dimsweep.sweeper.extensions.verify.clusters.recipes import in_graphs, recipe
+from dimsweep.sweeper.extensions.verify.clusters.systems import system_of
+
+# PyTorch without fused kernels: norms, activations and losses make more passes over memory, and the
+# host issues five to ten kernels for one of ours (docs/accuracy.md).
+_EAGER = {"npu.memory_efficiency": 0.5, "npu.launch": "110 us"}
+# BLOOM's chronicles: from 20 nodes on jobs hang unless CUDA_LAUNCH_BLOCKING=1 makes the host wait
+# for each kernel.  That slowed a 200B model down from 97.20 to 91.04 TFLOP/s on 80 GPUs, 75 us for
+# each of 192,000 kernels of ours; on 160 GPUs it made 90, with and without.
+_BLOCKING = {"npu.launch": "185 us"}
+_BLOCKING_GPUS = 160
+# "A100s PCI-Express/NUMA was improved today so all TFLOPs have changed for the better (1-5%)", the
+# chronicles say on 25 February: what was measured before was 3 % slower.
+_BEFORE_REPAIR = {"npu.efficiency": 0.88, "npu.memory_efficiency": 0.485}
+# What a table does not print of a stack: keys of workload.plan, and others, by the document; the
+# first one counts.
+_HOST = {"npu.host": "100 us"}
+# Layers with experts have several more kernels for one of ours: routing, sorting, adding up.
+_HOST_OF_EXPERTS = {"npu.host": "150 us"}
+_TORCHTITAN = {
+    "stack": "fsdp",
+    "sequence_parallel": True,
+    "overlap_tensor": "none",
+    "gradients": "fp32",
+}
+_MEGATRON = {
+    "stack": "megatron",
+    "overlap_parameters": True,
+    "sequence_parallel": True,
+    "overlap_tensor": "pieces",
+    "gradients": "fp32",
+}
+_NEMO = {**_MEGATRON, "stack": "nemo"}
+_STACKS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+    # MaxText: the scripts' LIBTPU_INIT_ARGS have XLA put all-gathers beside products that do not
+    # wait for them (xla_tpu_enable_async_collective_fusion_fuse_all_gather), and no reduce-scatter
+    # (its own flag, fuse_reduce_scatter, is of later scripts); so of tensor parallelism what the
+    # backward pass leaves room for.  Whether XLA took collectives and products apart (collective
+    # matmul) is not printed.
+    # MLPerf's TPUs run it with these flags, too (training_results_v4.0, Google/benchmarks/gpt3).
+    (
+        r"maxtext|\btpu\b",
+        {
+            "stack": "fsdp",
+            "sequence_parallel": True,
+            "overlap_gradients": False,
+            "overlap_tensor": "backward",
+            "gradients": "bf16",
+        },
+        {},
+    ),
+    # Megatron-DeepSpeed: gradients are exchanged after the last backward pass, messages block.
+    (
+        "bigscience",
+        {
+            "stack": "deepspeed",
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "blocking_messages": True,
+            "overlap_tensor": "none",
+            # Its ZeRO-1 all-reduces gradients of 16 bits, its BF16_Optimizer sums in fp32; neither
+            # product adds its gradient to the sum (deepspeed/runtime/{zero,bf16_optimizer.py}).
+            "gradients": "bf16",
+            "whole_sums": True,
+            "fused_sums": False,
+        },
+        _EAGER,
+    ),
+    # Megatron-DeepSpeed with DeepSpeed 0.16, of whose pipeline engine it has a copy, without ZeRO;
+    # timed with a barrier before gradients are summed up (third_party/Megatron-DeepSpeed,
+    # deepspeed/pipe_engine.py).  Nothing blocks its kernels, so that they run behind the host.
+    (
+        "eth-easl/sailor",
+        {
+            "stack": "deepspeed",
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "blocking_messages": True,
+            "overlap_tensor": "none",
+            "gradients": "fp32",
+            "fused_sums": False,
+        },
+        {"npu.memory_efficiency": 0.5, **_HOST},
+    ),
+    (
+        "images/scaling",
+        {
+            "stack": "megatron",
+            "bucket": "1 TB",  # one buffer of all gradients
+            "sequence_parallel": False,
+            "overlap_gradients": False,
+            "overlap_tensor": "none",
+            "gradients": "bf16",
+        },
+        {},
+    ),
+    # NeMo 1.11 of 2022: gradient_accumulation_fusion came later, weights were gathered after the
+    # update, and Apex's pipelines wait for each message (p2p_communication.py synchronises).
+    (
+        "launcher",
+        {
+            "stack": "nemo",
+            "sequence_parallel": True,
+            "gradients": "fp32",
+            "fused_sums": False,
+            "blocking_messages": True,
+        },
+        _EAGER,
+    ),
+    # MLPerf: NeMo 1 with Apex's distributed Adam, whose sums are fp32 unless grad_sync_dtype says
+    # so (conf/optim/distributed_fused_adam.yaml, from 4.0 on), and fp8 weights (FP8_PARAMS) then.
+    ("training_results_v3", {**_NEMO, "gradients": "fp32"}, _HOST),
+    ("training_results_v4", {**_NEMO, "gradients": "bf16", "gathers": "fp8"}, _HOST),
+    # From 5.0 on NeMo 2, which is Megatron-Core's.
+    ("training_results_v", {**_MEGATRON, "gradients": "bf16", "gathers": "fp8"}, _HOST),
+    ("nvidia/nemo:docs", {**_NEMO, "gradients": "bf16"}, _HOST),
+    (
+        "simumax",  # its rows say "overlap paths off"
+        {
+            "stack": "megatron",
+            "sequence_parallel": True,
+            "overlap_gradients": False,
+            "overlap_tensor": "none",
+            "gradients": "fp32",
+        },
+        _HOST,
+    ),
+    ("llm-foundry", {"stack": "fsdp", "gradients": "bf16"}, _EAGER),
+    ("torchtitan.* eager", _TORCHTITAN, _EAGER),
+    ("torchtitan", _TORCHTITAN, {}),
+    ("", _MEGATRON, _HOST),
+)
+# Attention kernels, relative to those that were measured: FlashAttention 2 on the A100, 3 on the
+# H100.  FlashAttention 1 takes 1.5 times as long as 2, which takes 1.8 times as long as 3; the
+# H100's rows with ALiBi say 3.4 for both.
+_ATTENTION: tuple[tuple[str, str, float], ...] = (
+    ("llm-foundry", "a100", 1.5),
+    ("llm-foundry", "h100", 3.4),
+    ("torchtitan", "h100|h200", 1.8),
+)
+# Where a table names none.  Sailor's configuration for DeepSpeed sets neither fp16 nor bf16, and
+# its image, NVIDIA's pytorch:24.10, lets products of fp32 use TF32
+# (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE).
+_PRECISIONS = {"eth-easl/sailor": "tf32"}
+# What tables write of a precision; the first pattern that is found counts.
+_FORMATS = (
+    ("fp4", "nvfp4"),
+    (r"^[^(]*(mxfp8|fp8-mx)", "mxfp8"),
+    ("fp8|float8", "fp8"),
+    ("int8", "int8"),
+    ("16", "bf16"),
+)
+# Layers of DeepSeek-V3's shares: set_deepseek_v3_pipeline_model_parallel_layout of
+# recipes/deepseek/deepseek_v3.py of Megatron-Bridge, and pp_layout of scripts/performance/configs.
+_LAYOUTS = {
+    4: [16, 16, 16, 13],
+    8: [*[8] * 7, 5],
+    16: [*[4] * 15, 1],
+    32: [1, *[2] * 30, 0],
+}
+_ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, innermost first
+
+
+def n_micro_batches(measured: Measurement) -> int:
+    """Of each replica; raises :class:`LeftOut` where the batch does not divide."""
+    n, rest = divmod(measured.batch, measured.data * _micro_batch(measured))
+    if rest or not n:
+        raise LeftOut(
+            f"a batch of {measured.batch} is no number of micro-batches of {measured.micro_batch} "
+            f"for {measured.data} replicas"
+        )
+    return n
+
+
+def configure(measured: Measurement, micro_batches: int) -> Config:
+    """The configuration that simulates a row with so many micro-batches of each replica.
+
+    Raises :class:`LeftOut` for what cannot be simulated.
+    """
+    system = system_of(measured)
+    shape = system.shape(measured.gpus, measured.tensor)
+    network, n_dims = system.config.text["topology"], shape.count("(")
+    plan = {
+        "batch": None,
+        "micro_batches": micro_batches,
+        "micro_batch": _micro_batch(measured),
+        "interleave": measured.interleave if measured.pipeline > 1 else 1,
+        "precision": _precision(measured),
+        "recompute": _recompute(measured),
+        "recompute_modules": _modules(measured),
+        "stage_layers": list(measured.stage_layers) or _laid_out(measured) or _filled(measured),
+        "whole_experts": measured.expert > 1 and measured.tensor > 1,
+        **_sharding(measured),
+        **_stack(measured),
+    }
+    return system.config.changed(
+        {
+            "topology.shape": shape,
+            **{
+                f"topology.{name}": network[name][:n_dims]
+                for name in ("bandwidth", "latency", "tiers")
+            },
+            "workload.name": measured.model,
+            "workload.model": model_keys(measured),
+            "workload.parallel": _parallel(measured),
+            "workload.plan": {**system.config.text["workload"]["plan"], **plan},
+            **_software(measured),
+        }
+    )
+
+
+def _laid_out(measured: Measurement) -> Sequence[int]:
+    """Megatron-Bridge lays DeepSeek-V3's layers out so that the last share, which has the logits,
+    and predicts a further token, has the fewest."""
+    name = measured.model.lower()
+    is_its = "Megatron-Bridge" in measured.source and re.search("deepseek.?v3", name)
+    return _LAYOUTS.get(measured.pipeline * measured.interleave, ()) if is_its else ()
+
+
+def _filled(measured: Measurement) -> list[int]:
+    """DeepSpeed fills one stage after the other with as many layers as the fullest must have
+    (``partition_balanced`` of runtime/utils.py); others spread what is left over."""
+    layers, stages = measured.shape["layers"], measured.pipeline
+    most = -(-layers // stages)
+    if _entry(measured)[1].get("stack") != "deepspeed":
+        return []
+    filled = [min(most, layers - most * s) for s in range(stages)]
+    return filled if layers % stages and min(filled) > 0 else []
+
+
+def _micro_batch(measured: Measurement) -> int:
+    """torchtitan prints the batch of a replica, which a pipeline runs one sequence at a time."""
+    runs_singly = "torchtitan" in measured.source and measured.pipeline > 1
+    return 1 if runs_singly else measured.micro_batch
+
+
+def _parallel(measured: Measurement) -> dict[str, int]:
+    # Megatron's experts are whole: tensor-parallel ranks hold different ones.
+    experts, rest = divmod(measured.expert, measured.tensor if measured.expert > 1 else 1)
+    if rest or measured.data % experts:
+        raise LeftOut(
+            f"its {measured.expert} expert-parallel ranks are no part of {measured.tensor} "
+            f"tensor-parallel ranks and {measured.data} replicas"
+        )
+    degrees = {
+        "tensor": measured.tensor,
+        "expert": experts,
+        "context": measured.context,
+        "data": measured.data // experts,
+        "pipeline": measured.pipeline,
+    }
+    return {axis: degrees[axis] for axis in _ORDER}
+
+
+def _precision(measured: Measurement) -> str:
+    """Raises :class:`LeftOut` where a table names none, and its source is not known to have one."""
+    text = measured.precision.lower()
+    if not re.search(r"\d", text):
+        for source, known in _PRECISIONS.items():
+            if source in measured.source:
+                return known
+        raise LeftOut(f"its precision is {measured.precision or 'not given'}")
+    if "rowwise" in text:  # its scales and casts cost what it gains (torchtitan, 2025-06)
+        return "bf16"
+    for pattern, precision in _FORMATS:
+        if re.search(pattern, text):
+            return precision
+    raise LeftOut(f"its precision, {measured.precision}, is none that is simulated")
+
+
+def _recompute(measured: Measurement) -> str:
+    text = measured.recompute.lower()
+    if "torchtitan" in measured.source and "full" not in text:
+        return "none"  # its selection is one of modules
+    if "remat" in text or "save_dot" in text:  # MaxText's remat_policy
+        return "full" if re.search(r"\bfull\b", text) else "none"
+    for word in ("full", "selective"):
+        if text.startswith(word):
+            return word
+    return "full" if re.match("yes|true|all|activation checkpointing", text) else "none"
+
+
+def _modules(measured: Measurement) -> list[str]:
+    """What Megatron computes again by itself, as tables write it: "norm, act"."""
+    words = re.split(r"[^a-z0-9]+", measured.recompute.lower())
+    if "torchtitan" in measured.source and "selective" in words:
+        return ["activation", "linear", "norm"]
+    # MaxText keeps the products' outputs, but for those that its policy names.
+    if "save_dot" in measured.recompute.lower():
+        if "ffn1" in words:
+            raise LeftOut("it computes the first linear layer of each MLP again, and no other")
+        return ["activation", "core", "norm"]
+    names = {"norm": "norm", "layernorm": "norm", "act": "activation", "core": "core"}
+    return sorted({names[word] for word in words if word in names})
+
+
+def _sharding(measured: Measurement) -> dict[str, Any]:
+    """What the replicas divide among themselves; FSDP exchanges a block at once."""
+    text = measured.sharding.lower()
+    stage = re.search(r"zero.(\d)|^(\d)", text)
+    if stage:
+        zero = int(stage[1] or stage[2])
+    elif re.search(r"fsdp2? ?([1-9]|on)", text):
+        zero = 3
+    else:
+        zero = 1 if re.search("distributed|zero-1|fsdp 0|fsdp /", text) else 0
+    # Megatron-Bridge prints how many ranks divide the weights.
+    ranks = re.fullmatch(r"fsdp2? (\d+)", text)
+    n, replicas = int(ranks[1]) if ranks else 0, measured.data * measured.context
+    if n > 1 and n != replicas:
+        if n > replicas or replicas % n:
+            raise LeftOut(f"its weights are divided among {n} of {replicas} replicas")
+        return {"zero": 3, "shard_ranks": n}
+    return {"zero": zero}
+
+
+def _stack(measured: Measurement) -> dict[str, Any]:
+    keys = _entry(measured)[1]
+    if "Megatron-Bridge" in measured.source:
+        keys = keys | recipe(measured)[0]
+    if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
+        keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
+    if re.search("deepep", measured.note.lower()):
+        keys = keys | {"experts_by_node": True}
+    if "bigscience" in measured.source and measured.precision == "bf16":
+        keys = keys | {"gradients": "fp32"}
+    if re.search("async ?tp", measured.note.lower()):
+        keys = keys | {"overlap_tensor": "pieces"}
+    # torchtitan gathers in float8 with one scale only, and AQT quantises what was gathered.
+    if re.search("rowwise|int8", measured.precision.lower()):
+        keys = keys | {"wide_gathers": True}
+    if keys.get("overlap_parameters") and _sharding(measured)["zero"] not in (1, 2):
+        keys = keys | {"overlap_parameters": False}  # none is gathered once an iteration
+    return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
+
+
+def _software(measured: Measurement) -> dict[str, Any]:
+    """What the stack makes of the GPU: its kernels, and how it launches them."""
+    keys = dict(_entry(measured)[2])
+    if "npu.host" in keys and "experts" in model_keys(measured):
+        keys |= _HOST_OF_EXPERTS
+    if "Megatron-Bridge" in measured.source:
+        if in_graphs(measured):
+            del keys["npu.host"]
+        keys |= recipe(measured)[1]
+    if "bigscience" in measured.source:
+        keys |= _BLOCKING if measured.gpus >= _BLOCKING_GPUS else {}
+        keys |= _BEFORE_REPAIR if re.search("; 02-2[0-4];", measured.note) else {}
+    for stack, gpu, factor in _ATTENTION:
+        if stack in measured.source.lower() and re.search(gpu, measured.gpu.lower()):
+            keys["npu.attention_time"] = factor
+    return keys
+
+
+def _entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    text = f"{measured.gpu} {measured.source} {measured.note}".lower()
+    return next(entry for entry in _STACKS if re.search(entry[0], text))

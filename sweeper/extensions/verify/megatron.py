@@ -1,0 +1,117 @@
+"""Batch times of Megatron-LM on A100 clusters, as Korthikanti et al. (MLSys 2023) measured them.
+
+Tables 3 and 5 of "Reducing activation recomputation in large transformer models": sequences of
+2,048 tokens, a vocabulary of 51,200, tensor parallelism within each node of 8.
+"""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from dimsweep.engine.workload import Footprint
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.extensions.verify.points import (
+    Findings,
+    Value,
+    absolute,
+    relative,
+    verification,
+)
+from dimsweep.sweeper.simulation.simulate import simulate
+
+_WORST_AIM, _MEAN_AIM = 0.10, 5.0  # a share; %
+_SOURCE = "Korthikanti et al., MLSys 2023, table 5"
+_FORMULA = "Korthikanti et al., MLSys 2023, table 2 and section 4.3"
+_FITTED = "measured kernels, and one set of three constants for all (conf/npu/a100.yaml)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model on so many nodes, and its measured seconds: everything computed again, and sequence
+    parallelism with the attention's core computed again."""
+
+    name: str
+    workload: str
+    nodes: int
+    full: float
+    selective: float
+    overrides: tuple[str, ...] = ()
+
+    def settings(self, recompute: str) -> list[str]:
+        """The overrides that make the case."""
+        return [
+            f"workload={self.workload}",
+            "topology=dgx_a100",
+            f"topology.shape=Switch(8)_Switch({self.nodes})",
+            "npu=a100",
+            "collective=streamed",
+            f"workload.plan.recompute={recompute}",
+            f"workload.plan.sequence_parallel={'true' if recompute == 'selective' else 'false'}",
+            *self.overrides,
+        ]
+
+
+CASES = (
+    Case("22B", "megatron_22b", 1, 1.42, 1.10),
+    Case(
+        "175B",
+        "gpt3_175b",
+        8,
+        18.13,
+        13.75,
+        ("workload.plan.batch=64", "workload.plan.gradients=fp32"),
+    ),
+    Case("530B", "megatron_530b", 35, 49.05, 37.83),
+    Case("1T", "megatron_1t", 64, 94.42, 71.49),
+)
+
+
+def find() -> Findings:
+    """Compare eight published batch times of Megatron-LM on 8 to 512 A100.
+
+    They are those of Korthikanti et al., "Reducing activation recomputation in large transformer
+    models" (MLSys 2023). The activations of the fullest GPU are shown beside the paper's formula,
+    and its state is its weights, gradients and optimizer; it takes minutes.
+    """
+    times, memories = list[Value](), list[Value]()
+    for case in CASES:
+        for recompute, published in (("full", case.full), ("selective", case.selective)):
+            seconds, memory, formula = simulate_case(case, recompute)
+            name = f"{case.name}, {recompute} recomputation"
+            allowed = relative(_WORST_AIM)
+            times.append(Value(name, published, seconds, allowed, _SOURCE, "s", _FITTED))
+            state = (memory.weights + memory.gradients + memory.optimizer) / 1e9
+            name += f": activations beside {state:.1f} GB of state"
+            sizes = formula / 1e9, memory.activations / 1e9
+            memories.append(Value(name, *sizes, None, _FORMULA, "GB", basis="derived"))
+    mean = fmean(abs(time.difference) for time in times)
+    whole = Value("mean error of the times", 0, 100 * mean, absolute(_MEAN_AIM), _SOURCE, "%")
+    return Findings([*times, whole, *memories])
+
+
+def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
+    """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
+    paper's formula."""
+    config = compose(case.settings(recompute)).config
+    result = simulate(config)
+    memory = result.program.workload.footprint
+    assert memory is not None
+    return result.time, memory, _formula(config, recompute)
+
+
+def _formula(config: Config, recompute: str) -> float:
+    """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
+    of the embedding's dropout for each micro-batch in flight."""
+    workload = config.workload
+    assert isinstance(workload, Model)
+    model, plan, parallel = workload.model, workload.plan, workload.parallel
+    tokens = model.sequence * plan.micro_batch * model.hidden
+    each = 2 * tokens if recompute == "full" else 34 * tokens / parallel["tensor"]
+    stages, chunks = parallel["pipeline"], plan.interleave
+    ahead = (stages - 1) / (stages * chunks) if chunks > 1 else 0.0
+    cut = parallel["tensor"] if recompute == "selective" else 1
+    return float(each * model.layers * (1 + ahead) + tokens * stages / cut)
+
+
+command = verification("megatron", find)

@@ -1,0 +1,281 @@
+"""Published counts of networks' parts and mean path lengths, beside those of generated networks,
+the switches of clusters of nodes, and all-to-alls."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from dimsweep.engine import (
+    Cluster,
+    Collective,
+    CollectiveKind,
+    CollectiveModel,
+    DimsweepError,
+    Group,
+    NetworkModel,
+    Topology,
+    Workload,
+    simulate,
+)
+from dimsweep.engine.cluster import product_bill
+from dimsweep.engine.formats import read_table
+from dimsweep.engine.network import (
+    Amount,
+    Cabling,
+    Kind,
+    Network,
+    Part,
+    PartKind,
+    PriceList,
+    Routing,
+    path_lengths,
+)
+from dimsweep.engine.network.generators import (
+    BCube,
+    DragonflyNetwork,
+    Generator,
+    Hpn,
+    RailOnly,
+    Roft,
+    ZCube,
+)
+from dimsweep.sweeper.extensions.verify.golden import recorded
+from dimsweep.sweeper.extensions.verify.points import Findings, Value, absolute, json_option, show
+
+_SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025"
+_PARTS = ("switches", "radix", "copper", "fibre", "optics", "nic_ports")
+_LENGTHS = ("apl", "apl_fail", "aps_1e-4", "apl_star", "apl_star_fail", "aps_star_1e-4")
+_DIGITS = 5  # printed after the point; stretches are of what is printed
+_PRICED = "a public spreadsheet of H100 clusters, August 2024"
+_SERVER = 8  # NPUs of a star, or of a node
+_BITS = 1e9 / 8
+# Of the largest switch at a scale, by NPUs (section 7 of the source): Gb/s of all ports together.
+_SWITCHES = {256: 6_400, 1_024: 12_800, 4_096: 25_600, 16_384: 51_200}
+# HPN's path lengths at 4,096 NPUs were published for the leaves of the scale above, of radix 256.
+_LARGER = {("HPN", 4_096): 16_384}
+# The source says latencies, servers and ECMP of its simulations.  That a port has 200 Gb/s and a
+# switch 32 of them is assumed, and that 64 MB are what a GPU sends and keeps.
+_SIMULATED = {
+    "bandwidth": 200 * _BITS,
+    "latency": 5_000_000,
+    "server": _SERVER,
+    "nvlink": 450e9,
+    "nvlink_latency": 1_000_000,
+}
+_LEFT_OUT = "assumed: 200 Gb/s a port, 32 a switch, 64 MB a GPU, one flow a pair, no PXN"
+_SERVERS = "how servers were placed there is not said"
+_ALL_TO_ALL = re.compile(r"all_to_all_(?P<size>\d+)MB")
+# What the priced clusters are made of: rails of 400 Gb/s on switches of 64 ports.
+_PORT = 400 * _BITS
+_QUANTUM = PriceList(
+    (
+        Part("QM9700", PartKind.SWITCH, ports=64, bandwidth=_PORT, price=Amount(36_000)),
+        Part("ConnectX-7", PartKind.NIC, bandwidth=_PORT, price=Amount(0)),
+        Part("NDR", PartKind.CABLE, medium="copper", length=3.0, price=Amount(0)),
+    ),
+    (("node", Cabling("")), ("pod", Cabling("copper", 3.0))),
+)
+_CUBE = re.compile(r"(?P<name>BCube|ZCube)\((?P<n>\d+),\s*(?P<k>\d+)\)(?P<partial>-partial)?")
+
+Row = Mapping[str, str]
+
+
+def compare(folder: Path) -> Iterator[Value]:
+    """The points of all tables in a folder, known by their columns.
+
+    Raises :class:`DimsweepError` naming the file, and its line, for a network that has no
+    generator, for what is no number, and if there is no such table.
+    """
+    found = False
+    for file in sorted(folder.glob("*.csv")):
+        for place, row, points in _rows(file):
+            found = True
+            try:
+                yield from points(row)
+            except DimsweepError as error:
+                raise error.within(place) from None
+            except ValueError as error:
+                raise DimsweepError(str(error), where=place, hint="numbers only") from None
+    if not found:
+        columns = "nodes, gpus and switches; or "
+        columns += f"gpus, topology, and {', '.join(_PARTS[:3])} or {', '.join(_LENGTHS[:2])}"
+        what = "no table of counts or of path lengths"
+        raise DimsweepError(what, where=str(folder), hint=f"a CSV file with the columns {columns}")
+
+
+def _rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
+    """The lines of a table, and what compares them; none of one of something else."""
+    rows = read_table(file, ())
+    if rows and (points := _points_of(set(rows[0][1]))):
+        yield from ((place, row, points) for place, row in rows)
+
+
+def _points_of(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
+    """What compares the rows of a table with these columns."""
+    if {"gpus", "topology"} <= columns:
+        if {"case", "ns3", "unit"} <= columns:
+            return _flows
+        return _paths if columns & set(_LENGTHS) else _counts if columns & set(_PARTS) else None
+    return _clusters if {"nodes", "gpus", "switches"} <= columns else None
+
+
+def _counts(row: Row) -> Iterator[Value]:
+    network = named(row["topology"], int(row["gpus"]), _whole(row, "radix"), row).build()
+    ours = counts_of(network)
+    for name in _PARTS:
+        if row.get(name):
+            point = f"{row['topology']}, {row['gpus']}: {name}"
+            yield Value(point, float(row[name]), ours[name], absolute(0), _SOURCE)
+
+
+def counts_of(network: Network) -> Mapping[str, int]:
+    """Switches that a cable is bought for, their greatest radix, cables by their medium,
+    transceivers, and the ports of an NPU that cables lead to."""
+    cables, at = Counter[str](), Counter[int | str]()
+    for link in network.cables():
+        if link.medium:
+            cables[link.medium] += link.lanes
+            at.update({link.source: link.lanes, link.target: link.lanes})
+    switches = [node for node in at if network.devices[node].kind is Kind.SWITCH]
+    return {
+        "switches": len(switches),
+        "radix": max((network.devices[node].ports or at[node] for node in switches), default=0),
+        "copper": cables["copper"],
+        "fibre": cables["fibre"],
+        "optics": 2 * cables["fibre"],
+        "nic_ports": max((n for node, n in at.items() if isinstance(node, int)), default=0),
+    }
+
+
+def _clusters(row: Row) -> Iterator[Value]:
+    """The switches of a cluster of nodes of 8 NPUs, a rail of each: the least fat tree; none of two
+    nodes, which are cabled to each other."""
+    nodes, npus = int(row["nodes"]), int(row["gpus"])
+    block = "FullyConnected" if nodes == 2 else "Switch"
+    topology = Topology.build(
+        f"Switch({_SERVER})_{block}({nodes})",
+        bandwidth=[9 * _PORT, _PORT],
+        latency=[0, 0],
+        tiers=["node", "pod"],
+    )
+    bill = product_bill(topology, (), _QUANTUM)
+    if bill.missing:
+        raise DimsweepError(bill.missing[0], where="nodes")
+    ours = bill.count(PartKind.SWITCH)
+    whole = npus == _SERVER * nodes
+    note = "" if whole else f"{npus / _SERVER:,.1f} nodes there, switches in proportion"
+    point = f"H100, {npus} in nodes of {_SERVER}: switches"
+    yield Value(point, float(row["switches"]), ours, absolute(0), _PRICED, note=note)
+
+
+def _flows(row: Row) -> Iterator[Value]:
+    """How long an all-to-all takes as flows, by ECMP and sprayed; none of another workload."""
+    case = _ALL_TO_ALL.fullmatch(row["case"])
+    if case is None or row["unit"] != "ms":
+        return
+    npus = int(row["gpus"])
+    made = replace(named(row["topology"], npus, 32, row), **_SIMULATED)  # type: ignore[arg-type]
+    network = made.build()
+    work = Collective(CollectiveKind.ALL_TO_ALL, int(case["size"]) * 1e6, "all")
+    topology = Topology.build(f"FullyConnected({npus})", bandwidth=[1e9], latency=[0])
+    workload = Workload.of_one(work, Group((npus,), (1,)))
+    for routing, how in ((Routing.ECMP, ""), (Routing.SPRAY, ", sprayed")):
+        placement = tuple(range(npus)) if network.n_npus > npus else ()
+        on = NetworkModel(graph=network, routing=routing, placement=placement)
+        cluster = Cluster(topology, collectives=CollectiveModel(chunks=1), network=on)
+        ours = simulate(workload, cluster, fidelity="flow").time * 1e3
+        point = f"{row['topology']}, {npus}: {row['case']}, ns-3{how}"
+        yield Value(point, float(row["ns3"]), ours, None, _SOURCE, "ms", _LEFT_OUT)
+
+
+def _paths(row: Row) -> Iterator[Value]:
+    radix = _whole(row, "radix")
+    network = named(row["topology"], int(row["gpus"]), radix, row, spread=True).build()
+    for star, servers in (("", 1), ("_star", _SERVER)):
+        names = f"apl{star}", f"apl{star}_fail", f"aps{star}_1e-4"
+        if not any(row.get(name) for name in names):
+            continue
+        lengths = path_lengths(network, servers)
+        mean, failed = round(lengths.mean, _DIGITS), round(lengths.failed, _DIGITS)
+        ours = mean, failed, round(1e4 * (failed / mean - 1), _DIGITS)
+        for name, value in zip(names, ours, strict=True):
+            if row.get(name):
+                point = f"{row['topology']}, {row['gpus']}: {name}"
+                allowed = absolute(0.5 * 10**-_DIGITS)
+                found = Value(point, float(row[name]), value, allowed, _SOURCE)
+                yield found if found.holds or not star else replace(found, note=_SERVERS)
+
+
+def named(
+    topology: str, npus: int, radix: int | None, row: Row, *, spread: bool = False
+) -> Generator:
+    """The generator of a network as the source names it.
+
+    Where the ``radix`` is not said it is that of the largest switch at the scale.  A dragonfly is
+    the least balanced one that has the NPUs.  Path lengths of Rail-only are those of a network
+    whose leaves' links up all lead to spines of their own (``spread``), its counts are not.
+    """
+    port = float(row.get("port_gbps") or (200 if topology.startswith("HPN") else 400))
+    kind = topology.split(" (")[0]
+    if kind in ("ROFT", "Rail-only", "HPN"):
+        ports = radix or _radix(_LARGER.get((kind, npus), npus), port)
+        at = port * _BITS
+        if kind == "HPN":
+            return Hpn(npus=npus, radix=ports, bandwidth=at)
+        if kind == "ROFT":
+            return Roft(npus=npus, radix=ports, bandwidth=at)
+        return RailOnly(npus=npus, radix=ports, bandwidth=at, spread=spread)
+    if kind == "Dragonfly":
+        hosts = next(p for p in range(1, npus + 1) if 2 * p * p * (2 * p * p + 1) >= npus)
+        return DragonflyNetwork(hosts=hosts)
+    cube = _CUBE.fullmatch(topology)
+    if cube is None:
+        hint = "ROFT, Rail-only, HPN, Dragonfly, BCube(n,k), ZCube(n,k) or ZCube(n,k)-partial"
+        raise DimsweepError(f"no generator is known for {topology!r}", where="topology", hint=hint)
+    n, k = int(cube["n"]), int(cube["k"])
+    if cube["name"] == "BCube":
+        return BCube(n=n, k=k)
+    copies = None if npus == n**k else max(1, npus // n ** (k - 1))
+    return ZCube(n=n, k=k, partial=bool(cube["partial"]), copies=copies)
+
+
+def _radix(npus: int, port: float) -> int:
+    if npus not in _SWITCHES:
+        hint = f"a column radix, or {', '.join(map(str, _SWITCHES))} NPUs"
+        raise DimsweepError(f"the radix at {npus} NPUs is not known", where="gpus", hint=hint)
+    return round(_SWITCHES[npus] / port)
+
+
+def _whole(row: Row, name: str) -> int | None:
+    return int(row[name]) if row.get(name) else None
+
+
+@click.command("networks")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Tables of the same columns; the recorded ones unless given.",
+)
+@json_option
+def command(data: Path | None, as_json: bool) -> int:
+    """Compare counts of parts, and path lengths, of published networks with generated ones.
+
+    Counts must be equal: switches, their radix, copper and fibre cables, transceivers, ports of an
+    NPU. Mean path lengths, whole and without one switch, must be equal to the printed digits;
+    of switches that look alike two fail for all, and all if these two differ.
+    Tables are known by their columns: gpus, topology, and some of switches, radix, copper, fibre,
+    optics, nic_ports, or of apl, apl_fail, aps_1e-4, apl_star, apl_star_fail, aps_star_1e-4; or
+    nodes, gpus, switches: clusters of nodes of eight, with a rail for each of the eight on switches
+    of 64 ports; or gpus, topology, case, ns3, unit: all-to-alls, as flows, which are not judged.
+    The exit code is 1 if any differs.
+
+    \b
+    Example:
+      dimsweep verify networks --data tests/golden/networks
+    """
+    folder = data or recorded("networks", "--data")
+    return show("networks", lambda: Findings([*compare(folder)]), as_json=as_json)

@@ -1,0 +1,169 @@
+"""A published study: swept into its results, and its points beside what its rows say."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.draw.show.page import write_report
+from dimsweep.sweeper.extensions.verify.answers import ROWS, Answers, asking, named_tables
+from dimsweep.sweeper.extensions.verify.files import Files
+from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_picture
+from dimsweep.sweeper.extensions.verify.points import Findings, Point, Shape, Value
+from dimsweep.sweeper.extensions.verify.table import Line, read_lines
+from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.ledger.rows import BESIDE
+from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.study.plan import StudyPlan, plan_study
+
+# It looks at a study's own trials only, and `dimsweep sweep` adds what-ifs to them.
+_QUIET = "what_if=null"
+
+
+def find_points(files: Files, *overrides: str, told: list[Place] | None = None) -> Findings:
+    """Sweep a published study, or continue it, and look its points up in its rows.
+
+    ``overrides`` are Hydra's, such as ``executor=inline``.  The folders of the results are added to
+    ``told``.  Raises :class:`DimsweepError` for a table, an expression or a study that is wrong,
+    before anything is simulated, and for a point that no row answers.
+    """
+    of = asked(files)
+    tables = of.measured()
+    plans = {name: _plan(file, overrides) for name, file in of.files("study")}
+    empty = {name: with_bounds(plan.schema.empty_table(), {}) for name, plan in plans.items()}
+    with Answers.over(tables | empty, files.views) as answers:
+        for query, where in of.queries:
+            answers.check(query, where)
+    for name, plan in plans.items():
+        sweep(plan)
+        tables[name] = own_rows(plan.folder)
+        if told is not None:
+            told.append(plan.folder)
+    with Answers.over(tables, files.views) as answers:
+        points = [_point(line, answers) for line in of.lines]
+        picture = of.picture
+        if picture is None:
+            return Findings(points)
+        drawn = [answers.rows(panel.query, str(files.picture)) for panel in picture.panels]
+    return Findings(points, lambda kind: draw(picture, drawn, kind))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the files of a published study ask its rows."""
+
+    study: Files
+    lines: Sequence[Line]
+    picture: Picture | None
+
+    @property
+    def queries(self) -> list[tuple[str, str]]:
+        """All of them, each with where it stands."""
+        found = [(asking(line.ours), f"{line.place}: ours") for line in self.lines]
+        claims = [line for line in self.lines if line.holds]
+        found += [(asking(line.holds), f"{line.place}: holds") for line in claims]
+        panels = self.picture.panels if self.picture else ()
+        return found + [(panel.query, str(self.study.picture)) for panel in panels]
+
+    def files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
+        """The tables of measurements or the studies that are named, each by its name."""
+        of = self.study
+        text = "\n".join([query for query, _ in self.queries] + [_text(of.views)])
+        for name in named_tables(text):
+            table = of.table(name)
+            study = of.study if name == ROWS else of.other(name)
+            file = study if kind == "study" and table is None else table
+            if file is not None and (kind == "table") == (table is not None):
+                yield name, file
+
+    def measured(self) -> dict[str, pa.Table]:
+        """The tables of measurements that are named, and the published numbers as ``points``."""
+        values = [line for line in self.lines if isinstance(line.published, float)]
+        columns = {name: [getattr(line, name) for line in values] for name in ("name", "published")}
+        points = pa.table(columns, pa.schema([("name", pa.string()), ("published", pa.float64())]))
+        return {"points": points} | {name: _measured(file) for name, file in self.files("table")}
+
+
+def asked(files: Files) -> Asked:
+    """What a published study asks; raises :class:`DimsweepError` for a file that cannot be read."""
+    picture = read_picture(files.picture) if files.picture else None
+    return Asked(files, read_lines(files.points), picture)
+
+
+def _plan(study: Path, overrides: Sequence[str]) -> StudyPlan:
+    return plan_study(compose([f"study={study}", _QUIET, *overrides], may_sweep=True))
+
+
+def sweep(plan: StudyPlan) -> None:
+    """Run a study, or continue it, and write its page."""
+    with Ledger(plan.folder, plan.study, plan.schema) as ledger:
+        run_in(ledger, plan, lambda progress: None, tell=lambda text: None)
+    write_report(Report.read(plan.folder), plan.folder / "report")
+
+
+def own_rows(folder: Place) -> pa.Table:
+    """The trials of a study's searches, each with the ``bound`` that was proven for its cell."""
+    rows = load(folder)
+    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
+    return with_bounds(rows, {cell.cell: cell.bound for cell in read_study(folder).cells})
+
+
+def with_bounds(rows: pa.Table, bounds: Mapping[int, float | None]) -> pa.Table:
+    """Rows with the column ``bound``, by the numbers of their cells."""
+    column = [bounds.get(number) for number in rows["cell"].to_pylist()]
+    return rows.append_column("bound", pa.array(column, pa.float64()))
+
+
+def _text(file: Path | None) -> str:
+    return "" if file is None else file.read_text(encoding="utf-8", errors="replace")
+
+
+def _measured(file: Path) -> pa.Table:
+    try:
+        return csv.read_csv(file)
+    except pa.ArrowInvalid as error:
+        what = str(error).splitlines()[0]
+        raise DimsweepError(f"it is no table: {what}", where=str(file)) from error
+
+
+def _point(line: Line, answers: Answers) -> Point:
+    ours = answers.value(line.ours, f"{line.place}: ours")
+    if isinstance(line.published, str):
+        holds = answers.value(line.holds, f"{line.place}: holds")
+        if not isinstance(holds, bool):
+            what, hint = f"{line.holds!r} is {holds!r}", "true or false, such as a < b"
+            raise DimsweepError(what, where=f"{line.place}: holds", hint=hint)
+        names = line.name, line.published, str(ours), holds, line.source, line.note, line.basis
+        return Shape(*names)
+    return Value(
+        line.name,
+        line.published,
+        _finite(ours, line),
+        line.tolerance,
+        line.source,
+        line.unit,
+        line.note,
+        line.basis,
+    )
+
+
+def _finite(ours: Any, line: Line) -> float:
+    try:
+        value = math.nan if isinstance(ours, bool | str) else float(ours)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        what = f"{line.ours!r} is {ours!r}, and no number"
+        raise DimsweepError(what, where=f"{line.place}: ours")
+    return value
