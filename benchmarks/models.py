@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.study import best_cpu_seconds, peak_megabytes
 from dimsweep.engine import Cluster, CollectiveModel, Npu, Program, Runner, Topology, lower
 from dimsweep.engine.lower.program import Floats, Lookahead
-from dimsweep.engine.model import Recompute, Transformer
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
+from dimsweep.engine.workload.models import Recompute, Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 
 MODEL = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 NPU = Npu(312e12, 2039e9, efficiency=0.6)

@@ -31,9 +31,9 @@ from dimsweep.engine.extensions.synthesis import (
     synthesise,
 )
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
 from dimsweep.engine.workload.graph import Work
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 
 KEYS = (
     "layers",

@@ -16,16 +16,6 @@ from dimsweep.engine.account.iteration import check_phases, is_compiled, simulat
 from dimsweep.engine.account.merit import MERIT_NEEDS, known_merits
 from dimsweep.engine.account.result import Result
 from dimsweep.engine.account.spans import Spans, covered, density, threads_of
-from dimsweep.engine.cluster.blocks import (
-    Block,
-    FullyConnected,
-    Mesh2D,
-    Ring,
-    SubgroupBandwidth,
-    Switch,
-    Torus2D,
-)
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.memory import RemoteMemory
@@ -56,6 +46,16 @@ from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, QueueO
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.memory import check_memory, own_capacity, remote_capacity
 from dimsweep.engine.lower.program import Program
+from dimsweep.engine.topology import (
+    Block,
+    FullyConnected,
+    Mesh2D,
+    Ring,
+    SubgroupBandwidth,
+    Switch,
+    Torus2D,
+)
+from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,

@@ -113,12 +113,12 @@ DOORS = {
     "dimsweep.engine.kernels.network",
     "dimsweep.engine.kernels.packet",
     "dimsweep.engine.kernels.packet.transports",
-    "dimsweep.engine.model",
+    "dimsweep.engine.workload.models",
     "dimsweep.engine.network",
     "dimsweep.engine.extensions.fred",
     "dimsweep.engine.network.generators",
     "dimsweep.engine.extensions.wafer",
-    "dimsweep.engine.plan",
+    "dimsweep.engine.workload.plan",
     "dimsweep.engine.extensions.astra_sim",
     "dimsweep.engine.registry",
     "dimsweep.engine.extensions.ns3_rdma",
@@ -247,7 +247,7 @@ def test_formats_know_of_workloads_clusters_and_networks_only() -> None:
     """They are read by replicas and by the sweeper; no format needs a simulator."""
     graph = folders("engine")
     formats = {folder for folder in graph if folder.startswith("engine/formats")}
-    known = {"engine", "engine/workload", "engine/cluster", "engine/cluster/blocks"}
+    known = {"engine", "engine/workload", "engine/cluster", "engine/topology"}
     known |= {"engine/network"}
     assert {there for here in formats for there in graph.successors(here)} <= formats | known
 

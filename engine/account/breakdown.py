@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimsweep.engine.account.merit import merits
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.kernels.phase.measures import Measures
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.lower.program import Floats, Longs, Program
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import first_hops
+from dimsweep.engine.topology.block import Node
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.coordinates import line
 

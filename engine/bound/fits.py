@@ -1,8 +1,8 @@
 """Level 0 of the bounds on plans: what the fullest rank must hold at least, for many plans at once.
 
-The account is that of :mod:`engine.plan.memory`.  There a schedule is walked; here activations are
-those that a stage holds when its first backward pass begins, which is a part of that walk, and with
-1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.  Of what is
+The account is that of :mod:`engine.workload.plan.memory`.  There a schedule is walked; here
+activations are those that a stage holds when its first backward pass begins, which is a part of
+that walk, and with 1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.  Of what is
 kept in remote memory there is room for the part that is in use, and for the one that comes.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from dimsweep.engine.bound.shards import Staging
 from dimsweep.engine.lower.program import Floats, Longs
-from dimsweep.engine.plan.memory import PIECES, state_bytes
-from dimsweep.engine.plan.plan import Offload, ParallelPlan
-from dimsweep.engine.plan.schedule import Schedule
+from dimsweep.engine.workload.plan.memory import PIECES, state_bytes
+from dimsweep.engine.workload.plan.plan import Offload, ParallelPlan
+from dimsweep.engine.workload.plan.schedule import Schedule
 
 
 class Turns(NamedTuple):

@@ -1,7 +1,7 @@
 """Level 1 of the bounds on plans: the least time of many plans on many networks at once.
 
 Nothing is simulated, and no graph is built.  The bound is the longest of some paths through the
-graph that :func:`engine.plan.training` would build, at the bandwidths of each network:
+graph that :func:`engine.workload.plan.training` would build, at the bandwidths of each network:
 
 1. *Stages.*  A stage starts when the first micro-batch has passed the stages before it; then it
    runs all its passes one after another; then the last gradient passes the stages before it, each
@@ -40,11 +40,11 @@ from dimsweep.engine.bound.shards import Op, Staging, Stagings
 from dimsweep.engine.bound.ways import KINDS, Table
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs
-from dimsweep.engine.plan.memory import PIECES, state_bytes
-from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS
-from dimsweep.engine.plan.plan import Offload, ParallelPlan
-from dimsweep.engine.plan.schedule import Schedule
-from dimsweep.engine.plan.training import optimizer_bytes
+from dimsweep.engine.workload.plan.memory import PIECES, state_bytes
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS
+from dimsweep.engine.workload.plan.plan import Offload, ParallelPlan
+from dimsweep.engine.workload.plan.schedule import Schedule
+from dimsweep.engine.workload.plan.training import optimizer_bytes
 
 _ROUNDING = 1e-9  # relative, of the sums here
 _BUCKET = 1e6  # bytes, than which no stack's buckets are smaller unless they are a block's

@@ -2,9 +2,9 @@
 each kind every stage has.
 
 100,000 plans on networks have some hundred ways to divide a model among ranks
-(:class:`engine.model.Shard`), and a few thousand to cut that into stages.  What is the same for
-all cells of one of these is worked out here, once, from the very blocks and steps that
-:func:`engine.plan.training` makes graphs of.
+(:class:`engine.workload.models.Shard`), and a few thousand to cut that into stages.  What is the
+same for all cells of one of these is worked out here, once, from the very blocks and steps that
+:func:`engine.workload.plan.training` makes graphs of.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats
-from dimsweep.engine.model.rank import LayerBlock, Model, RankModel, Shard
-from dimsweep.engine.model.steps import CollectiveStep, elementwise
-from dimsweep.engine.plan.memory import WORKSPACE, passing_of
-from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
-from dimsweep.engine.plan.plan import GradientExchange, ParallelPlan
-from dimsweep.engine.plan.stages import Stage, cut
-from dimsweep.engine.plan.steps import Item
-from dimsweep.engine.plan.training import passes
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.graph import Collective, Compute, Group
+from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard
+from dimsweep.engine.workload.models.steps import CollectiveStep, elementwise
 from dimsweep.engine.workload.placement import AXES
+from dimsweep.engine.workload.plan.memory import WORKSPACE, passing_of
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from dimsweep.engine.workload.plan.plan import GradientExchange, ParallelPlan
+from dimsweep.engine.workload.plan.stages import Stage, cut
+from dimsweep.engine.workload.plan.steps import Item
+from dimsweep.engine.workload.plan.training import passes
 
 _LEAD = 10**17  # ps by which a host runs ahead, so that no kernel waits for it
 _ROUNDED = 1.0  # ps that rounding, and merging with a neighbour, may add to a computation

@@ -19,8 +19,8 @@ from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.forms import Forms
 from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.lower.tables import of_forms
-from dimsweep.engine.plan.mesh import DeviceMesh
 from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
+from dimsweep.engine.workload.plan.mesh import DeviceMesh
 
 KINDS = tuple(CollectiveKind)
 _SIZES = (2.0**30, 2.0**31)  # bytes, at which no rounding is left out

@@ -11,8 +11,6 @@ from dimsweep.engine.cluster.billing import (
     product_bill,
     with_npus,
 )
-from dimsweep.engine.cluster.bisection import bisection, cuts
-from dimsweep.engine.cluster.blocks.topology import parse_shape
 from dimsweep.engine.cluster.cluster import OtherNpus
 from dimsweep.engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
 from dimsweep.engine.cluster.cost import TierPrice, network_prices
@@ -21,3 +19,5 @@ from dimsweep.engine.cluster.library import Nccl, Timing, Timings
 from dimsweep.engine.cluster.memory import MEMORIES, Request
 from dimsweep.engine.cluster.network import Switching
 from dimsweep.engine.cluster.packets import Mark
+from dimsweep.engine.topology.bisection import bisection, cuts
+from dimsweep.engine.topology.topology import parse_shape

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.cluster.cost import Prices, TierPrice
 from dimsweep.engine.errors import InfeasibleError
 from dimsweep.engine.network.bill import (
@@ -27,6 +25,8 @@ from dimsweep.engine.network.bill import (
 from dimsweep.engine.network.fabric import Fabric, fitted
 from dimsweep.engine.network.graph import Device, Kind, Link, Network
 from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
+from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.topology import Dimension, Topology
 
 _OF_NO_TIER = (
     "links of the network belong to no dimension, so no tier prices them (dim of each link says "

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.checked import convert
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.library import Nccl, Timings
 from dimsweep.engine.cluster.memory import RemoteMemory
@@ -21,6 +19,8 @@ from dimsweep.engine.kinds import DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
+from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.network.fabric import Fabric, fitted
+from dimsweep.engine.topology.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.topology import Dimension, Topology
 
 
 class _Load(NamedTuple):

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, at, suggestion, within
 from dimsweep.engine.formats.content import read_text
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
 from dimsweep.engine.network import Kind, LinkRate, Network
+from dimsweep.engine.topology.block import Node
 
 _WRAPPER = "infrastructure"  # the only key of files that hold more than InfraGraph's schema
 _MOST = 1_000_000  # components, or pairs of them

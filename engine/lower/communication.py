@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import Chosen
 from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Group
 
 # An access that goes through the I/O controllers of a wafer; one a node.

@@ -5,13 +5,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms import Chosen
 from dimsweep.engine.collective.library import Library, Phases, Request, library_of, request_for
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
+from dimsweep.engine.topology import SubgroupBandwidth
 from dimsweep.engine.workload.coordinates import coordinates_of, modulo, runners_along
 from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
 

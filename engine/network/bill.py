@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dimsweep.engine.cluster.blocks import Switch
-from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.cluster.blocks.topology import Dimension
 from dimsweep.engine.network.fabric import Auto, Fabric
 from dimsweep.engine.network.graph import Device, Kind, Link, Medium, Network
 from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
+from dimsweep.engine.topology import Switch
+from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.topology import Dimension
 
 Needs = Counter[Need]
 _NOISE = 1e-9

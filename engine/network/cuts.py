@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.topology.block import Node
 
 if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs do
     from scipy.sparse import csr_array

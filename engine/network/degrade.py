@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
 from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
 from dimsweep.engine.network.which import Which
+from dimsweep.engine.topology.block import Node
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
     import networkx as nx

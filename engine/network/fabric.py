@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice, permutations, product
 from typing import Any, ClassVar, NamedTuple
 
-from dimsweep.engine.cluster.blocks import Block, Ring, Switch
-from dimsweep.engine.cluster.blocks.block import Node, Pair
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.topology import Block, Ring, Switch
+from dimsweep.engine.topology.block import Node, Pair
+from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.coordinates import lines
 
 MAX_LINKS = 2**20  # about a gigabyte of graph

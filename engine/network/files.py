@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError, nearest
 from dimsweep.engine.network.graph import Device, Kind, Link, Network, node_name, some
+from dimsweep.engine.topology.block import Node
 from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.topology.block import Node
 from dimsweep.engine.units import BANDWIDTH, LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from dimsweep.engine.cluster.blocks.block import Node
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.topology import Topology
 
 _Wire = tuple[Node, Node, float, int]
 

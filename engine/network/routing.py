@@ -7,9 +7,9 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, cast
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.topology.block import Node
 from dimsweep.engine.workload.coordinates import coordinates_of, line
 
 _Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that lead nearer

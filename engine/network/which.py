@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
+from dimsweep.engine.topology.block import Node
 
 _ARROW = re.compile(r"\s*(<?)->\s*")
 _ANY = "*"

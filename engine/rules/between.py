@@ -7,9 +7,9 @@ what random plans showed; ``python -m benchmarks.between`` draws and simulates t
 
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
 from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.topology import SubgroupBandwidth
 
 
 class Kind(NamedTuple):

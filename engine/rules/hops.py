@@ -8,8 +8,8 @@ import numpy as np
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
 from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
 
 _GROUPS = (REPLICAS, EXPERT_REPLICAS, SHARDS)
 

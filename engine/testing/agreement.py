@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dimsweep.engine import simulate
-from dimsweep.engine.cluster.blocks import Block
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.rounds import SwitchRounds
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import Block
+from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import Collective, Group, Workload
 
 _LINK = 1e12 / 256  # bytes/s of a link: 256 ps a byte

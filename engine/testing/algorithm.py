@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from dimsweep.engine.cluster.blocks import BLOCKS, Block, Grid
 from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AUTO,
@@ -18,6 +17,7 @@ from dimsweep.engine.testing.agreement import Case, disagreements, groups_of
 from dimsweep.engine.testing.by_links import faults_on_links
 from dimsweep.engine.testing.findings import told
 from dimsweep.engine.testing.messages import faults_of_members, faults_of_switches, sent
+from dimsweep.engine.topology import BLOCKS, Block, Grid
 
 _SIZES = (2, 3, 4, 5, 8)
 _LARGEST = 17  # members: a power of two, its neighbours, and what no power of two divides

@@ -6,12 +6,12 @@ from itertools import combinations
 
 import networkx as nx
 
-from dimsweep.engine.cluster.blocks import Block
 from dimsweep.engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.testing import findings
 from dimsweep.engine.testing.agreement import disagreements
 from dimsweep.engine.testing.algorithm import cases, kinds_of
+from dimsweep.engine.topology import Block
 
 _SIZES = (2, 3, 4, 5, 8)
 _REFUSE = "a block raises DimsweepError for a size that it cannot have"

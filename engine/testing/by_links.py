@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from dimsweep.engine.bound.cuts import cut_bound
-from dimsweep.engine.cluster.blocks import Block
 from dimsweep.engine.collective.algorithms import AUTO, Algorithm
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.errors import DimsweepError
@@ -14,6 +13,7 @@ from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
 from dimsweep.engine.testing.agreement import PACKETS, ROUNDING, SHARD, Case, groups_of, topology_of
 from dimsweep.engine.testing.messages import faults_of_members, sent
+from dimsweep.engine.topology import Block
 
 _KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dimsweep.engine import simulate
 from dimsweep.engine.bound import cut_bound
-from dimsweep.engine.cluster.blocks import Switch
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.fidelity import Fidelity
@@ -20,6 +18,8 @@ from dimsweep.engine.network import Kind, Network, read_network, write_network
 from dimsweep.engine.network.generators import Generator
 from dimsweep.engine.network.graph import node_name
 from dimsweep.engine.testing import findings
+from dimsweep.engine.topology import Switch
+from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import (
     Collective,
     Group,

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from dimsweep.engine import simulate
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.testing.findings import faults_of_copies, told
 from dimsweep.engine.testing.transport import others
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Access, Group, Workload
 
 _RATE = 1e9  # bytes/s

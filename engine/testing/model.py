@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from dimsweep.engine import simulate
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.model import Model, RankModel, Shard
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
 from dimsweep.engine.testing.findings import faults_of_copies, told
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Kernel
+from dimsweep.engine.workload.models import Model, RankModel, Shard
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 
 _NPU = Npu(flops=1e14, memory_bandwidth=1e12)
 _RING = Topology.build("Ring(4)", bandwidth=[1e11], latency=[500_000])

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import Program, lower, simulate
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.entrances import times_of
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder
 from dimsweep.engine.testing.findings import told
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Collective, Group, Workload
 
 _SHAPE = "Switch(4)_FullyConnected(2)_Ring(4)"

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from math import isqrt
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.cluster.blocks import Block, LinkUse, Pair, Way, register
 from dimsweep.engine.collective.algorithms import AllToAllOnly
 from dimsweep.engine.collective.algorithms import register as register_algorithms
 from dimsweep.engine.collective.rounds import Shift, Shifts
+from dimsweep.engine.topology import Block, LinkUse, Pair, Way, register
 
 
 class HyperX(Block):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dimsweep.engine import Fidelity, units
-from dimsweep.engine.model import Transformer
+from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, Known, Place
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model

@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, in_yaml, suggestion
 from dimsweep.engine.bound import Measure
 from dimsweep.engine.cluster import parse_shape
-from dimsweep.engine.model import Recompute
-from dimsweep.engine.plan import Schedule
 from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.models import Recompute
+from dimsweep.engine.workload.plan import Schedule
 from dimsweep.sweeper.config.network import AnyFamily
 from dimsweep.sweeper.config.parts.part import (
     Bandwidth,

@@ -4,8 +4,8 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, Program, units
 from dimsweep.engine.bound import Reach, Stagings, least_time, time_by_cuts
-from dimsweep.engine.plan import DeviceMesh
 from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.plan import DeviceMesh
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.networks.plans import check_model, rows_of

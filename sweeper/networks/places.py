@@ -24,8 +24,8 @@ from dimsweep.engine.bound import (
     Ways,
     ways_by_cuts,
 )
-from dimsweep.engine.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
 from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
 from dimsweep.sweeper.networks.networks import Floats, Shape
 from dimsweep.sweeper.networks.plans import Degrees, Row
 from dimsweep.sweeper.networks.refusals import Refusals

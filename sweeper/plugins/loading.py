@@ -112,7 +112,7 @@ def _load(plugin: Plugin) -> Loaded:
         raise DimsweepError(
             "it registers nothing",
             where=f"plugins: {plugin.path or plugin.name}",
-            hint="such as a call of dimsweep.engine.cluster.blocks.register(MyBlock())",
+            hint="such as a call of dimsweep.engine.topology.register(MyBlock())",
         )
     return Loaded(plugin, tuple(entries), tuple(options))
 

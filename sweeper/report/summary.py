@@ -12,7 +12,7 @@ import pandas as pd
 from dimsweep.engine import DimsweepError, units
 from dimsweep.engine.cluster import with_npus
 from dimsweep.engine.network import Bill
-from dimsweep.engine.plan import DeviceMesh
+from dimsweep.engine.workload.plan import DeviceMesh
 from dimsweep.sweeper.calibrate.evidence import Evidence, evidence, surely
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.network import GRAPHS

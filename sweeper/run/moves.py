@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine import DimensionOrder, InfeasibleError
-from dimsweep.engine.model import Transformer
 from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.networks.networks import Floats

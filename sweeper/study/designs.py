@@ -23,8 +23,8 @@ from dimsweep.engine import (
     units,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
-from dimsweep.engine.plan import training_amount
 from dimsweep.engine.workload import AXES, Amount
+from dimsweep.engine.workload.plan import training_amount
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label

@@ -7,8 +7,8 @@ from typing import Any
 
 from dimsweep.engine import DimensionOrder, units
 from dimsweep.engine.cluster import parse_shape
-from dimsweep.engine.model import Transformer
 from dimsweep.engine.network import Auto, PartKind
+from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.space.space import Parameter, Range, Space

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.topology.block import Node
 
 
 def cable(graph: "nx.DiGraph", a: Node, b: Node, bandwidth: float, latency: int = 0) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 BLOCK = """\
-from dimsweep.engine.cluster.blocks import Ring, register
+from dimsweep.engine.topology import Ring, register
 
 class Loop(Ring):
     name = "Loop"
@@ -12,7 +12,7 @@ register(Loop())
 """
 MODEL = """\
 from dataclasses import dataclass
-from dimsweep.engine.model import Gnmt
+from dimsweep.engine.workload.models import Gnmt
 from dimsweep.sweeper.config.workload.model import FAMILIES
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from dimsweep.engine import (
     Workload,
     place,
 )
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.collective.algorithms import all_to_alls_of
+from dimsweep.engine.topology import BLOCKS
 from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
 ALGORITHMS = {

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks import Block
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
 from dimsweep.engine.collective.algorithms.bruck import Bruck
@@ -22,6 +21,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.registry import Registry
+from dimsweep.engine.topology import Block
 
 AUTO = "auto"
 ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")  # by name

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dimsweep.engine.cluster.blocks import Block
 from dimsweep.engine.collective.rounds import MemberRounds, Shifts, SwitchRounds, all_back, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import Block
 
 if TYPE_CHECKING:
     from dimsweep.engine.network.graph import Network

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks import Block, Grid
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm
 from dimsweep.engine.collective.rounds import MemberRounds, Round, Shifts, Strand, strand
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.topology import Block, Grid
 
 
 @dataclass(frozen=True)

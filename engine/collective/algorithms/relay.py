@@ -1,11 +1,11 @@
 """Relay: an all-to-all in which bytes pass through other members on their way."""
 
-from dimsweep.engine.cluster.blocks import LinkUse, SubgroupBandwidth
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm
 from dimsweep.engine.collective.algorithms.direct import Direct
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import LinkUse, SubgroupBandwidth
 
 
 class Relay(Algorithm):

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
 from dimsweep.engine.collective.algorithms.direct import Direct
 from dimsweep.engine.collective.algorithms.on_grid import (
     Course,
@@ -16,6 +15,7 @@ from dimsweep.engine.collective.algorithms.relay import Relay, relayed
 from dimsweep.engine.collective.rounds import MemberRounds, Shifts
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import SubgroupBandwidth
 
 _DIRECT, _RELAY = Direct(), Relay()
 

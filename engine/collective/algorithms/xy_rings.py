@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from dimsweep.engine.cluster.blocks import SubgroupBandwidth
 from dimsweep.engine.collective.algorithms.on_grid import (
     Course,
     OnGrid,
@@ -17,6 +16,7 @@ from dimsweep.engine.collective.algorithms.ring import RingAlgorithm
 from dimsweep.engine.collective.rounds import MemberRounds, Shifts, all_back
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import SubgroupBandwidth
 
 _RING = RingAlgorithm()
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from dimsweep.engine.cluster.blocks.topology import Dimension, Topology
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.astra_sim.clock import Clock
 from dimsweep.engine.formats.astra_sim.inputs import Network
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.topology.topology import Dimension, Topology
 
 Arrived = Callable[[], None]
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.topology.block import Node
 
 NOBODY = -1
 Route = tuple[Node, ...]

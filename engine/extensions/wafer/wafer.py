@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.wafer.io import IoTree, Load, Route, line_share, load_of, load_tree
 from dimsweep.engine.extensions.wafer.plan import Line, WaferPlan, at
 from dimsweep.engine.extensions.wafer.tree import Tree
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.topology.block import Node
 
 
 class Wafer(ABC):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dimsweep.engine.cluster.blocks.topology import Topology
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.astra_sim.inputs import (
     GIB,
@@ -19,6 +18,7 @@ from dimsweep.engine.formats.chakra.files import read_traces
 from dimsweep.engine.formats.chakra.groups import noted_groups, read_groups
 from dimsweep.engine.formats.chakra.node import Node, node_of
 from dimsweep.engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.topology.topology import Topology
 
 
 def read_inputs(

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from dimsweep.engine.cluster.blocks import BLOCKS, Block
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology import BLOCKS, Block
 
 GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(

@@ -11,12 +11,12 @@ from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.extensions.wafer import IoTree, Tree, WaferPlan
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.messages.routes import shared_switch
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.topology.block import Node
 
 
 class Launch(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from dimsweep.engine.cluster.blocks import ENTRANCES
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
 from dimsweep.engine.kernels.core.none import NEVER, NONE, RUNNING
@@ -21,6 +20,7 @@ from dimsweep.engine.kernels.phase.agenda import note_start, slots_of
 from dimsweep.engine.kernels.phase.booking import book_port
 from dimsweep.engine.kernels.phase.state import Sim, long, transfer_of
 from dimsweep.engine.kinds import QueueOrder
+from dimsweep.engine.topology import ENTRANCES
 
 
 @inlined

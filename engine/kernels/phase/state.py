@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.cluster.blocks import ENTRANCES
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
 from dimsweep.engine.kernels.core.none import NEVER, NONE
@@ -15,6 +14,7 @@ from dimsweep.engine.kernels.core.worklist import Worklist
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
 from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
 from dimsweep.engine.records import new_table, record
+from dimsweep.engine.topology import ENTRANCES
 
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.

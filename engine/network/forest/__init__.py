@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
 from dimsweep.engine.network.forest.branchings import Branchings, Grown
@@ -20,6 +19,7 @@ from dimsweep.engine.network.forest.likeness import Joined, likeness_of
 from dimsweep.engine.network.forest.splitting import Splitter
 from dimsweep.engine.network.forest.wires import Bundle, Way, Wires
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.topology.block import Node
 
 _GROWN = 128  # NPUs, beyond which trees of several levels are not looked for
 # Trees from an NPU: with more, capacities are rounded down to what so many of them can use.

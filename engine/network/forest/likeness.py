@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.graph import Link
+from dimsweep.engine.topology.block import Node
 
 Joined = tuple[
     tuple[int, int, float], ...

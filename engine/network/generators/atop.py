@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.generators.generator import (
     FAR,
@@ -15,6 +14,7 @@ from dimsweep.engine.network.generators.generator import (
     check_count,
     check_divides,
 )
+from dimsweep.engine.topology.block import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.generators.generator import LAYER, Generator, Wires, check_count, fold
+from dimsweep.engine.topology.block import Node
 
 
 @dataclass(frozen=True, kw_only=True)

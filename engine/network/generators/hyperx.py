@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.generators.generator import FAR, NEAR, Generator, Wires, check_count
+from dimsweep.engine.topology.block import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.network.generators.generator import (
     RAIL,
     Generator,
@@ -11,6 +10,7 @@ from dimsweep.engine.network.generators.generator import (
     check_divides,
     fold,
 )
+from dimsweep.engine.topology.block import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.generators.generator import (
     LAYER,
@@ -13,6 +12,7 @@ from dimsweep.engine.network.generators.generator import (
     check_count,
     check_divides,
 )
+from dimsweep.engine.topology.block import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,9 @@ from pydantic import Field
 
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, InfeasibleError, check_memory
-from dimsweep.engine.model import (
+from dimsweep.engine.registry import Registry
+from dimsweep.engine.workload import NO_ROOM, suggested_degrees
+from dimsweep.engine.workload.models import (
     ContextExchange,
     ConvNet,
     Dlrm,
@@ -19,7 +21,7 @@ from dimsweep.engine.model import (
     TensorOverlap,
     Transformer,
 )
-from dimsweep.engine.plan import (
+from dimsweep.engine.workload.plan import (
     DeviceMesh,
     GradientExchange,
     Offload,
@@ -32,8 +34,6 @@ from dimsweep.engine.plan import (
     training,
     training_footprint,
 )
-from dimsweep.engine.registry import Registry
-from dimsweep.engine.workload import NO_ROOM, suggested_degrees
 from dimsweep.sweeper.config.parts.part import (
     Bytes,
     Flag,
@@ -80,9 +80,9 @@ Offloading = Annotated[Any, Parsed(_offload)]
 
 
 class Plan(Part):
-    """How a model is trained or served (see engine.plan.ParallelPlan and Serving): ``batch``
-    sequences or samples in all, or ``micro_batches`` of each replica, of ``micro_batch`` each: one
-    unless it is given, and in a decode all of a replica's."""
+    """How a model is trained or served (see engine.workload.plan.ParallelPlan and Serving):
+    ``batch`` sequences or samples in all, or ``micro_batches`` of each replica, of
+    ``micro_batch`` each: one unless it is given, and in a decode all of a replica's."""
 
     task: Literal["training", "prefill", "decode"] = "training"
     batch: Whole | None = None

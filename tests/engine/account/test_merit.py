@@ -14,10 +14,10 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.model.rank import Task
-from dimsweep.engine.plan.amount import amount
 from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.models.rank import Task
+from dimsweep.engine.workload.plan.amount import amount
 
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])
 

@@ -27,10 +27,11 @@ from dimsweep.engine.bound.ways import Groups, Table
 from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
-from dimsweep.engine.model import Recompute, Transformer
 from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.which import Which
-from dimsweep.engine.plan import (
+from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.models import Recompute, Transformer
+from dimsweep.engine.workload.plan import (
     DeviceMesh,
     Offload,
     ParallelPlan,
@@ -39,7 +40,6 @@ from dimsweep.engine.plan import (
     training,
     training_footprint,
 )
-from dimsweep.engine.workload import AXES
 from tests.support.examples import examples
 
 NPU = Npu(flops=100e12, memory_bandwidth=1e12, efficiency=0.6, launch=2_000_000, memory=80e9)

@@ -39,9 +39,9 @@ from dimsweep.engine.cluster.memory import (
     node_sizes,
 )
 from dimsweep.engine.formats.chakra import read_chakra_workload, write_chakra_workload
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.plan import DeviceMesh, Offload, ParallelPlan, training
 from dimsweep.engine.workload import Footprint
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, Offload, ParallelPlan, training
 
 TOPOLOGY = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e10, 1e10], latency=[1000, 1000])
 ALL, NODE = Group((4, 2), (1, 1)), Group((4, 1), (1, 1))

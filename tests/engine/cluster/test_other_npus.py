@@ -26,11 +26,11 @@ from dimsweep.engine import (
     run_one,
 )
 from dimsweep.engine.cluster import OtherNpus
-from dimsweep.engine.cluster.blocks import Switch
-from dimsweep.engine.model import Transformer
 from dimsweep.engine.network import Change, Which
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training, training_footprint
+from dimsweep.engine.topology import Switch
 from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training, training_footprint
 from tests.support.examples import examples
 
 FAST, SLOW = Npu(flops=4e12, memory_bandwidth=1e12), Npu(flops=1e12, memory_bandwidth=1e12)

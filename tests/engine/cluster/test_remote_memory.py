@@ -24,9 +24,15 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound import LinearSpace, lower_bound
 from dimsweep.engine.formats.chakra import read_chakra_workload, write_chakra_workload
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.plan import DeviceMesh, Offload, ParallelPlan, training, training_footprint
 from dimsweep.engine.workload import Footprint
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan import (
+    DeviceMesh,
+    Offload,
+    ParallelPlan,
+    training,
+    training_footprint,
+)
 
 MODEL = Transformer(64, 4, 4, 32, vocabulary=128)
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[1e10], latency=[1000])

@@ -18,11 +18,11 @@ from dimsweep.engine import (
     SubgroupBandwidth,
     Switch,
 )
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
 from dimsweep.engine.collective.algorithms import algorithm_for, algorithm_of_phase
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
+from dimsweep.engine.topology import BLOCKS
 from tests.support.programs import ALGORITHMS
 
 FULL, PHYSICAL = SubgroupBandwidth.FULL, SubgroupBandwidth.PHYSICAL

@@ -140,7 +140,7 @@ FORMS = [
 
 
 def test_no_form_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for those of a grid, whose formulas are in tests/engine/cluster/test_grids.py, rings of
+    """But for those of a grid, whose formulas are in tests/engine/topology/test_grids.py, rings of
     two levels, which a wafer registers when it is simulated, and those that phases do not know."""
     assert len(FORMS) == 29
     rings = TwoLevelRings(5, 4, reversed_half=False)

@@ -26,8 +26,8 @@ from dimsweep.engine import (
     lower,
     simulate,
 )
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.rules import ties
+from dimsweep.engine.topology import BLOCKS
 from tests.support.designs import simulate_designs
 from tests.support.examples import examples
 from tests.support.programs import collective_models, divisors, one_collective, topologies

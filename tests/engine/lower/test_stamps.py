@@ -18,10 +18,6 @@ from dimsweep.engine import (
     Workload,
     lower,
 )
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, Schedule
-from dimsweep.engine.plan import training as train
-from dimsweep.engine.plan.steps import Item, RankGraph
 from dimsweep.engine.workload.graph import (
     Graph,
     Kernel,
@@ -31,6 +27,10 @@ from dimsweep.engine.workload.graph import (
     StampedGraph,
     stamps_of,
 )
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, Schedule
+from dimsweep.engine.workload.plan import training as train
+from dimsweep.engine.workload.plan.steps import Item, RankGraph
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Block, Dimension, DimsweepError, Topology
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.network import fabric as fabric_module
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from dimsweep.engine.network.graph import Device, Kind, Link, Network, Node
+from dimsweep.engine.topology import BLOCKS
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 B = 12e9  # divided by 2, 3 and 4 without rounding

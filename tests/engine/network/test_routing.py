@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Block, Dimension, DimsweepError, Topology
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from dimsweep.engine.network.generators import (
     BCube,
@@ -23,6 +22,7 @@ from dimsweep.engine.network.generators import (
 )
 from dimsweep.engine.network.graph import Network, Node
 from dimsweep.engine.network.routing import Router, Routing, has_equal_ways
+from dimsweep.engine.topology import BLOCKS
 
 
 def build(shape: str, *fabrics: Fabric) -> Network:

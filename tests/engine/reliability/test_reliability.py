@@ -17,10 +17,10 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.model import Transformer
-from dimsweep.engine.plan.amount import amount
 from dimsweep.engine.reliability import Checkpoint, Reliability, best_interval
 from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.models import Transformer
+from dimsweep.engine.workload.plan.amount import amount
 
 DAY = 86400.0
 OFTEN = Reliability(1000 * DAY, 300.0, Checkpoint(bandwidth=1e11))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.engine.network.generators import Hpn
-from dimsweep.engine.plan import Offload
+from dimsweep.engine.workload.plan import Offload
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.network import Family
 from dimsweep.sweeper.config.parts.part import written

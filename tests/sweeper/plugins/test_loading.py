@@ -10,8 +10,8 @@ import pytest
 
 import dimsweep
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.cluster.blocks import BLOCKS, register
 from dimsweep.engine.cluster.memory import MEMORIES
+from dimsweep.engine.topology import BLOCKS, register
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config import compose as compose_module
@@ -61,7 +61,7 @@ WRONG = {
     "missing": ("import nowhere\n", r"missing.py:1.*No module named 'nowhere'"),
     "taken": (MEMORY.replace("tape", "pool"), r"taken.py:13.*'pool' is taken.*a memory"),
     "open": (
-        "from dimsweep.engine.cluster.blocks import Block\n"
+        "from dimsweep.engine.topology import Block\n"
         "class Half(Block):\n    name = 'Half'\nHalf()\n",
         r"open.py:4.*abstract",
     ),

@@ -19,7 +19,8 @@ _DEEPSEEK_3 = _LLAMA | _LATENT | {
     "experts": 256, "top_k": 8, "expert_ffn": 2048, "shared_experts": 1, "dense_layers": 3,
 }  # fmt: skip
 
-# By name: the family, for reports, and keys of engine.model.Transformer; the first match counts.
+# By name: the family, for reports, and keys of engine.workload.models.Transformer; the first
+# match counts.
 _MODELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     # MosaicML's: ALiBi, no biases, one matrix for embedding and logits.
     ("mpt", "MPT", {**_PLAIN, "tied": True}),

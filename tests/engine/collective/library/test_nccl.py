@@ -29,7 +29,6 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, time_of
 from dimsweep.engine.cluster import Nccl
-from dimsweep.engine.cluster.blocks import Switch
 from dimsweep.engine.collective.library import Request
 from dimsweep.engine.collective.library.nccl import nvls
 from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
@@ -48,6 +47,7 @@ from dimsweep.engine.collective.library.nccl.tuning import choices, choose, pred
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
+from dimsweep.engine.topology import Switch
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 TREE = {protocol: Choice(Algorithm.TREE, protocol) for protocol in Protocol}

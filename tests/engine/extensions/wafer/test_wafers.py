@@ -86,7 +86,7 @@ def test_wafer_wide_on_the_mesh() -> None:
     found = rate(MESH, "data", (1, 1, 20))
     assert found == pytest.approx(750, rel=1e-6)
     # The block of the same shape, whose parts are in step: neither goes where the other one leaves
-    # links idle (see tests/engine/cluster/test_grids.py).
+    # links idle (see tests/engine/topology/test_grids.py).
     block = Cluster(Topology.build("Mesh2D(5,4)", bandwidth=[3e12], latency=[0]))
     graph = GraphBuilder()
     graph.add("it", Collective(CollectiveKind.ALL_REDUCE, BYTES, "data"))

@@ -26,8 +26,8 @@ from dimsweep.engine import (
     run_one,
 )
 from dimsweep.engine.kernels.phase.chains import chained
-from dimsweep.engine.model import Recompute, Transformer
-from dimsweep.engine.plan import DeviceMesh, ParallelPlan, training
+from dimsweep.engine.workload.models import Recompute, Transformer
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 from tests.support.examples import examples
 from tests.support.programs import BANDWIDTHS, LATENCIES
 

@@ -23,8 +23,8 @@ from dimsweep.engine import (
     run_batch,
     run_one,
 )
-from dimsweep.engine.cluster.blocks import BLOCKS
 from dimsweep.engine.kernels.phase.path import Path
+from dimsweep.engine.topology import BLOCKS
 from tests.support.examples import examples
 from tests.support.programs import (
     clusters,

@@ -29,7 +29,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound import traffic
-from dimsweep.engine.cluster.blocks import BLOCKS
+from dimsweep.engine.topology import BLOCKS
 from dimsweep.engine.workload import TrainingLoop
 from tests.support.examples import examples
 from tests.support.programs import (

@@ -23,7 +23,6 @@ from dimsweep.engine import (
     Workload,
     place,
 )
-from dimsweep.engine.cluster.blocks.block import Node
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
@@ -37,6 +36,7 @@ from dimsweep.engine.kernels.reference.transport import Sending as Sent
 from dimsweep.engine.kernels.reference.wires import Wire
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.topology.block import Node
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry, nothing_is_lost
 

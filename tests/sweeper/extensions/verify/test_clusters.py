@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.model import Module
-from dimsweep.engine.plan import DeviceMesh, training_footprint
+from dimsweep.engine.workload.models import Module
+from dimsweep.engine.workload.plan import DeviceMesh, training_footprint
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.extensions.verify.clusters.compared import (

@@ -1,0 +1,165 @@
+"""The network of a cluster: dimensions, each made of one kind of building block.
+
+NPU ``i`` of a cluster sits at mixed-radix coordinates with dimension 0 fastest, so dimension 0 is
+the innermost (chiplet, package) and the last the outermost (pod).
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dimsweep.engine.errors import DimsweepError, at, in_yaml, nearest
+from dimsweep.engine.topology import BLOCKS, GRIDS, Block, Grid
+from dimsweep.engine.units import MAX_PICOSECONDS
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One network dimension.
+
+    ``bandwidth`` is what one NPU can send in this dimension, in bytes per second, one direction,
+    all its links there together: a Ring NPU has two links of half of it, a FullyConnected NPU
+    ``size - 1`` links, a Switch NPU one.  ``latency`` is picoseconds per hop (a Switch is two hops
+    away from end to end).  ``tier`` names the price list that applies.
+    """
+
+    block: Block
+    size: int
+    bandwidth: float
+    latency: int
+    tier: str = ""
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise DimsweepError(
+                f"a dimension has {self.size} NPUs; it needs at least 1", where="size"
+            )
+        if isinstance(self.block, Grid) and self.block.size != self.size:
+            raise DimsweepError(f"{self.name} has not {self.size} NPUs", where="size")
+        if not (self.bandwidth > 0 and math.isfinite(self.bandwidth)):
+            raise DimsweepError(
+                f"a bandwidth of {self.bandwidth:g} B/s; it must be more than zero",
+                where="bandwidth",
+            )
+        if not 0 <= self.latency <= MAX_PICOSECONDS:
+            raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
+
+    @property
+    def name(self) -> str:
+        """As in shapes: ``Ring(4)``."""
+        return self.block.label(self.size)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The network dimensions of a cluster, innermost first."""
+
+    dims: tuple[Dimension, ...]
+
+    def __post_init__(self) -> None:
+        if not self.dims:
+            raise DimsweepError("a topology needs at least one dimension", hint="such as Ring(8)")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(dim.size for dim in self.dims)
+
+    @property
+    def n_npus(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def name(self) -> str:
+        """The notation of the field: ``Ring(4)_FullyConnected(8)_Switch(32)``."""
+        return "_".join(dim.name for dim in self.dims)
+
+    @classmethod
+    def build(
+        cls,
+        shape: str,
+        *,
+        bandwidth: Sequence[float],
+        latency: Sequence[int],
+        tiers: Sequence[str] = (),
+    ) -> "Topology":
+        """A topology from a shape such as ``Ring(4)_Switch(8)``.
+
+        ``bandwidth`` (bytes/s), ``latency`` (ps) and ``tiers`` hold one entry a dimension.
+        Raises :class:`DimsweepError` when the shape is malformed or a list has another length.
+        """
+        blocks = parse_shape(shape)
+        for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                n, each = len(blocks), in_yaml(values)
+                hint = f"one for each dimension of {shape}: [{', '.join([each] * n)}]"
+                raise DimsweepError(f"{in_yaml(values)} is no list", where=name, hint=hint)
+            if len(values) != len(blocks) and not (name == "tiers" and not values):
+                raise DimsweepError(
+                    f"{len(values)} values for the {len(blocks)} dimensions of {shape}",
+                    where=name,
+                    hint="one for each dimension, innermost first",
+                )
+        dims = []
+        for d, (block, size) in enumerate(blocks):
+            with at(f"dimension {d}"):
+                tier = tiers[d] if tiers else ""
+                dims.append(Dimension(block, size, bandwidth[d], latency[d], tier))
+        return cls(tuple(dims))
+
+
+_BLOCK = re.compile(r"(\w+)\((\d+(?:,\d+)?)\)")
+_LIKE_A_BLOCK = re.compile(r"([A-Za-z]\w*?(?:2D)?) *\(? *(\d+(?: *[,x] *\d+)?) *\)?")
+_MOST = 10**7  # NPUs of a dimension
+
+
+def parse_shape(shape: str) -> list[tuple[Block, int]]:
+    """``Ring(4)_Switch(8)`` as pairs of block and size; ``Mesh2D(5,4)`` has two sides."""
+    blocks = []
+    if not isinstance(shape, str):
+        hint = f"write {_alternatives()}, joined by _"
+        raise DimsweepError(f"{in_yaml(shape)} is no shape", where="shape", hint=hint)
+    for part in shape.replace(" ", "").split("_"):
+        match = _BLOCK.fullmatch(part)
+        found = _find(match[1].lower(), match[2]) if match else None
+        if found is None:
+            raise DimsweepError(
+                f"{part!r} is no network dimension",
+                where="shape",
+                hint=f"{_asked(shape)}write {_alternatives()}, joined by _",
+            )
+        if not 1 <= found[1] <= _MOST:
+            raise DimsweepError(f"{part}: a dimension has 1 to {_MOST:,} NPUs", where="shape")
+        blocks.append(found)
+    return blocks
+
+
+def _find(name: str, sides: str) -> tuple[Block, int] | None:
+    """The block of that name in lower case, and its size; nothing where it has other sides."""
+    block = {known.lower(): block for known, block in BLOCKS.items()}.get(name)
+    grid = {known.lower(): grid for known, grid in GRIDS.items()}.get(name)
+    numbers = [int(side) for side in sides.split(",")]
+    if block is not None and len(numbers) == 1:
+        return block, numbers[0]
+    if grid is not None and len(numbers) == 2:
+        return grid(*numbers), numbers[0] * numbers[1]
+    return None
+
+
+def _asked(shape: str) -> str:
+    """The shape that was meant, as a question, where its parts are blocks but for a slip."""
+    if "-" in shape.replace(")-", ")_") or "." in shape:
+        return ""
+    meant = []
+    for name, sides in _LIKE_A_BLOCK.findall(shape):
+        close = nearest(name, (*BLOCKS, *GRIDS)) or ""
+        sides = re.sub(r" *[,x] *", ",", sides)
+        if close not in (*BLOCKS, *GRIDS) or _find(close.lower(), sides) is None:
+            return ""
+        meant.append(f"{close}({sides})")
+    return f"did you mean {'_'.join(meant)}? " if meant else ""
+
+
+def _alternatives() -> str:
+    *others, last = (*(f"{grid}(x,y)" for grid in GRIDS), *(f"{name}(n)" for name in BLOCKS))
+    return f"{', '.join(others)} or {last}"

@@ -1,0 +1,212 @@
+"""A mixture of experts in the place of the feed-forward network.
+
+Lepikhin et al., "GShard" (2020): a router sends each token to ``top_k`` experts; an all-to-all over
+the expert-parallel ranks takes it there, and another one brings the results back.  The busiest rank
+gets ``imbalance`` times the mean number of tokens, and all wait for it.
+
+With experts chosen alike, a token misses one of E with a probability of 1 - ``top_k`` / E, so n
+tokens reach E (1 - (1 - ``top_k`` / E)^n) experts in expectation: two of Mixtral's eight for a
+single token, all of them for thousands.  Weights of the others are not read.
+"""
+
+from collections.abc import Iterator
+
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.workload.graph import Kernel
+from dimsweep.engine.workload.models.parallel import Region
+from dimsweep.engine.workload.models.rank import LayerBlock, Module, Task
+from dimsweep.engine.workload.models.shape import TransformerShape
+from dimsweep.engine.workload.models.steps import CollectiveStep, Step, elementwise, linear
+
+_FP32 = 4.0  # bytes
+
+
+def block(model: TransformerShape, r: Region) -> LayerBlock:
+    """The feed-forward half of a layer with experts, on one rank."""
+    value, hidden, n = r.value, model.hidden, r.shard.expert
+    inner = model.expert_inner // _cut(r)
+    first = inner * (2 if model.gated else 1)
+    sent = r.rows * model.top_k  # tokens that the rank's own tokens are copied to
+    # Tokens that its experts get, from all ranks that cut them.
+    come = _own(r) * model.top_k * model.imbalance
+    local = model.experts // n
+    norm, norm_back = r.norm("mlp norm")
+    residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
+    route, *route_back = linear("router", r.rows, hidden, model.experts, value)
+    # The host needs the number of tokens of each expert before it can issue what follows.
+    route = route._replace(awaited=True)
+    n_bytes = value * sent * hidden  # that leave the rank for experts
+    there, back = _exchange(model, r, n_bytes, value * come * hidden)
+    out, _ = _exchange(model, r, _narrow(r) * sent * hidden, _narrow(r) * come * hidden)
+    work, work_back, activated = _work(model, r, come)
+    shared, shared_back, shared_kept = _shared(model, r)
+    forward: tuple[Step, ...] = (norm, route, *shared, *out, *work, *back, residual)
+    backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
+    norms = hidden * (2 if model.bias else 1)
+    norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
+    # What the activation gets is kept beside it, and both are made again together.
+    limited = value * come * first * _clamps(model, r)
+    made_again = r.part * norm_again + (value * come * inner + limited) * act_again
+    return LayerBlock(
+        "experts",
+        forward,
+        backward,
+        again=(norm,) * norm_again + activated * act_again,
+        parameters=hidden * model.experts + norms + _shared_parameters(model, r),
+        expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
+        activations=(
+            2 * r.part
+            + n_bytes
+            + value * come * (first + inner)
+            + limited
+            + shared_kept
+            + (r.rows * hidden if model.dropout else 0)
+            - made_again
+        ),
+        transient=r.passing + value * come * (first + inner) + made_again,
+        # The gradients of one expert's weights, and what both all-to-alls send and receive.
+        gradient_buffer=value * hidden * (first + inner) + (4 * n_bytes if n > 1 else 0),
+    )
+
+
+def _narrow(r: Region) -> float:
+    """Bytes of a value that leaves for experts; results, and all gradients, may come back wider."""
+    return r.value if r.shard.dispatch_value is None else r.shard.dispatch_value
+
+
+def _cut(r: Region) -> int:
+    """Into how many parts each expert is cut."""
+    return 1 if r.shard.whole_experts else r.shard.tensor
+
+
+def _own(r: Region) -> int:
+    """Tokens that the rank brings to the experts, together with those that cut them with it."""
+    return r.tokens if _cut(r) > 1 else r.rows
+
+
+def reached(model: TransformerShape, r: Region) -> float:
+    """Of the rank's experts those that a token of any expert-parallel rank comes to, in
+    expectation."""
+    missed = (1 - model.top_k / model.experts) ** (_own(r) * r.shard.expert)
+    return model.experts // r.shard.expert * (1 - missed)
+
+
+def _exchange(
+    model: TransformerShape, r: Region, n_bytes: float, whole: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The tokens' way to the experts, and back: each rank sorts its own by expert, and those that
+    come from several ranks once more, if it has several experts."""
+    permute = elementwise("permute", 2 * n_bytes)
+    gather, scatter = _tensor(r, n_bytes, whole)
+    there = tuple(_travel(model, r, n_bytes * model.imbalance))
+    again = 1 < r.shard.expert < model.experts
+    sort = (elementwise("sort", 2 * whole),) * again
+    return (permute, *there, *gather, *sort), (*sort, *scatter, *there[::-1], permute)
+
+
+def _travel(model: TransformerShape, r: Region, n_bytes: float) -> Iterator[Step]:
+    """To the ranks that have the experts, or first to their nodes.
+
+    With experts chosen alike, ``top_k`` of them lie on n (1 - (1 - 1/n)^top_k) of n nodes, or on so
+    many as the router is limited to (DeepSeek-V3's node-limited routing).
+    """
+    n = r.shard.expert_nodes
+    if n > 1:
+        met = min(n * (1 - (1 - 1 / n) ** model.top_k), r.shard.nodes_a_token or n)
+        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes * met / model.top_k, "expert_nodes")
+        if r.shard.expert > n:
+            yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, "expert_neighbours")
+    elif r.shard.expert > 1:
+        axis = "expert_ranks" if r.shard.whole_experts else "expert"
+        yield CollectiveStep(Kind.ALL_TO_ALL, n_bytes, axis)
+
+
+def _work(
+    model: TransformerShape, r: Region, come: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Kernel, ...]]:
+    """What the local experts do with the tokens that come: forward, backward, the activation."""
+    value, inner = r.value, model.expert_inner // _cut(r)
+    first, met = inner * (2 if model.gated else 1), reached(model, r)
+    each = come / met
+    one = r.linear("expert 1", each, model.hidden, first, met)
+    two = r.linear("expert 2", each, inner, model.hidden, met)
+    activated = elementwise("activation", value * come * (first + inner))
+    activated_back = elementwise("activation input_grad", value * come * (2 * first + inner))
+    biased, biased_back = _biased(model, r, come)
+    clamp, clamp_back = _clamped(model, r, value * come * first)
+    act, act_back = (*clamp, activated), (activated_back, *clamp_back)
+    forward = (*one.forward, *act, *two.forward, *biased)
+    return forward, (*biased_back, *two.backward, *act_back, *one.backward), act
+
+
+def _clamps(model: TransformerShape, r: Region) -> bool:
+    """Whether kernels of their own limit what activations get."""
+    return model.clamped and not r.shard.fused_experts and r.shard.task is Task.TRAINING
+
+
+def _clamped(
+    model: TransformerShape, r: Region, n_bytes: float
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """What limits the ``n_bytes`` that activations get, forward and backward.
+
+    Megatron-Core limits each half and joins them before its fused activation
+    (``weighted_bias_quick_geglu_impl`` of ``fusions/fused_bias_geglu.py``): all is read and written
+    twice.  Autograd limits the gradient of each half, for which it reads that and what the half
+    was, and joins them.
+    """
+    if not _clamps(model, r):
+        return (), ()
+    return (elementwise("clamp", 4 * n_bytes),), (elementwise("clamp input_grad", 5 * n_bytes),)
+
+
+def _biased(
+    model: TransformerShape, r: Region, come: float
+) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
+    """The second bias of each expert, weighted as its tokens are, so that no product adds it,
+    forward and backward.
+
+    Megatron-Core multiplies and adds in fp32, expert by expert, joins the experts' tokens, and
+    casts them (``_apply_bias`` of ``transformer/moe/experts.py``): four values of fp32 written and
+    three read beside one of each width of a token.  Autograd casts the gradient there and back,
+    and multiplies it once for the bias and once for the weight, each of which is summed up.
+    """
+    if not model.bias or r.shard.fused_experts or r.shard.task is not Task.TRAINING:
+        return (), ()
+    values, value = come * model.hidden, r.value
+    forward = elementwise("expert bias", (6 * _FP32 + 2 * value) * values)
+    backward = elementwise("expert bias input_grad", (8 * _FP32 + 4 * value) * values)
+    return (forward,), (backward,)
+
+
+def _shared(model: TransformerShape, r: Region) -> tuple[tuple[Step, ...], tuple[Step, ...], float]:
+    """The experts that all tokens pass, as one feed-forward network: forward, backward, and the
+    bytes kept between."""
+    if not model.shared_experts:
+        return (), (), 0.0
+    value, inner = r.value, model.shared_experts * model.expert_inner // r.shard.tensor
+    first = inner * (2 if model.gated else 1)
+    one = r.linear("shared expert 1", r.tokens, model.hidden, first)
+    two = r.linear("shared expert 2", r.tokens, inner, model.hidden)
+    kept = value * r.tokens * (first + inner)
+    activated = elementwise("shared activation", kept)
+    activated_back = elementwise("shared activation input_grad", kept + value * r.tokens * first)
+    return (
+        (*r.column(one), activated, *r.row(two)),
+        (*r.row_backward(two), activated_back, *r.column_backward(one)),
+        kept,
+    )
+
+
+def _shared_parameters(model: TransformerShape, r: Region) -> float:
+    inner = model.shared_experts * model.expert_inner / r.shard.tensor
+    return model.hidden * inner * (3 if model.gated else 2)
+
+
+def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Every tensor-parallel rank of an expert needs all of its tokens, and holds a part of it."""
+    if _cut(r) == 1:
+        return (), ()
+    if r.cut:
+        gather = CollectiveStep(Kind.ALL_GATHER, part, "tensor")
+        return (gather,), (CollectiveStep(Kind.REDUCE_SCATTER, whole, "tensor"),)
+    return (), (CollectiveStep(Kind.ALL_REDUCE, whole, "tensor"),)

@@ -1,0 +1,103 @@
+"""DLRM: embedding tables divided among the replicas, and two perceptrons that each one holds."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard, refuse
+from dimsweep.engine.workload.models.steps import (
+    CollectiveStep,
+    Step,
+    WaitStep,
+    elementwise,
+    linear,
+)
+
+
+@dataclass(frozen=True)
+class Dlrm(Model):
+    """Naumov et al., "Deep learning recommendation model" (2019).
+
+    ``bottom`` and ``top`` are the widths of the perceptrons' layers, inputs first.  ``tables``
+    embedding tables of ``rows`` vectors of ``width`` values lie on the expert-parallel ranks (name
+    an ``expert`` axis, of which the tables are the experts); each sample looks up ``lookups``
+    vectors of each and sums them.  An all-to-all takes the sums to the samples' ranks.
+
+    Gradients of tables are sparse: those of n samples have min(``rows``, n · ``lookups``) rows at
+    most, which is what is kept, exchanged and updated of them.  A rank's tables serve the samples
+    of all expert-parallel ranks.
+    """
+
+    bottom: tuple[int, ...]
+    top: tuple[int, ...]
+    tables: int
+    rows: int
+    width: int
+    lookups: int = 1
+
+    def __post_init__(self) -> None:
+        for key in ("bottom", "top"):
+            if len(getattr(self, key)) < 2 or min(getattr(self, key)) < 1:
+                raise DimsweepError("a perceptron needs the widths of 2 layers or more", where=key)
+        check_least(self, 1, "tables", "rows", "width", "lookups")
+        if self.bottom[-1] != self.width:
+            raise DimsweepError(
+                f"the bottom perceptron ends with {self.bottom[-1]} values, the tables with "
+                f"{self.width}",
+                where="bottom",
+            )
+
+    def for_rank(self, shard: Shard) -> RankModel:
+        """The model as one rank runs it; it is one layer, so it takes no pipeline."""
+        refuse(shard, "DLRM", ("tensor", "context"))
+        if self.tables % shard.expert:
+            raise DimsweepError(
+                f"{self.tables} tables do not divide by a degree of {shard.expert}",
+                where="parallel.expert",
+            )
+        value, batch = shard.value, shard.batch
+        vectors = value * batch * self.tables * self.width  # of one rank's samples
+        looked_up = elementwise("lookup", vectors * (self.lookups + 1))
+        updated = elementwise("embedding weight_grad", vectors * (2 * self.lookups + 1))
+        exchange: tuple[Step, ...] = ()
+        if shard.expert > 1:
+            exchange = (CollectiveStep(Kind.ALL_TO_ALL, vectors, "expert", "embeddings"),)
+        n = self.tables + 1
+        pairs = n * (n - 1) // 2
+        dots = linear("interaction", batch * n, self.width, n, value)
+        bottom, bottom_back = _perceptron("bottom", self.bottom, batch, value)
+        top_widths = (self.width + pairs, *self.top[1:])
+        top, top_back = _perceptron("top", top_widths, batch, value)
+        wait: tuple[Step, ...] = (WaitStep("embeddings"),) if exchange else ()
+        weights = _weights(self.bottom) + _weights(top_widths)
+        block = LayerBlock(
+            "dlrm",
+            # The exchange of the embeddings runs beside the bottom perceptron, both ways.
+            (looked_up, *exchange, *bottom, *wait, dots[0], *top),
+            (*top_back, dots[1], dots[2], *exchange, *bottom_back, *wait, updated),
+            parameters=weights,
+            expert_parameters=self.tables / shard.expert * self.rows * self.width,
+            # Each of the expert-parallel ranks' samples looks up vectors of each of its tables.
+            expert_reach=self.tables * batch * self.lookups * self.width,
+            activations=vectors + value * batch * (sum(self.bottom) + sum(top_widths)),
+        )
+        return RankModel((), (block,), ())
+
+
+def _weights(widths: Sequence[int]) -> int:
+    return sum((a + 1) * b for a, b in itertools.pairwise(widths))
+
+
+def _perceptron(
+    name: str, widths: Sequence[int], batch: int, value: float
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    forward: list[Step] = []
+    backward: list[Step] = []
+    for i, (a, b) in enumerate(itertools.pairwise(widths)):
+        product, input_grad, weight_grad = linear(f"{name} {i + 1}", batch, a, b, value)
+        activated = elementwise(f"{name} {i + 1} activation", 2 * value * batch * b)
+        forward += [product, activated]
+        backward = [activated, input_grad, weight_grad, *backward]
+    return tuple(forward), tuple(backward)

@@ -1,0 +1,217 @@
+"""Transformers from their dimensions: dense or with experts, tensor-, sequence-, context- and
+expert-parallel."""
+
+from dataclasses import replace
+
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.workload.graph import Kernel
+from dimsweep.engine.workload.models import attention, experts, latent, mlp
+from dimsweep.engine.workload.models.parallel import Region
+from dimsweep.engine.workload.models.rank import (
+    ContextExchange,
+    LayerBlock,
+    Model,
+    RankModel,
+    Recompute,
+    Shard,
+    Task,
+)
+from dimsweep.engine.workload.models.shape import TransformerShape
+from dimsweep.engine.workload.models.steps import CollectiveStep, Step, elementwise, narrow_linear
+
+LAYER = "layer"  # the name of a block of attention and feed-forward network
+
+
+class Transformer(TransformerShape, Model):
+    """A transformer of these dimensions, as its ranks run it."""
+
+    def check(self, shard: Shard) -> None:
+        """Raise :class:`DimsweepError` naming the axis whose degree does not divide the model."""
+        for axis, degree, what, whole in (
+            ("tensor", shard.tensor, "heads", self.heads),
+            ("tensor", shard.tensor, "key-value heads", self.kv),
+            ("tensor", shard.tensor, "features of the feed-forward network", self.inner),
+            ("context", shard.context, "tokens of a sequence", self.sequence),
+            ("expert", shard.expert, "experts", self.experts or 1),
+            *(
+                ("context", shard.context, f"{what} of a rank", whole // shard.tensor)
+                for what, whole in (("heads", self.heads), ("key-value heads", self.kv))
+                if shard.context_exchange is ContextExchange.ALL_TO_ALL
+            ),
+        ):
+            if whole % degree:
+                raise InfeasibleError(
+                    f"{whole} {what} do not divide by a degree of {degree}",
+                    where=f"parallel.{axis}",
+                )
+        if shard.sequence_parallel and not shard.decode and self._tokens(shard) % shard.tensor:
+            raise InfeasibleError(
+                f"{self._tokens(shard)} tokens do not divide by tensor degree {shard.tensor}",
+                where="plan.sequence_parallel",
+            )
+
+    def for_rank(self, shard: Shard) -> RankModel:
+        """The model as one rank of ``shard`` runs it."""
+        self.check(shard)
+        region = Region(shard, self._tokens(shard), self.hidden)
+        layers = self._layers(region)
+        further = self.mtp_layers if shard.task is Task.TRAINING and self.vocabulary else 0
+        # Whoever predicts further tokens looks them up, so the last stage has the embedding, too.
+        is_shared = self.tied or further
+        tied = self.vocabulary * self.hidden / shard.tensor if is_shared else 0.0
+        back = self._back(region)
+        return RankModel(
+            (self._front(region),),
+            layers,
+            (
+                *(self._further(region, layers[-1]),) * further,
+                back,
+                *(replace(back, parameters=self._norm_parameters),) * further,
+            ),
+            tied,
+            message_is_cut=region.cut,
+        )
+
+    def _layers(self, r: Region) -> tuple[LayerBlock, ...]:
+        """Those of a kind are one object: the first ones may have no experts, and windows leave
+        some out (:meth:`sees_all`)."""
+        n_dense = self.dense_layers if self.experts else self.layers
+        kinds = [(i < n_dense, self.sees_all(i)) for i in range(self.layers)]
+        made = {kind: self._layer(r, *kind) for kind in dict.fromkeys(kinds)}
+        return tuple(made[kind] for kind in kinds)
+
+    def _further(self, r: Region, layer: LayerBlock) -> LayerBlock:
+        """A layer that predicts one token more: the hidden features and the embedding of the next
+        token, normalised and joined, are projected to the width of a layer, and pass one.
+
+        DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 2.2; the logits' matrix is that
+        of the first prediction (Megatron-Core, ``transformer/multi_token_prediction.py``).
+        """
+        looked_up, spread = self._embedding(r)
+        norm, norm_back = r.norm("mtp norm")
+        wide, share = 2 * self.hidden, self.hidden // r.shard.tensor
+        joined = r.linear("mtp projection", r.tokens, wide, share)
+        parameters = wide * share + 2 * self._norm_parameters
+        return replace(
+            layer,
+            name="mtp",
+            forward=(looked_up, norm, norm, *r.column(joined), *layer.forward),
+            backward=(*layer.backward, *r.column_backward(joined), norm_back, norm_back, spread),
+            parameters=layer.parameters + parameters,
+            activations=layer.activations + 4 * r.part,
+            gradient_buffer=layer.gradient_buffer + r.value * parameters,
+        )
+
+    def _embedding(self, r: Region) -> tuple[Kernel, Kernel]:
+        """Looking tokens up, and adding their gradients to those of the table."""
+        n_bytes = 3 * r.value * r.tokens * self.hidden
+        return elementwise("embedding", n_bytes), elementwise("embedding weight_grad", n_bytes)
+
+    @property
+    def _norm_parameters(self) -> int:
+        return self.hidden * (2 if self.bias else 1)
+
+    def _tokens(self, shard: Shard) -> int:
+        return shard.batch * (1 if shard.decode else self.sequence // shard.context)
+
+    def _layer(self, r: Region, dense: bool, sees_all: bool) -> LayerBlock:
+        attends = replace(self, window=0) if self.window and sees_all else self
+        parts = [
+            (latent.block if self.kv_rank else attention.block)(attends, r),
+            (mlp.block if dense else experts.block)(self, r),
+        ]
+        forward = tuple(step for part in parts for step in part.forward)
+        backward = tuple(step for part in reversed(parts) for step in part.backward)
+        output = r.value * r.rows * self.hidden
+        full = r.shard.recompute is Recompute.FULL
+        kept = sum(part.activations for part in parts)
+        return LayerBlock(
+            name=LAYER,
+            forward=forward,
+            backward=backward,
+            again=forward if full else tuple(step for part in parts for step in part.again),
+            parameters=sum(part.parameters for part in parts),
+            expert_parameters=sum(part.expert_parameters for part in parts),
+            activations=output if full else kept,
+            transient=(kept if full else 0.0) + max(part.transient for part in parts),
+            gradient_buffer=sum(r.value * p.parameters + p.gradient_buffer for p in parts),
+            output=output,
+            cache=sum(part.cache for part in parts),
+        )
+
+    def _front(self, r: Region) -> LayerBlock:
+        if self.patch:
+            cut, cut_back = r.whole_linear("patch", self.patch, self.hidden)
+            parameters = (self.patch + self.sequence) * self.hidden
+            return LayerBlock("patches", cut, cut_back, parameters=parameters)
+        if not self.vocabulary:
+            return LayerBlock("input")
+        table = self.vocabulary * self.hidden / r.shard.tensor
+        looked_up, spread = self._embedding(r)
+        positions = self.sequence * self.hidden if self.positions else 0
+        mask = r.rows * self.hidden if self.dropout else 0
+        return LayerBlock(
+            "embedding",
+            (looked_up, *r.leave()),
+            (*r.enter(), spread),
+            parameters=table + positions,
+            activations=mask,
+            output=r.value * r.rows * self.hidden,
+        )
+
+    def _back(self, r: Region) -> LayerBlock:
+        if self.classes:
+            head, head_back = r.whole_linear("head", self.hidden, self.classes, r.shard.batch)
+            parameters = (self.hidden + 1) * self.classes
+            return LayerBlock("head", head, head_back, parameters=parameters)
+        if not self.vocabulary:
+            return LayerBlock("output")
+        if r.shard.task is not Task.TRAINING:
+            return self._next_token(r)
+        t, value, tokens = r.shard.tensor, r.value, r.tokens
+        columns = -(-self.vocabulary // t)
+        logits = narrow_linear("logits", tokens, self.hidden, columns, value, "")
+        norm, norm_back = r.norm("final norm")
+        # Each rank holds a part of the vocabulary: the maximum, the predicted logit, and the sum.
+        agree = r.reduce(4.0 * tokens) * 3
+        scan = elementwise("loss", (2 * value + 12) * tokens * columns)
+        loss_back = elementwise("loss input_grad", (4 + value) * tokens * columns)
+        backward: tuple[Step, ...] = (
+            loss_back,
+            *r.column_backward(logits),
+            norm_back,
+        )
+        return LayerBlock(
+            "logits",
+            (norm, *r.enter(), *logits.forward, *agree, scan),
+            backward,
+            parameters=self._head_parameters(t),
+            activations=2 * value * r.rows * self.hidden + 4 * tokens * columns,
+            # Gradients of the logits take the place of the logits, and the weights' gradient comes.
+            transient=r.passing
+            + 3 * r.part
+            + max(0.0, value * columns * self.hidden - (4 - value) * tokens * columns),
+        )
+
+    def _next_token(self, r: Region) -> LayerBlock:
+        """The logits of each sequence's last token, from which the next one is drawn."""
+        t, value, n = r.shard.tensor, r.value, r.shard.batch
+        columns, last = -(-self.vocabulary // t), r.value * n * self.hidden
+        norm = elementwise("final norm", 2 * last)
+        # The rank that has a sequence's end hands it out: an all-gather of its parts.
+        spread = (CollectiveStep(Kind.ALL_GATHER, last / t, "tensor"),) * r.cut
+        logits = narrow_linear("logits", n, self.hidden, columns, value, "")
+        gather = (CollectiveStep(Kind.ALL_GATHER, value * n * columns, "tensor"),) * (t > 1)
+        sample = elementwise("sampling", value * n * self.vocabulary)
+        return LayerBlock(
+            "logits",
+            (norm, *spread, *logits.forward, *gather, sample),
+            parameters=self._head_parameters(t),
+            activations=2 * last + 4 * n * columns,
+        )
+
+    def _head_parameters(self, tensor: int) -> float:
+        """Those of the last norm, and of the logits unless they are the embedding's."""
+        head = 0 if self.tied else self.vocabulary * self.hidden / tensor
+        return self._norm_parameters + head

@@ -1,0 +1,14 @@
+"""Parallel plans: how a model is spread over the ranks, for training and for serving."""
+
+from dimsweep.engine.workload.plan.amount import amount
+from dimsweep.engine.workload.plan.inference import Serving, serving
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
+from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, Optimizer, ParallelPlan
+from dimsweep.engine.workload.plan.schedule import Schedule
+from dimsweep.engine.workload.plan.stack import Stack
+from dimsweep.engine.workload.plan.training import (
+    grouped,
+    training,
+    training_amount,
+    training_footprint,
+)

@@ -1,0 +1,116 @@
+"""Serving a transformer: reading prompts (prefill), or adding a token to each sequence (decode)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
+from dimsweep.engine.workload.footprint import Footprint, fullest
+from dimsweep.engine.workload.graph import Graph, Receive, Send, Workload
+from dimsweep.engine.workload.models.rank import LayerBlock, Shard, Task
+from dimsweep.engine.workload.models.steps import Step, elementwise
+from dimsweep.engine.workload.models.transformer import Transformer
+from dimsweep.engine.workload.plan.amount import amount
+from dimsweep.engine.workload.plan.mesh import DeviceMesh
+from dimsweep.engine.workload.plan.stages import Stage, cut
+from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
+
+
+@dataclass(frozen=True)
+class Serving:
+    """``batch`` sequences in ``micro_batch`` es through the pipeline, once.
+
+    With ``decode`` each of them holds the model's ``sequence`` tokens already, and gets one more;
+    else they are prompts of that length.  ``value``: bytes of a weight, activation or cached key;
+    ``narrow``: the precision of linear layers, where it is narrower than the rest's.
+    """
+
+    batch: int
+    micro_batch: int = 1
+    decode: bool = False
+    sequence_parallel: bool = False
+    value: float = 2.0
+    narrow: str = ""
+
+    def __post_init__(self) -> None:
+        check_least(self, 1, "batch", "micro_batch")
+
+    @property
+    def task(self) -> Task:
+        return Task.DECODE if self.decode else Task.PREFILL
+
+
+def serving(
+    model: Transformer, plan: Serving, mesh: DeviceMesh, name: str = "inference"
+) -> Workload:
+    """One pass of a batch: the time to the first token, or between two tokens.
+
+    Raises :class:`DimsweepError` naming the key that does not divide, or a model that is none of
+    transformers.
+    """
+    if not isinstance(model, Transformer):
+        raise DimsweepError("only transformers are served", where="model")
+    n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
+    shard = Shard(
+        batch=plan.micro_batch,
+        tensor=mesh.degree("tensor"),
+        context=mesh.degree("context"),
+        expert=mesh.degree("expert"),
+        sequence_parallel=plan.sequence_parallel,
+        value=plan.value,
+        task=plan.task,
+        narrow=plan.narrow,
+    )
+    if plan.decode and shard.context > 1:
+        raise InfeasibleError(
+            "the cache is not divided along the sequence", where="parallel.context", hint="use data"
+        )
+    model = replace(model, dropout=False)
+    stages = cut(model.for_rank(shard), mesh.degree("pipeline"), 1)
+    graphs = tuple(_graph(stage, shard, mesh, n) for stage in stages)
+    footprints = [_footprint(stage, shard, n) for stage in stages]
+    return Workload(
+        graphs,
+        dict(mesh.groups),
+        name=name,
+        stages="pipeline" if len(stages) > 1 else None,
+        footprint=fullest(footprints),
+        amount=amount(model, plan.batch, plan.task, narrow=plan.narrow),
+    )
+
+
+def _graph(stage: Stage, shard: Shard, mesh: DeviceMesh, n: int) -> Graph:
+    graph = RankGraph(tags=1)
+    here, last = stage.number, stage.n_stages - 1
+    items = compile_steps(_steps(stage.chunks[0], shard))
+    parts, gather = stage.shared_among(shard.tensor), compile_steps(stage.gather(shard.tensor))
+
+    def part(i: int) -> None:
+        if here:
+            graph.receive("receive activation {}", Receive(mesh.hop(here, here - 1)), i)
+            graph.run("", gather)
+        graph.run("F{} ", items, i)
+        if here < last:
+            message = Send(stage.message / parts, mesh.hop(here, here + 1), stream="pipeline")
+            graph.send("send activation {}", message, i)
+
+    graph.repeat(part, n, 1)
+    return graph.build()
+
+
+def _steps(blocks: tuple[LayerBlock, ...], shard: Shard) -> Iterator[Step]:
+    for block in blocks:
+        yield from block.forward
+        if block.cache and not shard.decode:
+            yield elementwise("cache", block.cache)
+
+
+def _footprint(stage: Stage, shard: Shard, n: int) -> Footprint:
+    return Footprint(
+        stage=stage.number,
+        weights=(stage.parameters + stage.expert_parameters) * shard.value,
+        gradients=0.0,
+        optimizer=0.0,
+        activations=n * sum(block.cache for block in stage.chunks[0]),
+        transient=max(block.activations for block in stage.chunks[0]),
+        peak="all sequences cached",
+    )

@@ -1,0 +1,134 @@
+"""What a rank must hold: weights, gradients, optimizer state, and activations at their peak.
+
+The account of Rajbhandari et al., "ZeRO" (SC 2020), and of Korthikanti et al. (MLSys 2023), and
+what lives while a block's backward pass runs.  `dimsweep verify clusters simumax_b200` compares it
+with the measured memory of Megatron-LM.
+"""
+
+from collections.abc import Sequence
+
+from dimsweep.engine.workload.footprint import Footprint
+from dimsweep.engine.workload.models.rank import LayerBlock
+from dimsweep.engine.workload.plan.action import Action
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, DeviceMesh
+from dimsweep.engine.workload.plan.plan import Offload, Optimizer, ParallelPlan
+from dimsweep.engine.workload.plan.schedule import at_once, n_passes
+from dimsweep.engine.workload.plan.stack import Held
+from dimsweep.engine.workload.plan.stages import Stage
+
+# What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).
+WORKSPACE = 32 * 2.0**20
+PIECES = 32  # in which the optimizer's state comes and goes, where it is kept in remote memory
+
+
+def footprint(
+    stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
+) -> Footprint:
+    """The footprint of one stage that works in ``order``."""
+    n, n_expert = mesh.degree(mesh.shard_axis), mesh.degree(EXPERT_REPLICAS)
+    copies = ((stage.parameters, n), (stage.expert_parameters, n_expert))
+    micro_batches = n_passes(order) // len(stage.chunks)
+    summed = ((stage.parameters, n), (stage.reached(micro_batches * n_expert), n_expert))
+
+    def held(bytes_each: float, *, cut: bool, of: Sequence[tuple[float, int]] = copies) -> float:
+        return sum(p * bytes_each / (n if cut else 1) for p, n in of)
+
+    activations, transient, peak = _peak(stage, plan, mesh, order)
+    here = {
+        Offload.OPTIMIZER: held(state_bytes(plan), cut=plan.zero >= 1),
+        Offload.ACTIVATIONS: activations,
+        Offload.WEIGHTS: held(plan.value, cut=plan.zero >= 3),
+    }
+    away = {what: here[what] for what in plan.offload}
+    for what in away:
+        # What is in use, and what comes meanwhile.
+        here[what] = min(here[what], 2 * _unit(what, stage, here[what]))
+    gradients = held(plan.gradient_value, cut=plan.zero >= 2, of=summed)
+    stored = 0.0
+    if plan.reduces_on_store:  # what others have a share of
+        stored = sum(p * plan.gradient_value / n for p, n in summed if n > 1)
+    return Footprint(
+        stage=stage.number,
+        weights=here[Offload.WEIGHTS],
+        gradients=gradients - stored,
+        optimizer=here[Offload.OPTIMIZER],
+        activations=here[Offload.ACTIVATIONS],
+        transient=transient,
+        buffers=plan.stack.flat_buffers(_held(stage, plan, held(1.0, cut=plan.zero >= 1))),
+        peak=peak,
+        remote=sum(away.values()) + stored,
+    )
+
+
+def _held(stage: Stage, plan: ParallelPlan, updated: float) -> Held:
+    blocks = [block for chunk in stage.chunks for block in chunk]
+    return Held(
+        parameters=stage.parameters + stage.expert_parameters,
+        largest=max(block.parameters + block.expert_parameters for block in blocks),
+        updated=updated,
+        is_cut=plan.zero >= 1,
+        value=plan.value,
+        gradient=plan.gradient_value,
+    )
+
+
+def _unit(what: Offload, stage: Stage, whole: float) -> float:
+    """Bytes that come at once."""
+    blocks = [block for chunk in stage.chunks for block in chunk]
+    if what is Offload.OPTIMIZER:
+        return whole / PIECES
+    if what is Offload.ACTIVATIONS:
+        return max(block.activations for block in blocks)
+    sizes = [block.parameters + block.expert_parameters for block in blocks]
+    return whole * max(sizes) / sum(sizes)
+
+
+def state_bytes(plan: ParallelPlan) -> float:
+    """The optimizer's state, a parameter: moments in fp32, a master copy of narrower weights."""
+    moments = 2 if plan.optimizer is Optimizer.ADAM else 1
+    return 4.0 * (moments + plan.has_master_copy)
+
+
+def _peak(
+    stage: Stage, plan: ParallelPlan, mesh: DeviceMesh, order: Sequence[Action]
+) -> tuple[float, float, str]:
+    """Activations held, transient bytes, and when: walking the schedule."""
+    kept = [sum(block.activations for block in chunk) for chunk in stage.chunks]
+    passing = [passing_of(chunk, plan, mesh) for chunk in stage.chunks]
+    buffer = max(block.gradient_buffer for chunk in stage.chunks for block in chunk)
+    held, worst = 0.0, (0.0, 0.0, "nothing runs")
+    starts = [action for pair in at_once(order, plan.overlap_experts) for action in pair[::-1]]
+    for action in starts:
+        if not action.backward:
+            held += kept[action.chunk]
+        transient = passing[action.chunk] + buffer + WORKSPACE
+        if held + transient > worst[0] + worst[1]:
+            what = "backward" if action.backward else "forward"
+            worst = (held, transient, f"{what} pass of micro-batch {action.micro_batch}")
+            if len(stage.chunks) > 1:
+                worst = (*worst[:2], f"{worst[2]}, chunk {action.chunk}")
+        if action.ends:
+            held -= kept[action.chunk]
+    return worst
+
+
+def passing_of(chunk: Sequence[LayerBlock], plan: ParallelPlan, mesh: DeviceMesh) -> float:
+    """The most that a block's backward pass adds; the blocks after it are freed by then."""
+    freed, worst = 0.0, 0.0
+    for block in reversed(chunk):
+        worst = max(worst, _transient(block, plan, mesh) - freed)
+        freed += block.activations
+    return worst
+
+
+def _transient(block: LayerBlock, plan: ParallelPlan, mesh: DeviceMesh) -> float:
+    gathered = 0.0
+    if plan.zero == 3:
+        # The block's own weights and, gathered in advance, those of the next one.
+        for parameters, axis in (
+            (block.parameters, mesh.shard_axis),
+            (block.expert_parameters, EXPERT_REPLICAS),
+        ):
+            if mesh.degree(axis) > 1:
+                gathered += 2 * parameters * plan.value
+    return block.transient + gathered

@@ -1,0 +1,297 @@
+"""From steps to operators: kernels that follow one another become one operator."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Self
+
+from dimsweep.engine.workload.graph import (
+    Access,
+    Collective,
+    Compute,
+    Kernel,
+    Operator,
+    Receive,
+    Section,
+    Send,
+    Stamp,
+    StampedGraph,
+    Work,
+)
+from dimsweep.engine.workload.models.steps import AccessStep, CollectiveStep, Step, WaitStep
+
+
+class Item(NamedTuple):
+    """An operator to be; one with a ``label`` is waited for later, by an item without work.  It
+    starts when what has the label ``follows`` is done, too."""
+
+    name: str
+    work: Compute | Access | Collective | None
+    label: str = ""
+    follows: str = ""
+
+
+def compile_steps(steps: Iterable[Step], apart: str = "") -> list[Item]:
+    """Items of ``steps``; each run of kernels is one of them.
+
+    Collectives of a pass that runs ``apart`` have communicators of that name, which need not wait
+    for those of the pass beside it.
+    """
+    items: list[Item] = []
+    kernels: list[Kernel] = []
+
+    def flush() -> None:
+        if kernels:
+            items.append(_computation(tuple(kernels)))
+            kernels.clear()
+
+    for step in steps:
+        if isinstance(step, Kernel):
+            kernels.append(step)
+            continue
+        flush()
+        if isinstance(step, WaitStep):
+            items.append(Item("", None, step.label))
+        elif isinstance(step, AccessStep):
+            access = Access(step.n_bytes, step.store, step.axis, step.shared)
+            items.append(Item(_name(step), access, step.label))
+        else:
+            items.append(_collective(step, apart))
+    flush()
+    return items
+
+
+def _name(step: AccessStep) -> str:
+    name = "store" if step.store else "load"
+    if not step.axis or step.shared:
+        return name
+    return f"{'reduce and' if step.store else 'gather and'} {name} {step.axis}"
+
+
+# Layers are alike, and so are buckets of gradients: works that are equal are one object, which is
+# checked and timed once.
+@lru_cache(maxsize=4096)
+def _computation(kernels: tuple[Kernel, ...]) -> Item:
+    return Item(kernels[0].name, Compute(kernels=kernels))
+
+
+@lru_cache(maxsize=4096)
+def _collective(step: CollectiveStep, apart: str) -> Item:
+    stream = f"{step.axis} {apart}" if apart else ""
+    work = Collective(step.kind, step.n_bytes, step.axis, stream)
+    return Item(f"{step.kind} {step.axis}", work, step.label, step.follows)
+
+
+def partly_beside(steps: Iterable[Step], overlap: float) -> Iterator[Step]:
+    """The steps of a pass, of whose collectives that it waits for, but goes on beside until then,
+    a share of ``overlap`` of the bytes, of each kind over each axis, goes beside it: the first ones
+    do; the last come when the pass waits for them, and nothing goes beside.
+
+    Kernels beside a collective are slower, since it takes cores and memory bandwidth from them: by
+    18.9 % in the mean of GPUs, and up to 40 % ("Characterizing Compute-Communication Overlap in
+    GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114, 2025).  Over a pass that comes to
+    the same as a part of the collectives that nothing goes beside.  At most one of each kind is cut
+    in two, which pays its latency twice.  A communicator runs its collectives in the order of
+    issue: one that was waited for before others are done would wait for those, too, so it is the
+    last ones.
+    """
+    if overlap == 1:
+        yield from steps
+        return
+    own = list(steps)
+    beside = _waited_for(own)
+    left = defaultdict[object, float](float)
+    for each in beside.values():
+        left[each.kind, each.axis] += each.n_bytes * (1 - overlap)
+    late: dict[int, float] = {}
+    for place, each in reversed(beside.items()):
+        late[place] = min(each.n_bytes, left[each.kind, each.axis])
+        left[each.kind, each.axis] -= late[place]
+    waiting = defaultdict[str, list[Step]](list)
+    for place, step in enumerate(own):
+        if not late.get(place):
+            yield step
+            if isinstance(step, WaitStep):
+                yield from waiting.pop(step.label, ())
+            continue
+        cut = beside[place]
+        waiting[cut.label].append(cut._replace(n_bytes=late[place], label=""))
+        if late[place] < cut.n_bytes:
+            yield cut._replace(n_bytes=cut.n_bytes - late[place])
+
+
+def _waited_for(steps: Sequence[Step]) -> dict[int, CollectiveStep]:
+    """The collectives that these steps wait for later, and that no other one follows, by place."""
+    followed = {step.follows for step in steps if isinstance(step, CollectiveStep)}
+    labels, found = set[str](), dict[int, CollectiveStep]()
+    for place in reversed(range(len(steps))):
+        step = steps[place]
+        if isinstance(step, WaitStep):
+            labels.add(step.label)
+        elif isinstance(step, CollectiveStep) and step.label in labels - followed:
+            found[place] = step
+    return dict(sorted(found.items()))
+
+
+_Before = int | str | None  # an operator of a template, or who had a label, or who came last
+
+
+@dataclass(frozen=True)
+class _Template:
+    """Items as operators.  ``outside``: what some of them, by number, wait for that was before;
+    ``last``: what the operators after these wait for.  ``waited``: labels of operators before
+    these that are not to be waited for again; ``pending``: labels of these that are."""
+
+    operators: tuple[Operator, ...]
+    outside: tuple[tuple[int, tuple[_Before, ...]], ...]
+    last: tuple[_Before, ...]
+    waited: tuple[str, ...]
+    pending: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, items: Sequence[Item]) -> Self:
+        operators: list[Operator] = []
+        outside: list[tuple[int, tuple[_Before, ...]]] = []
+        last: tuple[_Before, ...] = (None,)
+        waited: dict[str, None] = {}
+        pending: dict[str, list[int]] = {}
+
+        def pop(label: str) -> tuple[_Before, ...]:
+            before = () if label in waited else (label,)
+            waited[label] = None
+            return (*before, *pending.pop(label, ()))
+
+        for name, work, label, follows in items:
+            if work is None:
+                last = (*last, *pop(label))
+                continue
+            after = (*last, *pop(follows)) if follows else last
+            node = len(operators)
+            inside = sorted({before for before in after if isinstance(before, int)})
+            operators.append(Operator(name, work, tuple(inside)))
+            if len(inside) < len(after):
+                outside.append((node, after))
+            if label:
+                pending.setdefault(label, []).append(node)
+            else:
+                last = (node,)
+        return cls(tuple(operators), tuple(outside), last, tuple(waited), pending)
+
+
+class RankGraph:
+    """One rank's operators, in the order of its program; equal items are stamped, not built anew.
+
+    Items are known again by their identity.  What is done for a micro-batch has its ``number``,
+    which stands for ``{}`` in names; messages of one are ``tags`` apart from those of the next.
+    """
+
+    def __init__(self, tags: int = 0) -> None:
+        self._tags = tags
+        self._sections: list[Section] = []
+        self._stamps: list[Stamp] = []  # of the next section
+        self._n = 0  # operators
+        self._last: tuple[int, ...] = ()
+        self._pending: dict[str, list[int]] = {}
+        self._waited: set[str] = set()  # labels that were waited for
+        self._templates: dict[int, tuple[Sequence[Item], _Template]] = {}
+        self._messages: dict[tuple[str, Work], tuple[Operator, ...]] = {}
+
+    def repeat(self, part: Callable[[int], None], times: int, step: int) -> None:
+        """Run ``part`` of 0, 1 and so on, so many ``times``; numbers go on by ``step``.
+
+        As soon as it waits for what is as far behind as the time before, it does so for ever: what
+        it did then is stamped as a section for all the times that are left.
+        """
+        for time in range(times):
+            start, n_stamps, left = self._n, len(self._stamps), times - 1 - time
+            last, pending = self._last, {label: (*of,) for label, of in self._pending.items()}
+            self._waited = set()
+            part(time)
+            every = self._n - start
+            moved = {label: _moved(pending.get(label, ()), every) for label in self._waited}
+            own = {label: (*self._pending.get(label, ()),) for label in self._waited}
+            if left and self._last == _moved(last, every) and own == moved:
+                self._sections.append(Section(tuple(self._stamps[:n_stamps])))
+                self._sections.append(Section(tuple(self._stamps[n_stamps:]), left + 1, step))
+                self._stamps = []
+                self._go_on(every, left, {label: len(of) for label, of in pending.items()})
+                return
+
+    def _go_on(self, every: int, times: int, known: dict[str, int]) -> None:
+        """Be where all is ``times`` further on; ``known`` is how many had a label before."""
+        self._n += times * every
+        self._last = _moved(self._last, times * every)
+        for label, nodes in self._pending.items():
+            if label in self._waited:
+                nodes[:] = _moved(nodes, times * every)
+                continue
+            new = nodes[known.get(label, 0) :]
+            for time in range(1, times + 1):
+                nodes += _moved(new, time * every)
+
+    def run(self, prefix: str, items: Sequence[Item], number: int = 0) -> None:
+        """Run ``items`` after all that came before."""
+        if id(items) not in self._templates:
+            self._templates[id(items)] = items, _Template.of(items)
+        template = self._templates[id(items)][1]
+        before: dict[_Before, tuple[int, ...]] = {None: self._last}
+        for label in template.waited:
+            self._waited.add(label)
+            before[label] = tuple(self._pending.pop(label, ()))
+        outside = [
+            (number, tuple(sorted({place for b in after for place in before.get(b, ())})))
+            for number, after in template.outside
+        ]
+        start = self._stamp(prefix, template.operators, outside, number)
+        for label, nodes in template.pending.items():
+            self._pending.setdefault(label, []).extend(start + node for node in nodes)
+        last = (before.get(b, (start + b,) if isinstance(b, int) else ()) for b in template.last)
+        self._last = tuple(itertools.chain.from_iterable(last))
+
+    def _stamp(
+        self,
+        prefix: str,
+        operators: tuple[Operator, ...],
+        outside: Iterable[tuple[int, tuple[int, ...]]],
+        number: int,
+    ) -> int:
+        """Add operators; returns the place of the first."""
+        start = self._n
+        if operators:
+            waiting = tuple((place, after) for place, after in outside if after)
+            self._stamps.append(Stamp(operators, prefix, start, waiting, number, self._tags))
+            self._n += len(operators)
+        return start
+
+    def _add(self, name: str, work: Work, number: int) -> int:
+        operators = self._messages.setdefault((name, work), (Operator("", work),))
+        return self._stamp(name, operators, [(0, tuple(sorted(set(self._last))))], number)
+
+    def beside(self, *parts: Callable[[], None]) -> None:
+        """Run parts at once, each after all that came before; what follows waits for all."""
+        start: tuple[int, ...] = self._last
+        ends: list[int] = []
+        for part in parts:
+            self._last = start
+            part()
+            ends += self._last
+        self._last = tuple(dict.fromkeys(ends))
+
+    def send(self, name: str, message: Send, number: int = 0, *, wait: bool = False) -> None:
+        """Send beside what follows, or ``wait`` until the message has been sent."""
+        node = self._add(name, message, number)
+        if wait:
+            self._last = (node,)
+
+    def receive(self, name: str, message: Receive, number: int = 0) -> None:
+        """Wait for a message; it may be under way already."""
+        self._last = (*self._last, self._add(name, message, number))
+
+    def build(self) -> StampedGraph:
+        return StampedGraph([*self._sections, Section(tuple(self._stamps))])
+
+
+def _moved(places: Iterable[int], by: int) -> tuple[int, ...]:
+    return tuple(place + by for place in places)
