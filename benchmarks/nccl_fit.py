@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from dimsweep.engine import Switch
 from dimsweep.engine.cluster.cluster import CollectiveModel
 from dimsweep.engine.collective.library import Request
 from dimsweep.engine.collective.library.nccl.choice import Choice
@@ -26,7 +27,6 @@ from dimsweep.engine.collective.library.nccl.phases import answer
 from dimsweep.engine.collective.library.nccl.tuning import choose
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import Switch
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.sweeper.extensions.verify.nccl import AIMS, Row, read_rows
 

@@ -46,15 +46,9 @@ from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, QueueO
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.memory import check_memory, own_capacity, remote_capacity
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.topology import (
-    Block,
-    FullyConnected,
-    Mesh2D,
-    Ring,
-    SubgroupBandwidth,
-    Switch,
-    Torus2D,
-)
+from dimsweep.engine.topology.block import Block, SubgroupBandwidth
+from dimsweep.engine.topology.blocks import FullyConnected, Ring, Switch
+from dimsweep.engine.topology.grid import Mesh2D, Torus2D
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import (
     Access,

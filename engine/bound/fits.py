@@ -2,8 +2,9 @@
 
 The account is that of :mod:`engine.workload.plan.memory`.  There a schedule is walked; here
 activations are those that a stage holds when its first backward pass begins, which is a part of
-that walk, and with 1F1B and one chunk its peak.  So no plan is refused here that the simulator would take.  Of what is
-kept in remote memory there is room for the part that is in use, and for the one that comes.
+that walk, and with 1F1B and one chunk its peak.  So no plan is refused here that the simulator
+would take.  Of what is kept in remote memory there is room for the part that is in use, and for the
+one that comes.
 """
 
 from typing import NamedTuple

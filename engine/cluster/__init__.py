@@ -19,5 +19,3 @@ from dimsweep.engine.cluster.library import Nccl, Timing, Timings
 from dimsweep.engine.cluster.memory import MEMORIES, Request
 from dimsweep.engine.cluster.network import Switching
 from dimsweep.engine.cluster.packets import Mark
-from dimsweep.engine.topology.bisection import bisection, cuts
-from dimsweep.engine.topology.topology import parse_shape

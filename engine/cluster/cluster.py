@@ -19,7 +19,7 @@ from dimsweep.engine.kinds import DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
-from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.block import SubgroupBandwidth
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.units import MAX_PICOSECONDS
 

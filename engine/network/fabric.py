@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.topology import Block, Ring, Switch
-from dimsweep.engine.topology.block import Node, Pair
+from dimsweep.engine.topology.block import Block, Node, Pair
+from dimsweep.engine.topology.blocks import Ring, Switch
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.coordinates import lines
 

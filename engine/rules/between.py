@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 from dimsweep.engine.network.fabric import Auto
-from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.block import SubgroupBandwidth
 
 
 class Kind(NamedTuple):

@@ -9,7 +9,7 @@ from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.rounds import SwitchRounds
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import Block
+from dimsweep.engine.topology.block import Block
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import Collective, Group, Workload
 

@@ -17,7 +17,9 @@ from dimsweep.engine.testing.agreement import Case, disagreements, groups_of
 from dimsweep.engine.testing.by_links import faults_on_links
 from dimsweep.engine.testing.findings import told
 from dimsweep.engine.testing.messages import faults_of_members, faults_of_switches, sent
-from dimsweep.engine.topology import BLOCKS, Block, Grid
+from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.blocks import BLOCKS
+from dimsweep.engine.topology.grid import Grid
 
 _SIZES = (2, 3, 4, 5, 8)
 _LARGEST = 17  # members: a power of two, its neighbours, and what no power of two divides

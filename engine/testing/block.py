@@ -11,7 +11,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.testing import findings
 from dimsweep.engine.testing.agreement import disagreements
 from dimsweep.engine.testing.algorithm import cases, kinds_of
-from dimsweep.engine.topology import Block
+from dimsweep.engine.topology.block import Block
 
 _SIZES = (2, 3, 4, 5, 8)
 _REFUSE = "a block raises DimsweepError for a size that it cannot have"

@@ -13,7 +13,7 @@ from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
 from dimsweep.engine.testing.agreement import PACKETS, ROUNDING, SHARD, Case, groups_of, topology_of
 from dimsweep.engine.testing.messages import faults_of_members, sent
-from dimsweep.engine.topology import Block
+from dimsweep.engine.topology.block import Block
 
 _KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 

@@ -18,7 +18,7 @@ from dimsweep.engine.network import Kind, Network, read_network, write_network
 from dimsweep.engine.network.generators import Generator
 from dimsweep.engine.network.graph import node_name
 from dimsweep.engine.testing import findings
-from dimsweep.engine.topology import Switch
+from dimsweep.engine.topology.blocks import Switch
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import (
     Collective,

@@ -1,4 +1,4 @@
-"""NPUs in rows and columns: what a mesh and a torus have in common.
+"""Grids: NPUs in rows and columns, as a mesh or as a torus.
 
 NPU ``x + columns * y`` of a grid is the one at column x and row y.  Messages travel along their row
 first, and then along the column (X-Y routing).  To the opposite place of a torus both ways round
@@ -196,3 +196,19 @@ def _busiest(grid: Grid, p: int, stride: int, pairs: tuple[tuple[int, int], ...]
         for source, target in pairs:
             load.update(grid.route(members[source], members[target]))
     return max(load.values())
+
+
+@dataclass(frozen=True)
+class Mesh2D(Grid):
+    """Rows and columns are lines: ``Mesh2D(5,4)`` is a wafer of 5 by 4."""
+
+    name = "Mesh2D"
+    closes = False
+
+
+@dataclass(frozen=True)
+class Torus2D(Grid):
+    """Rows and columns are rings: ``Torus2D(4,4)``; a side of two has one link."""
+
+    name = "Torus2D"
+    closes = True

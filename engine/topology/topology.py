@@ -9,8 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dimsweep.engine.errors import DimsweepError, at, in_yaml, nearest
-from dimsweep.engine.topology import BLOCKS, GRIDS, Block, Grid
+from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.blocks import BLOCKS, GRIDS
+from dimsweep.engine.topology.grid import Grid
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 
@@ -163,3 +168,29 @@ def _asked(shape: str) -> str:
 def _alternatives() -> str:
     *others, last = (*(f"{grid}(x,y)" for grid in GRIDS), *(f"{name}(n)" for name in BLOCKS))
     return f"{', '.join(others)} or {last}"
+
+
+def cuts(topology: Topology) -> NDArray[np.float64]:
+    """Return the bandwidth between the halves of each dimension's blocks, per bandwidth of an NPU.
+
+    Shape (D,).  :meth:`Block.cut` is the bandwidth between the halves of one block; all N / n
+    blocks of a dimension are halved together.  Infinite for a dimension of one NPU.
+    """
+    return np.array(
+        [
+            topology.n_npus / d.size * (d.block.cut(d.size) if d.size > 1 else np.inf)
+            for d in topology.dims
+        ]
+    )
+
+
+def bisection(topology: Topology, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bisection bandwidth (bytes/s, shape (...)) for NPU bandwidths of shape (..., D).
+
+    It is the least bandwidth, in one direction, between two halves of the machine, over all cuts
+    into halves (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004,
+    section 3.2).  In a product of blocks the cuts to examine cross the blocks of one dimension and
+    no others, so it is the least of ``cuts(topology) * b``.  A dimension of odd size is cut as
+    nearly in half as possible; the least may then be below that of exact halves.
+    """
+    return np.asarray((cuts(topology) * bandwidth).min(axis=-1))

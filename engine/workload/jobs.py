@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.topology import Switch
+from dimsweep.engine.topology.blocks import Switch
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.coordinates import all_coordinates, graph_by_rank
 from dimsweep.engine.workload.footprint import Footprint

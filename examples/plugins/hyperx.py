@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from math import isqrt
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import Block, DimsweepError
 from dimsweep.engine.collective.algorithms import AllToAllOnly
 from dimsweep.engine.collective.algorithms import register as register_algorithms
 from dimsweep.engine.collective.rounds import Shift, Shifts
-from dimsweep.engine.topology import Block, LinkUse, Pair, Way, register
+from dimsweep.engine.topology import LinkUse, Pair, Way, register
 
 
 class HyperX(Block):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.parts.part import per_dimension
 from dimsweep.sweeper.config.schema import Config
 

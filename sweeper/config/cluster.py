@@ -19,9 +19,10 @@ from dimsweep.engine import (
     suggestion,
     within,
 )
-from dimsweep.engine.cluster import MEMORIES, Nccl, Timings, parse_shape
+from dimsweep.engine.cluster import MEMORIES, Nccl, Timings
 from dimsweep.engine.formats import GIVE, read_nccl_tests
 from dimsweep.engine.formats.astra_sim import read_topology
+from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.parts.part import (
     Bandwidth,
     Bandwidths,

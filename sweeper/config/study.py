@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, in_yaml, suggestion
 from dimsweep.engine.bound import Measure
-from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.topology import parse_shape
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.models import Recompute
 from dimsweep.engine.workload.plan import Schedule

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from dimsweep.engine import DimsweepError, Prices, Topology, units
-from dimsweep.engine.cluster import cuts
+from dimsweep.engine.topology import cuts
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.parts.part import key, per_dimension
 from dimsweep.sweeper.config.schema import Config

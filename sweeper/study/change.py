@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from dimsweep.engine import DimsweepError, suggestion
-from dimsweep.engine.cluster import parse_shape
+from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.parts.part import BANDWIDTH, key

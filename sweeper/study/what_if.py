@@ -6,8 +6,8 @@ from math import prod
 from typing import Any
 
 from dimsweep.engine import DimensionOrder, units
-from dimsweep.engine.cluster import parse_shape
 from dimsweep.engine.network import Auto, PartKind
+from dimsweep.engine.topology import parse_shape
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model

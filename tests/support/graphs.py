@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology import Node
 
 
 def cable(graph: "nx.DiGraph", a: Node, b: Node, bandwidth: float, latency: int = 0) -> None:

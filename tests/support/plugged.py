@@ -3,7 +3,8 @@
 from pathlib import Path
 
 BLOCK = """\
-from dimsweep.engine.topology import Ring, register
+from dimsweep.engine import Ring
+from dimsweep.engine.topology import register
 
 class Loop(Ring):
     name = "Loop"

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm
 from dimsweep.engine.collective.rounds import MemberRounds, Round, Shifts, Strand, strand
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.topology import Block, Grid
+from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.grid import Grid
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dimsweep.engine.collective.algorithms.direct import Direct
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import LinkUse, SubgroupBandwidth
+from dimsweep.engine.topology.block import LinkUse, SubgroupBandwidth
 
 
 class Relay(Algorithm):

@@ -15,7 +15,7 @@ from dimsweep.engine.collective.algorithms.relay import Relay, relayed
 from dimsweep.engine.collective.rounds import MemberRounds, Shifts
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.block import SubgroupBandwidth
 
 _DIRECT, _RELAY = Direct(), Relay()
 

@@ -16,7 +16,7 @@ from dimsweep.engine.collective.algorithms.ring import RingAlgorithm
 from dimsweep.engine.collective.rounds import MemberRounds, Shifts, all_back
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import SubgroupBandwidth
+from dimsweep.engine.topology.block import SubgroupBandwidth
 
 _RING = RingAlgorithm()
 

@@ -14,7 +14,8 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.formats.fields import read_json, read_yaml, validated
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology import BLOCKS, Block
+from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.blocks import BLOCKS
 
 GIB = 2**30  # what a network "GB/s" is here
 _ALGORITHM = re.compile(

@@ -20,7 +20,7 @@ from dimsweep.engine.kernels.phase.agenda import note_start, slots_of
 from dimsweep.engine.kernels.phase.booking import book_port
 from dimsweep.engine.kernels.phase.state import Sim, long, transfer_of
 from dimsweep.engine.kinds import QueueOrder
-from dimsweep.engine.topology import ENTRANCES
+from dimsweep.engine.topology.block import ENTRANCES
 
 
 @inlined

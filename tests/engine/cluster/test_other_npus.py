@@ -20,6 +20,7 @@ from dimsweep.engine import (
     Receive,
     Result,
     Send,
+    Switch,
     Topology,
     Workload,
     lower,
@@ -27,7 +28,6 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster import OtherNpus
 from dimsweep.engine.network import Change, Which
-from dimsweep.engine.topology import Switch
 from dimsweep.engine.workload.graph import Group
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training, training_footprint

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from dimsweep.engine import Block, CollectiveKind, DimsweepError, Ring, Switch
+from dimsweep.engine import Block, CollectiveKind, DimsweepError, Mesh2D, Ring, Switch, Torus2D
 from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
 from dimsweep.engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.testing.messages import Walk, sent
-from dimsweep.engine.topology import Grid, Mesh2D, Torus2D
+from dimsweep.engine.topology import Grid
 from tests.support.graphs import star
 from tests.support.programs import ALGORITHMS
 

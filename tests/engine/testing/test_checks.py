@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from dimsweep.engine import Block, CollectiveKind, DimsweepError, FullyConnected, Ring, Switch
+from dimsweep.engine import (
+    Block,
+    CollectiveKind,
+    DimsweepError,
+    FullyConnected,
+    Ring,
+    SubgroupBandwidth,
+    Switch,
+)
 from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AllReduceOnly,
@@ -20,7 +28,7 @@ from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import ORDERS
 from dimsweep.engine.testing import check_algorithm, check_block, check_order
 from dimsweep.engine.testing.agreement import groups_of
-from dimsweep.engine.topology import BLOCKS, GRIDS, LinkUse, Pair, SubgroupBandwidth, Way
+from dimsweep.engine.topology import BLOCKS, GRIDS, LinkUse, Pair, Way
 
 SIDES = {"Mesh2D": [(2, 2), (3, 2), (4, 2), (3, 3)], "Torus2D": [(3, 2), (2, 4), (3, 3), (4, 4)]}
 ALL_GRIDS = [grid(*sides) for name, grid in GRIDS.items() for sides in SIDES[name]]

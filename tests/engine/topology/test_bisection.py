@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Topology
-from dimsweep.engine.cluster import bisection, cuts
+from dimsweep.engine.topology import bisection, cuts
 from tests.support.examples import examples
 
 

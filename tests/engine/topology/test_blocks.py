@@ -21,9 +21,17 @@ from dimsweep.engine import (
     Switch,
     Topology,
 )
-from dimsweep.engine.cluster import TierPrice, bisection, network_prices, parse_shape
+from dimsweep.engine.cluster import TierPrice, network_prices
 from dimsweep.engine.network import build_network
-from dimsweep.engine.topology import BLOCKS, LinkUse, Pair, Way, register
+from dimsweep.engine.topology import (
+    BLOCKS,
+    LinkUse,
+    Pair,
+    Way,
+    bisection,
+    parse_shape,
+    register,
+)
 from tests.support.messages import times
 from tests.support.programs import one_collective
 

@@ -11,18 +11,19 @@ from dimsweep.engine import (
     Cluster,
     CollectiveKind,
     CollectiveModel,
+    Dimension,
     DimsweepError,
+    Mesh2D,
     Npu,
     Topology,
+    Torus2D,
     simulate,
 )
-from dimsweep.engine.cluster import bisection, parse_shape
 from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.routing import Router, Routing
-from dimsweep.engine.topology import Grid, Mesh2D, Torus2D
-from dimsweep.engine.topology.topology import Dimension
+from dimsweep.engine.topology import Grid, bisection, parse_shape
 from tests.support.messages import times
 from tests.support.programs import one_collective
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Block, Dimension, DimsweepError, FullyConnected, Ring, Switch, Topology
-from dimsweep.engine.cluster import parse_shape
-from dimsweep.engine.topology import BLOCKS
+from dimsweep.engine.topology import BLOCKS, parse_shape
 
 SHAPE = "Ring(4)_FullyConnected(8)_Switch(32)"
 

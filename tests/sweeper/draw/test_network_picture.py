@@ -23,7 +23,6 @@ from dimsweep.engine import (
     place,
     simulate,
 )
-from dimsweep.engine.cluster import parse_shape
 from dimsweep.engine.kernels.messages import LinkAccount, MessageRun
 from dimsweep.engine.network import (
     Auto,
@@ -34,6 +33,7 @@ from dimsweep.engine.network import (
     build_network,
     read_network,
 )
+from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.draw import network as pictures
 from dimsweep.sweeper.draw.layout import lay_out
 

@@ -61,8 +61,7 @@ WRONG = {
     "missing": ("import nowhere\n", r"missing.py:1.*No module named 'nowhere'"),
     "taken": (MEMORY.replace("tape", "pool"), r"taken.py:13.*'pool' is taken.*a memory"),
     "open": (
-        "from dimsweep.engine.topology import Block\n"
-        "class Half(Block):\n    name = 'Half'\nHalf()\n",
+        "from dimsweep.engine import Block\nclass Half(Block):\n    name = 'Half'\nHalf()\n",
         r"open.py:4.*abstract",
     ),
 }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.cluster import bisection
+from dimsweep.engine.topology import bisection
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.simulation.program import build_cluster

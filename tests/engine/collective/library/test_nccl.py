@@ -21,6 +21,7 @@ from dimsweep.engine import (
     Receive,
     Result,
     Send,
+    Switch,
     Topology,
     Workload,
     lower,
@@ -47,7 +48,6 @@ from dimsweep.engine.collective.library.nccl.tuning import choices, choose, pred
 from dimsweep.engine.collective.steps import Setting
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.topology import Switch
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 TREE = {protocol: Choice(Algorithm.TREE, protocol) for protocol in Protocol}

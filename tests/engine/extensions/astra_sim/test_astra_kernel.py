@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine import CollectiveKind, DimsweepError, Ring
+from dimsweep.engine import Block, CollectiveKind, DimsweepError, Ring
 from dimsweep.engine.extensions.astra_sim.algorithms import Exchange
 from dimsweep.engine.extensions.astra_sim.chunks import Phase
 from dimsweep.engine.extensions.astra_sim.clock import Clock, Timers
@@ -19,7 +19,7 @@ from dimsweep.engine.extensions.astra_sim.recipe import recipe
 from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import Node, node_of
-from dimsweep.engine.topology import BLOCKS, Block
+from dimsweep.engine.topology import BLOCKS
 from tests.support.astra_runs import inputs, pipelines, ring_of_four, traces
 from tests.support.examples import examples
 

@@ -36,7 +36,7 @@ from dimsweep.engine.kernels.reference.transport import Sending as Sent
 from dimsweep.engine.kernels.reference.wires import Wire
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology import Node
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry, nothing_is_lost
 
