@@ -15,9 +15,8 @@ from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report.causes import frequent_errors
-from dimsweep.sweeper.report.rows import Rows
-from dimsweep.sweeper.report.scenes import scenes
-from dimsweep.sweeper.report.searched import Overview
+from dimsweep.sweeper.report.decisions import scenes
+from dimsweep.sweeper.report.trials import Overview, Rows
 from dimsweep.sweeper.report.words import fine_percent
 
 _LONG = 1.0  # seconds of CPU time; who reads for longer reads rarely

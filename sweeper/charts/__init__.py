@@ -1,37 +1,23 @@
 """The charts of a report, each in a file of its own and one line here, in reading order."""
 
-from dimsweep.sweeper.charts import (
-    best_split,
-    cells,
-    convergence,
-    front,
-    next_bandwidth,
-    parallel,
-    recheck,
-    regret,
-    split_map,
-    table,
-    timeline,
-    what_if,
-    what_wins,
-)
+from dimsweep.sweeper.charts import bars, brushed, matrices, timeline
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.report.report import Report
 
 CHARTS: tuple[Chart, ...] = (
-    regret.CHART,
-    front.CHART,
-    what_wins.CHART,
-    cells.CHART,
-    best_split.CHART,
-    next_bandwidth.CHART,
+    matrices.REGRET,
+    brushed.FRONT,
+    matrices.WHAT_WINS,
+    bars.CELLS,
+    bars.BEST_SPLIT,
+    bars.NEXT_BANDWIDTH,
     timeline.CHART,
-    parallel.CHART,
-    split_map.CHART,
-    what_if.CHART,
-    convergence.CHART,
-    recheck.CHART,
-    table.CHART,
+    brushed.PARALLEL,
+    brushed.SPLIT_MAP,
+    bars.WHAT_IF,
+    brushed.CONVERGENCE,
+    matrices.RECHECK,
+    brushed.TABLE,
 )
 
 
@@ -40,5 +26,5 @@ def in_order(report: Report) -> list[Chart]:
     searched all designs at once, before how their bandwidths are split."""
     if not report.study.parameters:
         return list(CHARTS)
-    plan = (regret.CHART, front.CHART, what_wins.CHART, cells.CHART, parallel.CHART)
+    plan = (matrices.REGRET, brushed.FRONT, matrices.WHAT_WINS, bars.CELLS, brushed.PARALLEL)
     return [*plan, *(chart for chart in CHARTS if chart not in plan)]

@@ -176,12 +176,12 @@ def bars(
     )
     legend = {"legend_label": name} if one else {}
     drawn = chart.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
-    beside(chart, source, "end")
+    write_beside(chart, source, "end")
     chart.add_tools(small_hover(drawn, tip(name, "@text")))
     make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
 
 
-def beside(chart: figure, source: ColumnDataSource, x: str) -> None:
+def write_beside(chart: figure, source: ColumnDataSource, x: str) -> None:
     """The column ``text`` of ``source`` to the right of ``x``, in the rows ``y``."""
     look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
     chart.text(x, "y", "text", source=source, x_offset=9, **look)

@@ -141,11 +141,11 @@ def _sources(composed: "Composed") -> dict[str, str]:
 def _print(name: str, bill: "Bill", sources: dict[str, str]) -> None:
     from rich.console import Console
 
-    from dimsweep.sweeper.report.bill import remarks, sheets
+    from dimsweep.sweeper.report.bill import remarks, tabulate_bill
     from dimsweep.sweeper.terminal import say, table
 
     console = Console()
-    whole, *notes = sheets(bill, name, sources)
+    whole, *notes = tabulate_bill(bill, name, sources)
     say(whole.title, console)
     console.print(table(whole.columns, whole.rows, left=whole.n_names))
     for note in notes:

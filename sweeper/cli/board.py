@@ -27,7 +27,7 @@ def command(results: str, port: int, opens: bool) -> int:
       dimsweep board
       dimsweep board results --port 8051 --no-open
     """
-    from dimsweep.sweeper.board.serve import LOOPBACK, make_server
+    from dimsweep.sweeper.board.board import LOOPBACK, make_server
     from dimsweep.sweeper.ledger.place import place
 
     server = make_server(place(results), port)

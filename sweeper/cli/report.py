@@ -95,8 +95,8 @@ def _folder(overrides: Sequence[str]) -> "Place":
 def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
     """Print a study's table and write its page, and a picture of what it found."""
     from dimsweep.sweeper.draw.canvas import kind_of
-    from dimsweep.sweeper.draw.show.page import write_report
-    from dimsweep.sweeper.draw.show.terminal import print_report
+    from dimsweep.sweeper.draw.page import write_report
+    from dimsweep.sweeper.draw.terminal import print_report
     from dimsweep.sweeper.report.report import Report
     from dimsweep.sweeper.terminal import say
 

@@ -114,7 +114,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
 
 def _introduce(plan: "StudyPlan", console: "Console") -> None:
     """Tell what is odd about the designs, and what is not obvious about the search."""
-    from dimsweep.sweeper.draw.show.remarks import merged
+    from dimsweep.sweeper.report.remarks import merged
     from dimsweep.sweeper.search import reason
     from dimsweep.sweeper.terminal import say, say_warnings
 

@@ -12,8 +12,8 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.searched import BROKEN
 from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.trials import BROKEN
 
 if TYPE_CHECKING:
     import optuna

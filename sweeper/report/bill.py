@@ -7,7 +7,7 @@ from typing import Any
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, Amount, Bill, Item
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sheet import Sheet
+from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.study.kept import design_of
 
 Sources = Mapping[str, str]  # who says the prices of a table by tier, by its keys
@@ -20,7 +20,7 @@ COLUMNS = (
 )
 
 
-def sheets(bill: Bill, title: str, sources: Sources | None = None) -> list[Sheet]:
+def tabulate_bill(bill: Bill, title: str, sources: Sources | None = None) -> list[Table]:
     """The bill as a table: what is bought, how many, and at what price; and who says the prices."""
     said = [_said(item, sources or {}) for item in bill.items]
     known = list(dict.fromkeys(filter(None, said)))
@@ -30,18 +30,18 @@ def sheets(bill: Bill, title: str, sources: Sources | None = None) -> list[Sheet
         rows.append((f"{item.title}{note}", item.like, *_numbers(item)))
     rows += _sums(bill)
     columns = ("part", "each has", "count", "USD\neach", "USD", "W")
-    found = [Sheet(title, columns, rows, n_names=2)]
+    found = [Table(title, columns, rows, n_names=2)]
     if not any(row[1] for row in rows):  # a table by tier has no ports to tell of
         rows = [(row[0], *row[2:]) for row in rows]
-        found = [Sheet(title, (columns[0], *columns[2:]), rows)]
+        found = [Table(title, (columns[0], *columns[2:]), rows)]
     levels = sorted({i.price.level for i in bill.items if i.price}, key=[*LEVELS, ""].index)
     told = "; ".join(f"{each}: {LEVELS[each]}" for each in levels if each)
     who = "Who says these prices" + (f" ({told})" if told else "")
     notes = [(f"({i + 1})", source) for i, source in enumerate(known)]
-    return [*found, Sheet(who, ("", "source"), notes, 2)] if notes else found
+    return [*found, Table(who, ("", "source"), notes, 2)] if notes else found
 
 
-def bill_of_design(report: Report) -> tuple[list[Sheet], list[str]]:
+def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
     """The bill of the design that the answer names, as tables and in sentences; of several the
     first one's.  Nothing where the study has no prices."""
     cell, row = report.chosen[0]
@@ -56,7 +56,9 @@ def bill_of_design(report: Report) -> tuple[list[Sheet], list[str]]:
     except DimsweepError as error:  # a file or a plug-in that is not here
         return [], [f"there is no bill: {error}"]
     what = topology.name if network.graph is None else f"network.{config.network.instead}"
-    return sheets(bill, f"What {what} of {topology.n_npus:,} NPUs is bought as"), remarks(bill)
+    return tabulate_bill(bill, f"What {what} of {topology.n_npus:,} NPUs is bought as"), remarks(
+        bill
+    )
 
 
 def remarks(bill: Bill) -> list[str]:

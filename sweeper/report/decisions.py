@@ -7,16 +7,21 @@ time of several models is none of a design's merits.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
+from itertools import groupby
 from typing import Self
 
 import numpy as np
 
-from dimsweep.sweeper.ledger.record import WORKLOAD, StudyRecord
+from dimsweep.sweeper.config.roles import default_role, is_plan
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, flat
 from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.report import naming
+from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
-from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.report.summary import CellSummary, Floats, value_of
 
 # What scenarios are that differ in one thing: the model, what may be spent, what things cost.
 _NOUNS = {WORKLOAD: "workloads", "space": "budgets", "cost": "prices"}
@@ -184,3 +189,205 @@ class Decisions:
 def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
     """How much a scenario counts: the product of the weights of its values."""
     return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())
+
+
+class Question(StrEnum):
+    """The kinds of questions; each has a sentence of its own."""
+
+    SPLIT = "split"  # how to divide bandwidth over the dimensions
+    PLAN = "plan"  # how to run a model on what is there
+    NETWORK = "network"  # which of several networks, chips or libraries
+    PRICE = "price"  # what one design is at several prices, or budgets
+    FRONT = "front"  # what is traded for what
+    SCENARIOS = "scenarios"  # how one design fares in several scenarios
+
+
+def question(decisions: Decisions) -> Question:
+    """What is asked, of two objectives, decisions of the grid or the search, and scenarios."""
+    cells = list(decisions.cells.values())
+    if len(cells[0].objectives) > 1:
+        return Question.FRONT
+    decided = _decided(decisions, cells[0])
+    if decided and all(map(is_plan, decided)):
+        return Question.PLAN
+    if decided:
+        return Question.NETWORK
+    if len(decisions.scenarios) == 1:
+        return Question.SPLIT
+    varied = {axis.split(".")[0] for axis in decisions.scenarios[0]}
+    return Question.PRICE if varied <= set(SPENT) else Question.SCENARIOS
+
+
+def _decided(decisions: Decisions, cell: CellSummary) -> list[str]:
+    """The keys of which the study chooses the values; a split has none."""
+    axes = list(decisions.decisions[0]) if len(decisions.decisions) > 1 else []
+    return [*axes, *cell.parameters]
+
+
+BASELINE = "the baseline"
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What a ``subject`` is against a ``reference``: how many times better, for each pair of cells
+    that differ in nothing else, with the scenario that the pair is in."""
+
+    subject: str
+    reference: str
+    scenarios: tuple[str, ...]
+    values: tuple[float, ...]
+
+    @property
+    def claim(self) -> str:
+        """The range of the factors, in a sentence without a full stop."""
+        n, scenes = len(self.values), len(set(self.scenarios))
+        text = f"{self.subject} against {self.reference}: {words.ratios(self.values)}"
+        if n == 1:
+            return text
+        over = f"{n} scenarios" if n == scenes else f"{n} pairs"
+        return f"{text} over {over}" + (f" in {scenes} scenarios" if 1 < scenes < n else "")
+
+    @property
+    def ranges(self) -> list[tuple[str, float, float, int]]:
+        """For each scenario the least and the largest factor, and of how many."""
+        pairs = sorted(zip(self.scenarios, self.values, strict=True), key=lambda pair: pair[0])
+        own = {s: [v for _, v in each] for s, each in groupby(pairs, key=lambda pair: pair[0])}
+        first = dict.fromkeys(self.scenarios)
+        return [(s, min(own[s]), max(own[s]), len(own[s])) for s in first]
+
+
+def factors(decisions: Decisions) -> list[Factors]:
+    """The factors of a study: of each decision against the baseline, or, without one, of the second
+    value of each two-valued decision against its first."""
+    if any(c.reference and c.reference.is_common for c in decisions.cells.values()):
+        return _against_baseline(decisions)
+    axes = list(decisions.decisions[0])
+    found = [_of_axis(decisions, axis) for axis in axes]
+    return [each for each in found if each is not None]
+
+
+def _against_baseline(decisions: Decisions) -> list[Factors]:
+    found = []
+    for d in decisions.ranking:
+        pairs = [
+            (decisions.scene(s), gain)
+            for s in range(len(decisions.scenarios))
+            if (cell := decisions.cells.get((d, s))) is not None
+            and (gain := cell.gain(decisions.objective, cell.named)) is not None
+        ]
+        if pairs:
+            scenes, values = zip(*pairs, strict=True)
+            cell = decisions.chosen()[0]
+            own = words.noun(cell) if cell.for_all is None else "one split for all"
+            name = decisions.name(d) or f"the {own}"
+            found.append(Factors(name, BASELINE, scenes, values))
+    return found
+
+
+def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
+    """The second of an axis' two values against the first; None if it has others, or no pair."""
+    values = list(dict.fromkeys(each[axis] for each in decisions.decisions))
+    if len(values) != 2:
+        return None
+    first, second = values
+    by_place: dict[tuple[object, int], dict[str, CellSummary]] = {}
+    for (d, s), cell in decisions.cells.items():
+        rest = tuple((k, v) for k, v in decisions.decisions[d].items() if k != axis)
+        by_place.setdefault((rest, s), {})[decisions.decisions[d][axis]] = cell
+    pairs = [
+        (decisions.scene(s), _factor(each[second], each[first]))
+        for (_, s), each in by_place.items()
+        if len(each) == 2
+    ]
+    if not pairs:
+        return None
+    scenes, found = zip(*pairs, strict=True)
+    (short,) = naming.short_keys([axis])
+    subject, reference = (naming.coordinates_of({axis: value}) for value in (second, first))
+    return Factors(subject, reference.removeprefix(f"{short} "), scenes, found)
+
+
+def _factor(cell: CellSummary, other: CellSummary) -> float:
+    """How many times better a cell's best is than another's."""
+    own, its = (c.objective.loss(c.objective.of(c.named)) for c in (cell, other))
+    return float(its / own) if own else float("nan")
+
+
+_NAMED = 3  # keys that tell scenarios of one workload apart
+_WORKLOAD = "workload"
+
+
+def scenes(studies: Sequence[StudyRecord]) -> list[dict[int, str]]:
+    """For each study the scenario of each of its cells; cells whose scenarios are called the same
+    assume the same: the model with its batch, the value of every axis that is a scenario in any of
+    the studies, and, where iterations are compared, the work of an iteration."""
+    axes = list(dict.fromkeys(axis for study in studies for axis in study.scenarios))
+    decided = {
+        name for each in studies for name, role in each.roles.items() if role != Role.SCENARIO
+    }
+    assumed = {
+        (i, cell.cell): _assumed(study, cell, axes, decided)
+        for i, study in enumerate(studies)
+        for cell in study.cells
+    }
+    cells = {(i, cell.cell): cell for i, study in enumerate(studies) for cell in study.cells}
+    labels = {place: cells[place].workload for place in assumed}
+    for place in _of_unlike_work(studies, cells, assumed):
+        assumed[place] |= {"iteration": cells[place].work or ""}
+    for name in dict.fromkeys(labels.values()):
+        alike = {place: assumed[place] for place, own in labels.items() if own == name}
+        labels |= _told_apart(name, alike)
+    return [{cell.cell: labels[i, cell.cell] for cell in s.cells} for i, s in enumerate(studies)]
+
+
+def _of_unlike_work(
+    studies: Sequence[StudyRecord],
+    cells: Mapping[tuple[int, int], CellRecord],
+    assumed: Mapping[tuple[int, int], dict[str, str]],
+) -> list[tuple[int, int]]:
+    """Return the places of ``cells`` that assume the same but whose iterations do unlike work, if
+    the first objective compares iterations; older records do not say how much."""
+    scene = {place: (cell.workload, *assumed[place].items()) for place, cell in cells.items()}
+    works: dict[object, set[str | None]] = {}
+    for place, cell in cells.items():
+        works.setdefault(scene[place], set()).add(cell.work)
+    return [
+        place
+        for place in cells
+        if len(works[scene[place]] - {None}) > 1 and studies[place[0]].objectives[0].of_iterations
+    ]
+
+
+def _assumed(
+    study: StudyRecord, cell: CellRecord, axes: Sequence[str], decided: set[str]
+) -> dict[str, str]:
+    """What a cell's designs have to stand, by key."""
+    config = study.config_of(cell)
+    own = {
+        name: str(value)
+        for name, value in flat({_WORKLOAD: config.get(_WORKLOAD, {})}).items()
+        if default_role(name) is Role.SCENARIO and name not in decided
+    }
+    for axis in axes:
+        if axis.split(".")[0] != _WORKLOAD:
+            value = cell.coordinates.get(axis, value_of(config, axis))
+            own[axis] = "" if isinstance(value, Mapping) or value is None else str(value)
+    return own
+
+
+def _told_apart(
+    name: str, assumed: Mapping[tuple[int, int], dict[str, str]]
+) -> dict[tuple[int, int], str]:
+    """Labels of cells of one workload: its name, and what they assume differently."""
+    keys = dict.fromkeys(key for own in assumed.values() for key in own)
+    differ = [key for key in keys if len({own.get(key) for own in assumed.values()}) > 1]
+    shorts = dict(zip(differ, short_keys(differ), strict=True))
+    names: dict[tuple[str | None, ...], str] = {}
+    for own in assumed.values():
+        values = tuple(own.get(key) for key in differ)
+        told = [f"{shorts[k]} {v}" for k, v in zip(differ, values, strict=True) if v][:_NAMED]
+        label = ", ".join([name, *told])
+        if values not in names:  # what the first few keys do not tell apart is numbered
+            twins = sum(each.split(" (")[0] == label for each in names.values())
+            names[values] = f"{label} ({twins + 1})" if twins else label
+    return {place: names[tuple(own.get(key) for key in differ)] for place, own in assumed.items()}

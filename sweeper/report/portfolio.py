@@ -14,7 +14,10 @@ from dimsweep.sweeper.config.roles import is_plan
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.naming import narrow
 from dimsweep.sweeper.report.summary import CellSummary, Floats
+from dimsweep.sweeper.report.table import Table
+from dimsweep.sweeper.report.words import loss, percent
 from dimsweep.sweeper.study.portfolio import Together, common, row_of
 
 _NAMES = {
@@ -271,3 +274,35 @@ def _rows(cell: CellSummary) -> pd.DataFrame:
     shared = cell.trials.rows.select([*columns, "state"], cell.shared)
     shared = shared[shared["state"] == COMPLETE]
     return pd.concat([each[columns].sort_values("trial") for each in (own, shared)])
+
+
+def tabulate(portfolio: PortfolioSummary) -> list[Table]:
+    return [_tabulate_workloads(portfolio), _tabulate_networks(portfolio)]
+
+
+def _tabulate_workloads(portfolio: PortfolioSummary) -> Table:
+    """A row for each workload at the best split, or on the best network: what it has there, and
+    what it would alone."""
+    here, texts = portfolio.losses[portfolio.best], []
+    for i, name in enumerate(portfolio.names):
+        own, objective = portfolio.together.own[i], portfolio.cells[i].objective
+        values = [objective.show(float(objective.loss(v))) for v in (here[i], own)]
+        share = percent(portfolio.together.weighing.share[i])
+        texts.append((name, share, *values, loss(here[i] / own - 1), *portfolio.more(i)))
+    title = f"One {portfolio.noun} for all{_where(portfolio)}: {portfolio.split}"
+    columns = ("workload", "weight", "here", "alone", "loss", *portfolio.more_columns)
+    return Table(title, columns, texts)
+
+
+def _tabulate_networks(portfolio: PortfolioSummary) -> Table:
+    """A row for each network, a column for each workload: how much it loses there."""
+    texts = []
+    for name, i in portfolio.made_for():
+        measured = portfolio.show(float(portfolio.measured[i]))
+        texts.append((name, *map(loss, portfolio.regrets[i]), measured))
+    columns = ("network made for", *map(narrow, portfolio.names), portfolio.measure)
+    return Table(f"What a workload loses on a network{_where(portfolio)}", columns, texts)
+
+
+def _where(portfolio: PortfolioSummary) -> str:
+    return f" ({portfolio.label})" if portfolio.label else ""

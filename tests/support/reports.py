@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from dimsweep.sweeper.draw.show.terminal import print_report
+from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import summarise

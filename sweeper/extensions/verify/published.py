@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.draw.show.page import write_report
+from dimsweep.sweeper.draw.page import write_report
 from dimsweep.sweeper.extensions.verify.answers import ROWS, Answers, asking, named_tables
 from dimsweep.sweeper.extensions.verify.files import Files
 from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_picture

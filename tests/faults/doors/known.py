@@ -42,7 +42,7 @@ NO_READER = {
     "sweeper.config.explain._described": "any bytes of configurations are searched for a word",
     "sweeper.draw.canvas.reduced": "a picture that was just drawn",
     "sweeper.config.explain._misplaced_in": "a file that Hydra has read, for an error",
-    "sweeper.draw.show.answer._left": "a quantity of a record, which units.parse refuses or takes",
+    "sweeper.report.answers._left": "a quantity of a record, which units.parse refuses or takes",
     "sweeper.ledger.record._frontier": "a part of a record, whose types Pydantic checks",
     "sweeper.ledger.schema.Column._pattern": "the name of a column of ours, once a process",
     "sweeper.ledger.place.create": "it writes",

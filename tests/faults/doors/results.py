@@ -15,8 +15,7 @@ from upath import UPath
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.board.board import Board
-from dimsweep.sweeper.board.serve import make_server
+from dimsweep.sweeper.board.board import Board, make_server
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger import lease
 from dimsweep.sweeper.ledger.files import encode_part

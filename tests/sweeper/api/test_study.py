@@ -8,7 +8,7 @@ import pytest
 import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.words import usd
 from dimsweep.sweeper.run.driver import Progress

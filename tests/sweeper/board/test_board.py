@@ -15,8 +15,7 @@ import pytest
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.board.board import Board, _failures
-from dimsweep.sweeper.board.serve import make_server
+from dimsweep.sweeper.board.board import Board, _failures, make_server
 from dimsweep.sweeper.board.standings import Standing, Standings, line
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.pulse import Pulse, beat

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import covered
 from dimsweep.sweeper.charts import CHARTS as ALL
-from dimsweep.sweeper.charts import best_split, cells, frame, front, regret, timeline, what_wins
+from dimsweep.sweeper.charts import bars, brushed, frame, matrices, timeline
+from dimsweep.sweeper.charts.brushed import tooltip
 from dimsweep.sweeper.charts.points import COMPUTE, Points
-from dimsweep.sweeper.charts.scatter import tooltip
 from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
 from dimsweep.sweeper.report import colours as palette
@@ -130,7 +130,7 @@ def test_a_front_that_spans_much_has_logarithmic_axes():
     rows["cost_usd"] *= np.geomspace(1, 1000, len(rows))
     rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
     report = Report.of(rows, make_study(rows, objective=["time", "cost"]))
-    _, chart = front.CHART.draw(Points.of(report))
+    _, chart = brushed.FRONT.draw(Points.of(report))
     assert isinstance(chart.y_scale, LogScale) and not isinstance(chart.x_scale, LogScale)
 
 
@@ -170,11 +170,11 @@ def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     for name in points.colours:
         if name[0].isdigit():
             assert points.colours[name] == colours[int(name[0])]
-    _, chart = best_split.CHART.draw(points)
-    bars = next(
+    _, chart = bars.BEST_SPLIT.draw(points)
+    drawn = next(
         s for s in chart.select({"type": ColumnDataSource}) if s.data["x"][0] != s.data["x"][1]
     )
-    assert bars.data["colour"] == list(colours.values())
+    assert drawn.data["colour"] == list(colours.values())
     assert chart.x_range.start == 0.0  # so that bars are as long as what they stand for
     assert not {*palette.PALETTE} & {palette.BLUE, palette.ORANGE, palette.GREEN, palette.GREY}
 
@@ -291,7 +291,7 @@ def _plots(model):
 
 
 def test_factors_of_two_decisions_are_points_of_each_scenario():
-    claim, model = regret.CHART.draw(Points.of(networks(TIMES)))
+    claim, model = matrices.REGRET.draw(Points.of(networks(TIMES)))
     assert claim == "network b against a: 0.91 to 1.80x over 2 scenarios"
     (chart,) = _plots(model)
     (marks,) = [each.data_source for each in chart.renderers if isinstance(each.glyph, Scatter)]
@@ -301,7 +301,7 @@ def test_factors_of_two_decisions_are_points_of_each_scenario():
 
 def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
     times = {(f"model_{m}", n): 1.0 + m for m in range(5) for n in "abc" if (m, n) != (3, "c")}
-    _, model = regret.CHART.draw(Points.of(networks(times)))
+    _, model = matrices.REGRET.draw(Points.of(networks(times)))
     (chart,) = _plots(model)
     assert len(chart.y_range.factors) == 5 and len(chart.x_range.factors) == 3
     texts = [text for each in chart.renderers for text in each.data_source.data["text"]]
@@ -312,7 +312,7 @@ def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
 def test_a_hundred_cells_fit_a_few_screens_and_their_decisions_are_not_cut_off():
     name = "FullyConnected(4)_FullyConnected(8)_Ring(16)"
     times = {(f"{name}_{m}", n): 1.0 + m for m in range(50) for n in ("even", "steep")}
-    claim, model = cells.CHART.draw(Points.of(networks(times)))
+    claim, model = bars.CELLS.draw(Points.of(networks(times)))
     assert "the first 48 of 100 cells" in claim
     for chart in _plots(model):
         assert chart.height < 4000
@@ -331,7 +331,7 @@ def test_what_is_asked_of_the_baseline_alone_has_a_bar_too_and_texts_have_room()
 
 
 def _what_if_of_two():
-    from dimsweep.sweeper.charts import what_if as chart
+    from dimsweep.sweeper.charts import bars as chart
 
     def change(name, of, speed):
         row = pd.Series({"state": "complete", "time_s": 1.0 / speed})
@@ -366,7 +366,7 @@ def test_what_wins_where_has_a_square_for_each_place():
         regions = Regions(**where, designs=designs, winners=winners)
         own = proof.model_copy(update={"regions": regions})
         points = Points.of(Report.of(rows, study.model_copy(update={"proof": own})))
-        return what_wins.CHART.draw(points)
+        return matrices.WHAT_WINS.draw(points)
 
     claim, chart = drawn((0, 0, -1), (1, 0, -1))
     assert claim == (

@@ -17,10 +17,10 @@ from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.design import the_design
-from dimsweep.sweeper.draw.show.answer import answers
+from dimsweep.sweeper.report import sections
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import best_of_cells, dimensions
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.study.rules import design_warnings
 from tests.support.studies import planned, run
@@ -220,8 +220,8 @@ def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> 
         plan = planned([*words, f"network.generator={graph}", f"name={name}"], tmp_path)
         run(plan)
         report = Report.read(plan.folder)
-        (best,) = best_of_cells.table(report)
-        (dims,) = dimensions.table(report.summaries[0])
+        (best,) = sections.tabulate_best_of_cells(report)
+        (dims,) = sections.tabulate_dimensions(report.summaries[0])
         told = any("GB/s" in column for column in (*best.columns, *dims.columns))
         points = Points.of(report)
         drawn = any("GB/s" in column.title for column in points.columns.values())

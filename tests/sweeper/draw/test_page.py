@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.draw.show.page import render, render_charts, write_report
+from dimsweep.sweeper.draw.page import render, render_charts, write_report
 from dimsweep.sweeper.ledger.record import Provenance
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.report import Report
 from tests.support.reports import (
     bounded,

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dimsweep.sweeper.charts.frame import NUMBER
-from dimsweep.sweeper.draw.show.page import write_report
+from dimsweep.sweeper.draw.page import write_report
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.words import number
 from tests.support.browser import Browser, browser, needs_browser

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.sweeper.draw.show.remarks import merged
+from dimsweep.sweeper.report.remarks import merged
 
 
 def over(group: str, dimension: str, times: float, enough: str, cells: int) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.charts import recheck, table
+from dimsweep.sweeper.charts import brushed, matrices
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger import lease
 from dimsweep.sweeper.ledger.ledger import Ledger
@@ -218,7 +218,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
 ) -> None:
     monkeypatch.setattr(lease, "BEAT", 1.0)
     monkeypatch.setattr(
-        "dimsweep.sweeper.charts.CHARTS", (recheck.CHART, table.CHART)
+        "dimsweep.sweeper.charts.CHARTS", (matrices.RECHECK, brushed.TABLE)
     )  # they take their time
 
     def sweep(results: object, trials: int) -> Place:

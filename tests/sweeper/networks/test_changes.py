@@ -14,13 +14,13 @@ from dimsweep.engine.bound import least_time
 from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
-from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.networks.places import AS_IS, Moved
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.proof import beyond
 from dimsweep.sweeper.report.proof import rival as next_to_it
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.run.changes import Changes, _rival, changes_of
 from dimsweep.sweeper.run.moves import LAYERS
 from dimsweep.sweeper.run.race import Known
@@ -421,7 +421,9 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     run(plan)
     proof, report = proof_of(plan), Report.read(plan.folder)
     assert Changes(proof.changes, proof.rival, proof.regions) == found
-    (sheet,) = [each for each in sheets(report) if each.title == "What would change the answer"]
+    (sheet,) = [
+        each for each in tables_of_study(report) if each.title == "What would change the answer"
+    ]
     *names, beside_others = (row[0] for row in sheet.rows)
     assert names == [each.name for each in proof.changes]
     assert beside_others == "simulated time, beside that of others"

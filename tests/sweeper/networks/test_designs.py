@@ -10,9 +10,9 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.ledger.record import Proof, PrunedCell, read_study
 from dimsweep.sweeper.report import proof as proof_module
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.proof import sentence
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.driver import Progress

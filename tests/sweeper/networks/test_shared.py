@@ -14,11 +14,11 @@ from dimsweep.sweeper.api.results import Results
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.found import draw_found
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.draw.show.terminal import print_report
+from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
@@ -106,7 +106,7 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
     # Each has its best plan there, and on the networks that are best for one of them alone.
     report = Report.read(plan.folder)
     (one,) = report.portfolios
-    assert all(sheet.rows for sheet in sheets(report))
+    assert all(sheet.rows for sheet in tables_of_study(report))
     assert np.isclose(one.losses[-1], losses, rtol=1e-9).all(axis=1).any()
     for k, row in enumerate(one.losses[:-1]):
         assert row[k] == pytest.approx(own[k], rel=1e-9)

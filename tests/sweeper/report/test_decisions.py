@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.draw.show.answer import answers
 from dimsweep.sweeper.objective import OBJECTIVES
 from dimsweep.sweeper.report import words
-from dimsweep.sweeper.report.factors import factors
-from dimsweep.sweeper.report.question import Question
+from dimsweep.sweeper.report.answers import answers
+from dimsweep.sweeper.report.decisions import Question, factors, scenes
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.scenes import scenes
-from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.study.ranking import best, front, near
 from tests.support.examples import examples
 from tests.support.reports import (
@@ -87,7 +85,7 @@ def test_an_equal_split_of_its_own_is_no_reference_of_decisions_that_compete() -
 
 
 def test_tables_have_the_best_of_each_scenario_and_all_regrets() -> None:
-    titles = {sheet.title: sheet for sheet in sheets(report_of(*three_models()))}
+    titles = {sheet.title: sheet for sheet in tables_of_study(report_of(*three_models()))}
     best = titles["The best in each scenario"]
     assert [row[:3] for row in best.rows] == [
         ("gnmt", "network fast", "100.0 ms"),
@@ -140,7 +138,7 @@ def test_two_values_are_compared_as_factors() -> None:
     (found,) = factors(report.decisions)
     claim = "collective themis against default: 1.19 to 1.28x over 3 scenarios"
     assert found.claim == claim
-    assert claim in [sheet.title for sheet in sheets(report)]
+    assert claim in [sheet.title for sheet in tables_of_study(report)]
     assert report.headline == (
         "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default, "
         "each with its own best split"
@@ -151,7 +149,7 @@ def test_gains_are_against_the_baseline() -> None:
     times = {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0}
     report = report_of(*with_baseline(*three_models(), times))
     assert "it is 1.10 to 1.50x faster than the baseline" in report.headline
-    titles = {sheet.title: sheet for sheet in sheets(report)}
+    titles = {sheet.title: sheet for sheet in tables_of_study(report)}
     assert [row[3] for row in titles["The best in each scenario"].rows] == [
         "1.50x",
         "1.25x",
@@ -365,7 +363,7 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
     assert "dim\N{NO-BREAK SPACE}1" in told["What the next GB/s does"].short
     assert told["How sure is the search"].short == "within 0.5% of the proven front"
     assert "that costs no more has better than 1.000 s" in told["How sure is the search"].rest
-    (table,) = (sheet.rows for sheet in sheets(report) if sheet.title == "Time and cost")
+    (table,) = (sheet.rows for sheet in tables_of_study(report) if sheet.title == "Time and cost")
     values = {name: best for name, best, *_ in table}
     assert (values["iteration time"], values["proven bound at this cost"]) == (
         "1.005 s",
@@ -417,7 +415,7 @@ def test_scenarios_count_by_their_weights() -> None:
     rows, study = grid(times)
     report = report_of(rows, study)
     assert answers(report)[0].short == "network y"  # at most 20% behind
-    told = [sheet.title for sheet in sheets(report)]
+    told = [sheet.title for sheet in tables_of_study(report)]
     own = " (each with its best split for that scenario)"
     assert any(title.endswith(f"; each counts the same{own}") for title in told)
     weighted = study.model_copy(update={"weights": {"workload": {"a": 9.0, "b": 1.0}}})
@@ -431,7 +429,7 @@ def test_scenarios_count_by_their_weights() -> None:
         "network x",
         "3% in the weighted mean, at most 30% behind the best of each scenario",
     )
-    (table,) = [s for s in sheets(report) if "each counts by its weight" in s.title]
+    (table,) = [s for s in tables_of_study(report) if "each counts by its weight" in s.title]
     assert table.columns == (
         "decision",
         "a\n(90%)",

@@ -11,7 +11,7 @@ from dimsweep import load
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from tests.support.studies import planned, run
 
 
@@ -38,7 +38,9 @@ def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:
     words += ["grid={workload.plan.micro_batch: [1, 2]}"]
     plan = planned(words, tmp_path)
     run(plan)
-    found = [sheet for sheet in sheets(Report.read(plan.folder)) if "every cell" in sheet.title]
+    found = [
+        sheet for sheet in tables_of_study(Report.read(plan.folder)) if "every cell" in sheet.title
+    ]
     at = found[0].columns.index("effective time")
     rows = load(plan.folder).to_pylist()
     told = {row[at] for row in found[0].rows}

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dimsweep.sweeper.charts import drawn as thinned
-from dimsweep.sweeper.charts.drawn import drawn, limits
-from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.charts import points as thinned
+from dimsweep.sweeper.charts.points import Points, drawn, limits
+from dimsweep.sweeper.report.answers import answers
+from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.rows import Rows
-from dimsweep.sweeper.report.sections import detail_sheets, sheets
+from dimsweep.sweeper.report.sections import details_of_cell, tables_of_study
+from dimsweep.sweeper.report.trials import Rows
 from dimsweep.sweeper.report.what_if import groups
 from tests.support.reports import (
     again,
@@ -73,7 +72,10 @@ STUDIES = {
 
 
 def told(report: Report) -> dict[str, object]:
-    tables = [*sheets(report), *(s for cell in report.found for s in detail_sheets(cell))]
+    tables = [
+        *tables_of_study(report),
+        *(s for cell in report.found for s in details_of_cell(cell)),
+    ]
     return {
         "said": [report.headline, report.effort, report.causes, report.remarks],
         "answers": answers(report),
@@ -119,7 +121,7 @@ def test_a_baseline_is_found_in_whatever_piece() -> None:
 def test_axes_that_make_no_difference_are_found_among_many_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dimsweep.sweeper.report.idle._FIRST", 10)
+    monkeypatch.setattr("dimsweep.sweeper.report.remarks._FIRST", 10)
     rows = plans().assign(
         same=[str(i % 2) for i in range(60)], other=[str(i % 4) for i in range(60)]
     )

@@ -9,12 +9,11 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.api.results import _table
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.draw.show.page import write_report
-from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.draw.page import write_report
+from dimsweep.sweeper.report import naming, recheck, sections, words
+from dimsweep.sweeper.report.answers import answers
+from dimsweep.sweeper.report.recheck import Comparison, agreement
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import best_of_cells, critical_path, messages, time_and_cost
-from dimsweep.sweeper.report.sections.messages import Comparison, agreement
 from dimsweep.sweeper.report.summary import summarise
 from tests.support.reports import (
     again,
@@ -261,14 +260,14 @@ def test_where_cost_is_searched_times_are_compared():
         "message by message cost is the same, and in time design 2 is best (1.00000 s against"
         " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau-b 0.33)"
     )
-    (sheet,) = messages.rechecked(summary)
+    (sheet,) = recheck.tabulate(summary)
     assert [row[0] for row in sheet.rows] == ["1", "2", "3"]  # the cheapest first
     assert [row[-1] for row in sheet.rows] == ["3", "1", "2"]
 
 
 def test_table_of_designs_looked_at_again():
     summary = ranked([1.0, 2, 3, 4], [1.5, None, 2.9, 2.9], parameters=["collective.chunks"])
-    best, failures = messages.rechecked(summary)
+    best, failures = recheck.tabulate(summary)
     assert best.title.startswith("Message by message no two of 3 designs change places; design 2")
     assert best.columns[2] == "chunks"
     assert best.rows == [
@@ -278,7 +277,7 @@ def test_table_of_designs_looked_at_again():
         ("4", "103 50 50 50", "64", "4.00000 s", "2.90000 s", "0.725", "2"),
     ]
     assert failures.rows == [("2", "deadlock <b>")]
-    assert messages.rechecked(only(one_cell())) == []
+    assert recheck.tabulate(only(one_cell())) == []
 
 
 def test_each_fidelity_has_its_own_ranking():
@@ -291,7 +290,7 @@ def test_each_fidelity_has_its_own_ranking():
     assert [len(each.complete) for each in (by_flow, by_packet)] == [3, 2]
     assert agreement(by_flow) == "flow by flow the ranking of 3 designs is the same"
     assert agreement(Comparison.of(summary)) == agreement(by_packet)
-    sheets = messages.rechecked(summary)
+    sheets = recheck.tabulate(summary)
     assert [sheet.columns[-1] for sheet in sheets] == ["rank by\nflows", "rank by\npackets"]
 
 
@@ -307,7 +306,7 @@ def test_a_grid_has_a_row_for_each_cell_looked_at_again():
     rows = again(rows, [None, 3.0], 1)
     rows = again(rows, [None, None], 3)
     report = Report.of(rows, make_study(rows, grid=["a.total"]))
-    (cells,), (rechecked,) = best_of_cells.table(report), messages.rechecked_cells(report)
+    (cells,), (rechecked,) = sections.tabulate_best_of_cells(report), recheck.tabulate_cells(report)
     assert [row[0] for row in cells.rows] == ["few", "many", "none", "dead"]
     assert rechecked.rows == [
         ("few", "1.00000 s", "1.20000 s", "1.200", "rank 2", "0 of 1 pairs"),
@@ -419,7 +418,7 @@ def test_terminal_lists_the_front():
 def test_what_the_time_of_the_best_is_made_of():
     parts = {f"path_{part}_{d}_s": 0.01 * d for part in ("transfer", "latency") for d in range(4)}
     ends = {f"path_endpoint_{d}_s": 0.0 for d in range(4)}
-    (sheet,) = critical_path.table(
+    (sheet,) = sections.tabulate_critical_path(
         only(one_cell(path_compute_s=0.1, path_memory_s=0.0, **parts, **ends))
     )
     assert sheet.rows[0] == ("compute", "100.0 ms", "", "")
@@ -435,7 +434,7 @@ def test_waiting_is_a_part_of_exposed_communication():
     study = make_study(rows)
     (cell,) = study.cells
     priced = cell.model_copy(update={"config": {"cost": {"npu": "25 kUSD"}}})
-    (sheet,) = time_and_cost.table(
+    (sheet,) = sections.tabulate_time_and_cost(
         summarise(rows, study.model_copy(update={"cells": (priced,)}))[0]
     )
     names = [row[0] for row in sheet.rows]
@@ -445,8 +444,9 @@ def test_waiting_is_a_part_of_exposed_communication():
 
 
 def test_nothing_is_said_of_a_path_that_is_not_known():
-    assert critical_path.table(only(one_cell())) == []  # a ledger from before paths were kept
-    assert critical_path.table(only(one_cell(path_compute_s=None))) == []  # message by message
+    from_before_paths_were_kept, by_message = only(one_cell()), only(one_cell(path_compute_s=None))
+    assert sections.tabulate_critical_path(from_before_paths_were_kept) == []
+    assert sections.tabulate_critical_path(by_message) == []
 
 
 @pytest.mark.parametrize("objective", [("time", "cost"), ("cost", "time")])

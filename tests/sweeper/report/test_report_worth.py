@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.bound import Frontier
-from dimsweep.sweeper.charts import next_bandwidth as next_bandwidth_chart
+from dimsweep.sweeper.charts import bars as next_bandwidth_chart
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.draw.show.page import render
+from dimsweep.sweeper.draw.page import render
+from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import front, next_bandwidth, provisioned, sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.report.summary import summarise
 from tests.support.examples import examples
 from tests.support.reports import (
@@ -48,7 +49,7 @@ def test_the_front_has_gaps_to_its_bound():
     )
     assert (least <= 0.5 + 1e6 / summary.front["cost_usd"] + 1e-12).all()
     assert gaps == pytest.approx(summary.front["time_s"] / least - 1)
-    assert front.whole(summary)[0].columns[-1].startswith("gap")
+    assert sections.tabulate_whole_front(summary)[0].columns[-1].startswith("gap")
     assert "gap in time" in text_of(rows, study)
     assert only(rows, objective=["time", "cost"]).front_gaps(rows) is None
 
@@ -58,12 +59,15 @@ def test_where_the_next_dollar_should_go():
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=PRICES)
     study = bounded(study, rows["time_s"].min())
     (summary,) = summarise(rows, study)
-    (sheet,) = next_bandwidth.table(summary)
+    (sheet,) = sections.tabulate_next_bandwidth(summary)
     assert [row[1] for row in sheet.rows] == ["80.00 us"] * 4
     assert [row[2] for row in sheet.rows] == ["10.00 us", "5.000 us", "5.000 us", "340.4 ns"]
     assert [row[3] for row in sheet.rows] == ["800.0 us", "0 s", "0 s", "0 s"]
-    assert next_bandwidth.claim(summary, "GB/s") == "the next GB/s saves 80.00 us wherever it goes"
-    assert "saves most in dim\xa00\xa0Ring(4)" in next_bandwidth.claim(summary, "k USD")
+    assert (
+        sections.claim_next_bandwidth(summary, "GB/s")
+        == "the next GB/s saves 80.00 us wherever it goes"
+    )
+    assert "saves most in dim\xa00\xa0Ring(4)" in sections.claim_next_bandwidth(summary, "k USD")
 
 
 def test_what_a_fortune_would_buy_is_not_told():
@@ -74,11 +78,11 @@ def test_what_a_fortune_would_buy_is_not_told():
         prices = [1e-3 if d < free else price for d, price in enumerate(PRICES)]
         study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
         (summary,) = summarise(rows, bounded(study, rows["time_s"].min()))
-        assert next_bandwidth.common_unit([summary]) == unit
-        (sheet,) = next_bandwidth.table(summary)
+        assert sections.common_unit([summary]) == unit
+        (sheet,) = sections.tabulate_next_bandwidth(summary)
         told = [row[2:3] for row in sheet.rows]
         assert told[:free] == [("-",) if free < 4 else ()] * free
-        assert "dim\xa00" not in next_bandwidth.claim(summary, unit)
+        assert "dim\xa00" not in sections.claim_next_bandwidth(summary, unit)
 
 
 def test_the_next_bandwidth_has_one_worth():
@@ -92,12 +96,12 @@ def test_the_next_bandwidth_has_one_worth():
     near, far = (summarise(rows, bounded(study, best * share))[0] for share in (0.995, 0.9))
     for summary, worth in ((near, [80e-6] * 4), (far, [0.5e-3, 0.5e-3, 0.1e-3, 0.0])):
         assert summary.saved() == pytest.approx(worth)
-        assert len(provisioned.table(summary)) == (summary is far)
-    told = next_bandwidth.claim(far, "GB/s").replace("\xa0", " ")
+        assert len(sections.tabulate_provisioned(summary)) == (summary is far)
+    told = sections.claim_next_bandwidth(far, "GB/s").replace("\xa0", " ")
     assert told == (
         "the next GB/s saves most in dim 0 Ring(4) or in dim 1 FullyConnected(8): 500.0 us"
     )
-    titles = [sheet.title for sheet in sheets(Report.of(rows, study))]
+    titles = [sheet.title for sheet in tables_of_study(Report.of(rows, study))]
     saves = [title for title in titles if "saves" in title]
     assert saves == ["How much time more bandwidth, or more money for it, saves"]
 
@@ -110,17 +114,17 @@ def test_without_prices_bandwidth_is_compared(prices):
     worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": prices}
     worth["bound"] = rows["time_s"].min()
     report = Report.of(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
-    (sheet,) = next_bandwidth.table(report.summaries[0])
+    (sheet,) = sections.tabulate_next_bandwidth(report.summaries[0])
     assert [len(row) for row in sheet.rows] == [2] * 4
-    (cells,) = next_bandwidth.table_of_cells(report)
+    (cells,) = sections.tabulate_next_bandwidth_of_cells(report)
     assert cells.rows == [(str(i), "80.00 us", "40.00 us", "0 s", "0 s") for i in range(2)]
 
 
 def test_nothing_is_said_where_no_bound_is_known():
     rows = pd.concat([again(make_rows(search(5), cell), [1.0], cell) for cell in range(2)])
     report = Report.of(rows, make_study(rows))
-    assert [next_bandwidth.table(summary) for summary in report.summaries] == [[], []]
-    assert next_bandwidth.table_of_cells(report) == []
+    assert [sections.tabulate_next_bandwidth(summary) for summary in report.summaries] == [[], []]
+    assert sections.tabulate_next_bandwidth_of_cells(report) == []
 
 
 WORTHS = [1e-30, 1e-15, 1e-9, 1.0, 1e30, 0.0, -1e-12, math.nan, math.inf, -math.inf]
@@ -136,7 +140,7 @@ def test_no_worth_ends_a_report(worth_ms):
     study = with_cells(make_study(rows), ms_per_GBps=worth, bound=rows["time_s"].min())
     assert text_of(rows, study)
     report = Report.of(rows, study)
-    assert next_bandwidth_chart.CHART.draw(Points.of(report))
+    assert next_bandwidth_chart.NEXT_BANDWIDTH.draw(Points.of(report))
 
 
 MAGNITUDES = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)

@@ -5,10 +5,10 @@ import json
 import pytest
 from bokeh.models import ColumnDataSource
 
+from dimsweep.sweeper.charts.bars import WHAT_IF
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.charts.what_if import CHART
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import cell_sheets, sheets
+from dimsweep.sweeper.report.sections import tables_of_cell, tables_of_study
 from dimsweep.sweeper.report.summary import summarise
 from dimsweep.sweeper.report.what_if import claim, groups
 from tests.support.reports import (
@@ -30,7 +30,7 @@ def changed(rows, times=None, **columns):
 
 
 def table_of(summary):
-    return next(sheet for sheet in cell_sheets(summary) if sheet.title.startswith("What if"))
+    return next(sheet for sheet in tables_of_cell(summary) if sheet.title.startswith("What if"))
 
 
 def test_the_largest_effect_is_first_and_what_cannot_be_is_last():
@@ -93,12 +93,12 @@ def test_the_cells_of_a_grid_are_compared_by_their_factors():
         best = rows[(rows["cell"] == cell) & (rows["origin"] != "what_if")]["time_s"].min()
         rows = what_if(rows, {"fast": 0.5 * best, "fat": None}, cell=cell)
     report = Report.of(rows, make_study(rows, grid=["a.total"]))
-    table = next(sheet for sheet in sheets(report) if sheet.title.startswith("What if"))
+    table = next(sheet for sheet in tables_of_study(report) if sheet.title.startswith("What if"))
     assert table.rows == [
         ("fast", "2.000x", "2.000x"),
         ("fat", *["does not fit: 96 GB of 85.9 GB"] * 2),
     ]
-    text, chart = CHART.draw(Points.of(report))
+    text, chart = WHAT_IF.draw(Points.of(report))
     assert "2 cells" in text
     marks = [each for each in chart.references() if isinstance(each, ColumnDataSource)]
     assert [list(each.data["x"]) for each in marks if len(each.data["x"]) == 1] == [[100], [100]]

@@ -9,7 +9,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.reliability import Spares
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell
-from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.designs import Designs
 from dimsweep.sweeper.study.plan import plan_study

@@ -14,12 +14,12 @@ from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.cost import Bought
 from dimsweep.sweeper.config.parts.places import study_names
-from dimsweep.sweeper.draw.show.page import render
+from dimsweep.sweeper.draw.page import render
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
-from dimsweep.sweeper.report.idle import idle_axes
+from dimsweep.sweeper.report import sections
+from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import time_and_cost
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.plan import StudyPlan, plan_study
@@ -119,7 +119,7 @@ def test_a_best_design_that_barely_fits_is_marked(tmp_path: Path) -> None:
         (found,) = report.found
         assert found.best["memory_bytes"] == pytest.approx(need.total)
         assert found.best["memory_reserved_bytes"] == pytest.approx(need.reserved)
-        (sheet,) = time_and_cost.table(found)
+        (sheet,) = sections.tabulate_time_and_cost(found)
         lines = {row[0]: row[1] for row in sheet.rows}
         assert lines["memory of the fullest NPU"] == format_bytes(need.total)
         assert lines["  PyTorch may reserve"] == format_bytes(need.reserved)

@@ -13,17 +13,17 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Measure, Weighing
 from dimsweep.sweeper.api.results import Results
-from dimsweep.sweeper.charts import CHARTS, regret
+from dimsweep.sweeper.charts import CHARTS, matrices
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.draw.found import draw_found
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.draw.show.terminal import print_report
+from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import sheets
+from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.report.summary import summarise
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.study.plan import StudyPlan
@@ -138,7 +138,7 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     text = io.StringIO()
     print_report(Report.of(rows, study), Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    assert regret.CHART in CHARTS and regret.CHART.draw(Points.of(Report.of(rows, study)))
+    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(Report.of(rows, study)))
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:
@@ -222,10 +222,10 @@ def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
     for cell in one.cells:
         own = [max(-cell.named[f"ms_per_GBps_{d}"] / 1e3, 0) for d in range(len(cell.dims))]
         assert cell.saved() == pytest.approx(own)
-    assert any("saves at the one split for all" in s.title for s in sheets(results.report))
+    assert any("saves at the one split for all" in s.title for s in tables_of_study(results.report))
     gains = [c.gain(c.objective, c.named) for c in one.cells]
     assert f"; it is {words.gained(gains, TIME, 'the baseline')}" in results.headline
-    titles = [sheet.title for sheet in sheets(results.report)]
+    titles = [sheet.title for sheet in tables_of_study(results.report)]
     assert any(title.startswith("What if") for title in titles)
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.design import the_design
-from dimsweep.sweeper.draw.show.answer import answers
-from dimsweep.sweeper.draw.show.remarks import merged
 from dimsweep.sweeper.ledger.place import Place, make, reaching, write
 from dimsweep.sweeper.report import naming
+from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
+from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import cell_sheets, detail_sheets, sheets
-from dimsweep.sweeper.report.sheet import Sheet
+from dimsweep.sweeper.report.sections import details_of_cell, tables_of_cell, tables_of_study
+from dimsweep.sweeper.report.table import Table
 
 _HERE = Path(__file__).parent
 STYLE = (_HERE / "style.css").read_text()
@@ -42,13 +42,13 @@ def render(report: Report) -> str:
         design=the_design(report),
         remarks=merged(report.remarks),
         foot=_foot(report),
-        tables=sheets(report),
+        tables=tables_of_study(report),
         bill=bill_of_design(report),
         details=[
-            (naming.label(s), (cell_sheets(s) if several else []) + detail_sheets(s))
+            (naming.label(s), (tables_of_cell(s) if several else []) + details_of_cell(s))
             for s in report.found
         ],
-        failures=Sheet("By cause", ("cause", "trials"), errors) if errors else None,
+        failures=Table("By cause", ("cause", "trials"), errors) if errors else None,
         config=yaml.safe_dump(dict(report.study.config), sort_keys=False, allow_unicode=True),
     )
 

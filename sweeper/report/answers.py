@@ -8,14 +8,13 @@ import pandas as pd
 
 from dimsweep.engine import units
 from dimsweep.sweeper.objective import COST, PERF_PER_COST
-from dimsweep.sweeper.report import headline, naming, words
-from dimsweep.sweeper.report.decisions import LEVEL, Decisions
+from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question
 from dimsweep.sweeper.report.portfolio import NetworkSummary, PortfolioSummary
 from dimsweep.sweeper.report.proof import trade
-from dimsweep.sweeper.report.question import Question
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections.messages import Comparison, agreement
-from dimsweep.sweeper.report.sections.next_bandwidth import claim, common_unit
+from dimsweep.sweeper.report.recheck import Comparison, agreement
+from dimsweep.sweeper.report.report import Report, describe_gain, describe_loss
+from dimsweep.sweeper.report.sections import claim_next_bandwidth, common_unit
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.terminal import plural
 
@@ -78,7 +77,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     told = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK
     rest = [] if told else [" ".join(rest)]
     rest.append(" and ".join(each.claim(each.of(row)) for each in cell.objectives))
-    if (gain := headline.against(cell)) is not None:
+    if (gain := describe_gain(cell)) is not None:
         rest.append(f"{gain}{_what_the_baseline_is(cell)}")
     if len(cell.objectives) > 1:
         rest.append(trade(report.study) or words.trade_off(cell))
@@ -140,7 +139,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
     )
     worst = float(decisions.worst[decisions.ranking[0]])
     if worst >= LEVEL:
-        lost = f"{headline.lost(decisions, decisions.ranking[0])} behind the best of each scenario"
+        lost = f"{describe_loss(decisions, decisions.ranking[0])} behind the best of each scenario"
     else:
         most = words.most(report.chosen[0][0])
         lost = f"{'as good as the best of' if worst > 0 else f'{most} in'} each scenario"
@@ -265,4 +264,4 @@ def _next(cell: CellSummary) -> Iterator[Answer]:
     if cell.saved() is not None:
         unit = common_unit([cell])
         what = "dollar" if unit == "k USD" else "GB/s"
-        yield Answer(f"What the next {what} does", claim(cell, unit))
+        yield Answer(f"What the next {what} does", claim_next_bandwidth(cell, unit))

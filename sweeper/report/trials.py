@@ -1,20 +1,153 @@
-"""The trials of a cell's own search, of which there may be any number."""
+"""The rows of a study, looked through some thousands at a time."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import COST, Objective
-from dimsweep.sweeper.report.rows import Rows
-from dimsweep.sweeper.report.stands_out import Floats, Kept, best_of, on_front, steps
-from dimsweep.sweeper.study.ranking import near, ranking
+from dimsweep.sweeper.study.ranking import front, near, ranking
+
+
+class Rows(ABC):
+    """The rows of a study.  The index of a row, in whatever table it is, is its place."""
+
+    @staticmethod
+    def of(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
+        """The rows of a table, in whatever order, or of a study's files."""
+        if isinstance(rows, Rows):
+            return rows
+        return _OfFiles(rows) if isinstance(rows, Stored) else _OfTable(rows)
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """All columns."""
+
+    @abstractmethod
+    def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
+        """Those of some columns that there are, of all rows or of those of a cell, some thousands
+        of rows at a time; together they are all rows, in any order."""
+
+    @abstractmethod
+    def take(self, places: Places) -> pd.DataFrame:
+        """All columns of the rows at ``places``, in their order."""
+
+    def there(self, columns: Sequence[str]) -> list[str]:
+        """Those of some columns that there are, each once."""
+        return [name for name in dict.fromkeys(columns) if name in self._known]
+
+    def select(self, columns: Sequence[str], places: Places) -> pd.DataFrame:
+        """Those of some columns that there are, of the rows at ``places``, in their order."""
+        wanted = np.sort(places)
+        found = [
+            piece[np.isin(piece.index, wanted, assume_unique=True)]
+            for piece in self.pieces(columns)
+        ]
+        return pd.concat(found).loc[places]
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+
+class _OfTable(Rows):
+    def __init__(self, table: pd.DataFrame) -> None:
+        self._table = table.reset_index(drop=True)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._table.columns)
+
+    def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
+        own = self._table if cell is None else self._table[self._table["cell"] == cell]
+        yield own[self.there(columns)]
+
+    def take(self, places: Places) -> pd.DataFrame:
+        return self._table.loc[places]
+
+
+class _OfFiles(Rows):
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._stored.schema.names)
+
+    def pieces(self, columns: Sequence[str], cell: int | None = None) -> Iterator[pd.DataFrame]:
+        for places, table in self._stored.pieces(self.there(columns), cell):
+            yield table.to_pandas().set_axis(places)
+
+    def take(self, places: Places) -> pd.DataFrame:
+        return self._stored.take(places).to_pandas().set_axis(places)
+
+
+Floats = npt.NDArray[np.float64]
+Keep = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+class Kept:
+    """The rows that ``keep`` keeps of all that were added.  It keeps the same of rows of which some
+    were left out before that it did not keep."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._rows: pd.DataFrame | None = None
+
+    def add(self, rows: pd.DataFrame) -> None:
+        """Add rows, with their places as the index."""
+        if rows.empty:
+            return
+        own = self._keep(rows)
+        self._rows = own if self._rows is None else self._keep(pd.concat([self._rows, own]))
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows that are kept."""
+        return pd.DataFrame() if self._rows is None else self._rows
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """The places of the rows that are kept."""
+        return self.rows.index.to_numpy(np.int64)
+
+
+def on_front(objectives: Sequence[Objective]) -> Keep:
+    """Keeps the front of two objectives, or the best row, in the order of ranking."""
+    return lambda rows: rows.iloc[front(rows, objectives)]
+
+
+def best_of(objectives: Sequence[Objective], design: Sequence[str]) -> Keep:
+    """Keeps the best row of each design, in the order of ranking."""
+
+    def keep(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.iloc[ranking(rows, objectives)].drop_duplicates(subset=design)
+
+    return keep
+
+
+def steps(objective: Objective) -> Keep:
+    """Keeps the trials that are better than all before them, in order: the best so far."""
+
+    def keep(rows: pd.DataFrame) -> pd.DataFrame:
+        ordered = rows.iloc[np.argsort(rows["trial"].to_numpy(), kind="stable")]
+        losses = objective.sign * ordered[objective.column].to_numpy(float)
+        before = np.minimum.accumulate(np.append(np.inf, losses))[:-1]
+        return ordered[losses < before]
+
+    return keep
+
 
 BROKEN = (FAILED, INFEASIBLE, LOST)  # the states of trials that are not complete
 

@@ -1,28 +1,38 @@
-"""What is lost where: a workload on a network made for another, a decision in a scenario that is
-better served by another one, the darker the more; and by what factor one decision is better than
-another in each scenario."""
+"""Charts of one thing against another: regrets, winners, and the ranking in more detail."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, Range1d, Span, UIElement
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d, Span, UIElement
 from bokeh.plotting import figure
 from bokeh.transform import linear_cmap
 
 from dimsweep.sweeper.charts.chart import Chart
-from dimsweep.sweeper.charts.frame import beside, make_room, plot, rows
+from dimsweep.sweeper.charts.frame import (
+    legend_outside,
+    make_room,
+    plot,
+    rows,
+    small_hover,
+    tip,
+    write_beside,
+)
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report.colours import BLUE, GREY
-from dimsweep.sweeper.report.decisions import Decisions
-from dimsweep.sweeper.report.factors import BASELINE, Factors, factors
-from dimsweep.sweeper.report.naming import folded
+from dimsweep.sweeper.ledger.record import Regions
+from dimsweep.sweeper.report import naming
+from dimsweep.sweeper.report.colours import BLUE, GREY, WAITING, series_colour
+from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
+from dimsweep.sweeper.report.naming import beside, folded
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
+from dimsweep.sweeper.report.recheck import Comparison, agreement
 from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.report.words import loss, ratios
+from dimsweep.sweeper.terminal import plural
 
-_MOST = 4  # portfolios
+_MOST_PORTFOLIOS = 4  # portfolios
 _ROWS, _COLUMNS = 30, 12  # of decisions and scenarios; more are in the table
 _FACTORS = 3  # axes whose factors are drawn
 _WIDE, _LETTERS = 62, 11  # of a column: its pixels on a narrow page, and letters of its name
@@ -30,8 +40,8 @@ _LETTER, _BESIDE = 5.5, 30  # pixels: of a letter of a name, of an axis's label 
 _LINE, _ROW = 14, 30  # pixels: of a line of a name, of a row of factors
 
 
-def draw(points: Points) -> tuple[str, UIElement] | None:
-    portfolios, decisions = points.report.portfolios[:_MOST], points.report.decisions
+def draw_regret(points: Points) -> tuple[str, UIElement] | None:
+    portfolios, decisions = points.report.portfolios[:_MOST_PORTFOLIOS], points.report.decisions
     made, claims = [_of_portfolio(one) for one in portfolios], []
     told = [each for each in factors(decisions)[:_FACTORS] if len(each.ranges) > 1]
     if told and told[0].reference == BASELINE:
@@ -64,7 +74,7 @@ def _of_factors(own: Factors) -> figure:
     chart.scatter(np.append(low, high), np.append(y, y), size=9, color=BLUE)
     texts = [ratios([least, most]) for _, least, most, _ in shown]
     source = ColumnDataSource({"x": high, "y": y, "text": texts})
-    beside(chart, source, "x")
+    write_beside(chart, source, "x")
     ends = [min(1.0, float(low.min())), max(1.0, float(high.max()))]
     margin = 0.05 * (ends[1] - ends[0]) or 0.05
     chart.x_range = Range1d(ends[0] - margin, ends[1] + margin)
@@ -153,4 +163,107 @@ def _ink(regret: float, largest: float) -> str:
     return "white" if regret > 0.75 * largest > 0 else "black"
 
 
-CHART = Chart("regret", "What one answer for all costs each scenario", draw)
+REGRET = Chart("regret", "What one answer for all costs each scenario", draw_regret)
+
+
+_MOST_WINNERS = 6  # designs with a colour of their own, those that win at most places
+_OTHERS, _OPEN = "another design", "not known: too many may win"
+_ANSWER = "the answer"
+
+
+def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
+    proof = points.report.study.proof
+    if proof is None or proof.regions is None:
+        return None
+    regions = proof.regions
+    won = Counter(winner for row in regions.winners for winner in row)
+    shown = sorted(won.keys() - {-1}, key=lambda winner: (winner > 0, -won[winner]))[:_MOST_WINNERS]
+    names = {winner: _name(regions, winner) for winner in won if winner >= 0}
+    chart = plot(f"{regions.x}, times", f"{regions.y}, times", 120 + 44 * len(regions.ys))
+    groups = {_name(regions, winner): [winner] for winner in shown}
+    groups[_OTHERS] = [winner for winner in names if winner not in shown]
+    groups[_OPEN] = [-1]
+    for i, (name, winners) in enumerate(groups.items()):
+        colour = {_OTHERS: WAITING, _OPEN: "white"}.get(name, series_colour(i))
+        _squares(chart, regions, winners, name, colour)
+    here = {"x": [regions.xs.index(1.0)], "y": [regions.ys.index(1.0)]}
+    look = {"marker": "circle", "size": 9, "color": "black", "line_color": "white"}
+    chart.scatter("x", "y", source=ColumnDataSource(here), legend_label="as assumed", **look)
+    for axis, values in ((chart.xaxis[0], regions.xs), (chart.yaxis[0], regions.ys)):
+        axis.ticker = FixedTicker(ticks=list(range(len(values))))
+        axis.major_label_overrides = {i: f"{value:.3g}" for i, value in enumerate(values)}
+    chart.grid.visible = False
+    n, others = sum(won.values()), len(names) - (0 in names)
+    claim = f"the answer wins at {won[0]} of {n} places, {plural(others, 'other design')} at "
+    unknown = f", and at {won[-1]} nobody knows" if won[-1] else ""
+    return f"{claim}{n - won[0] - won[-1]}, each proven{unknown}", legend_outside(chart)
+
+
+def _name(regions: Regions, winner: int) -> str:
+    return _ANSWER if not winner else beside(regions.designs[winner], regions.designs[0])
+
+
+def _squares(chart: figure, regions: Regions, winners: list[int], name: str, colour: str) -> None:
+    places = [
+        (x, y, winner)
+        for y, row in enumerate(regions.winners)
+        for x, winner in enumerate(row)
+        if winner in winners
+    ]
+    if not places:
+        return
+    source = ColumnDataSource(
+        {
+            "x": [x for x, _, _ in places],
+            "y": [y for _, y, _ in places],
+            "by": [name if w < 0 else _name(regions, w) for _, _, w in places],
+            "at": [f"{regions.x} x{regions.xs[x]:.3g}" for x, _, _ in places],
+            "and": [f"{regions.y} x{regions.ys[y]:.3g}" for _, y, _ in places],
+        }
+    )
+    look: dict[str, object] = {"color": colour, "line_color": "white", "legend_label": name}
+    if -1 in winners:
+        look |= {"fill_alpha": 0, "hatch_pattern": "/", "hatch_color": GREY, "line_color": GREY}
+    drawn = chart.rect("x", "y", 1, 1, source=source, **look)
+    chart.add_tools(small_hover(drawn, tip("@by", "@at", "@and")))
+
+
+WHAT_WINS = Chart("what_wins", "What wins where", draw_what_wins)
+
+
+_MOST_RECHECKED = 8  # cells, told apart by colour
+
+
+def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
+    cells = [s for s in points.report.found if Comparison.of(s).complete]
+    if not cells:
+        return None
+    first = Comparison.of(cells[0])
+    factor, title = points.axis(first.measure)
+    chart = plot(f"{title}, by phases", f"{title}, by {first.fidelity}s")
+    ends, names = list[float](), naming.labels(cells)
+    for i, cell in enumerate(cells[:_MOST_RECHECKED]):
+        comparison = Comparison.of(cell)
+        pairs = [(r.phases, r.messages) for r in comparison.complete]
+        x, y = ([factor * comparison.measure.of(pair[i]) for pair in pairs] for i in (0, 1))
+        ranks = [str(recheck.rank) for recheck in comparison.complete]
+        source = ColumnDataSource({"x": x, "y": y, "rank": ranks})
+        name = names[i] if len(cells) > 1 else "one design, by its rank"
+        drawn = chart.scatter(
+            "x", "y", source=source, size=9, color=series_colour(i), legend_label=name
+        )
+        chart.text("x", "y", "rank", source=source, x_offset=7, text_color=GREY)
+        shown = tip(
+            "rank @rank", "by phases @x{0,0.[000]}", f"by {first.fidelity}s @y{{0,0.[000]}}"
+        )
+        chart.add_tools(small_hover(drawn, shown))
+        ends += x
+    same = [min(ends), max(ends)]
+    chart.line(same, same, color=GREY, legend_label="the same both ways")
+    claim = agreement(first) if len(cells) == 1 else f"{len(cells)} cells"
+    return claim, legend_outside(chart)
+
+
+RECHECK = Chart(
+    "recheck", "Whether the ranking holds when every message is simulated", draw_recheck
+)

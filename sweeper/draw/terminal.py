@@ -5,10 +5,10 @@ from rich.console import Console
 from rich.text import Text
 
 from dimsweep.sweeper.columns import Columns
-from dimsweep.sweeper.draw.show.remarks import merged
+from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import sheets
-from dimsweep.sweeper.report.sheet import Sheet
+from dimsweep.sweeper.report.sections import tables_of_study
+from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.terminal import plural
 
 _MOST_CAUSES = 4
@@ -27,7 +27,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
     if study.note:
         console.print(Text(f"note: {study.note}"))
-    for sheet in sheets(report):
+    for sheet in tables_of_study(report):
         console.print()
         console.print(_dress(sheet))
     if errors := report.causes:
@@ -42,6 +42,6 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"\nwarning: {note.line}", style="yellow"))
 
 
-def _dress(sheet: Sheet) -> Columns:
+def _dress(sheet: Table) -> Columns:
     look = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
     return Columns(sheet.columns, sheet.rows, sheet.n_names, sheet.title, look)

@@ -1,1 +1,0 @@
-"""How a report is shown: in the terminal, and as a page with pictures."""

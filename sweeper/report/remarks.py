@@ -1,0 +1,207 @@
+"""Remarks on a study: idle axes, tight memories, bandwidths that no part offers."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from dimsweep.engine import MERIT_NEEDS, units
+from dimsweep.sweeper.config.catalogue import Kind, catalogue
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK, WHAT_IF
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.trials import Rows
+
+_CHANGED = (RECHECK, BASELINE, WHAT_IF)  # differ in more than the axes of the study
+_RESULTS = ("time_ps", "cost_usd", *MERIT_NEEDS)
+_FIRST = 100_000  # rows, which show of most axes that they make a difference
+
+
+def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
+    """The axes of the grid and the searched keys whose values never changed a result.
+
+    Rows are compared that differ in nothing but the axis; where no two such rows have different
+    values of it, nothing is said.
+    """
+    axes, rows = list(dict.fromkeys([*study.grid, *study.parameters])), Rows.of(rows)
+    if not axes:
+        return []
+    design = list(dict.fromkeys([*BANDWIDTH.among(rows.names), *axes]))
+    first, whole = list[pd.DataFrame](), True
+    for own in _compared(rows, design):
+        first.append(own)
+        if sum(map(len, first)) > _FIRST:
+            whole = False
+            break
+    if not first:
+        return []
+    start = pd.concat(first)
+    told = {axis: _is_idle(start, axis, design) for axis in axes}
+    if not whole:  # what made a difference in some rows makes one in all
+        open_still = [axis for axis in axes if told[axis] is not False]
+        told |= {axis: _is_idle(_alike(rows, axis, design), axis, design) for axis in open_still}
+    return [axis for axis in axes if told[axis]]
+
+
+def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """The design and the results of the rows that are compared, some of them at a time."""
+    results = rows.there(_RESULTS)
+    for own in rows.pieces([*design, *results, "state", "origin"]):
+        complete = (own["state"] == COMPLETE) & ~own["origin"].isin(_CHANGED)
+        yield own[complete.to_numpy()][[*design, *results]]
+
+
+def _alike(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
+    """The rows that differ from some other one in nothing but the axis and the result."""
+    others = [name for name in design if name != axis]
+    hashes = [_hashes(own, others) for own in _compared(rows, design)]
+    every = np.sort(np.concatenate(hashes))
+    again = np.unique(every[1:][every[1:] == every[:-1]])
+    pairs = zip(_compared(rows, design), hashes, strict=True)
+    return pd.concat([own[np.isin(each, again)] for own, each in pairs])
+
+
+def _hashes(rows: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    if not names:
+        return np.zeros(len(rows), np.uint64)
+    return pd.util.hash_pandas_object(rows[list(names)], index=False).to_numpy()
+
+
+def _is_idle(rows: pd.DataFrame, axis: str, design: Sequence[str]) -> bool | None:
+    """Whether no two rows that differ in the axis alone have other results; None where there are no
+    two such rows."""
+    others = [name for name in design if name != axis]
+    alike = rows.groupby(others, dropna=False) if others else rows.groupby(lambda _: 0)
+    compared = alike[axis].nunique() > 1
+    if not compared.any():
+        return None
+    there = [name for name in rows.columns if name not in design]
+    results = alike[there].nunique(dropna=False).max(axis=1)
+    return bool((results[compared] == 1).all())
+
+
+_LIMITS = ("total", "cost", "bisection", "max")  # of bandwidths that are searched
+_SAME = 0.01  # of a bandwidth, by which it may differ from a part's
+
+
+def unsold(summaries: Collection[CellSummary]) -> list[str]:
+    """A remark for each bandwidth of a searched best split that no part of the catalogue has, in
+    the cells whose topology names the kinds of its links."""
+    return list(dict.fromkeys(text for cell in summaries for text in _unsold_of_cell(cell)))
+
+
+def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
+    stored = summary.study.config_of(summary.cell)
+    kinds, machines = (
+        stored.get(part, {}).get(name) or ()
+        for part, name in (("topology", "links"), ("npu", "machines"))
+    )
+    space = stored.get("space", {}).get("bandwidth", {})
+    if not any(space.get(name) for name in _LIMITS) or len(kinds) != len(summary.dims):
+        return
+    known = catalogue().links
+    split = summary.split(summary.best)
+    for name, kind, bandwidth in zip(summary.dims, kinds, split.tolist(), strict=True):
+        if kind in known and (text := _missing(known[kind], bandwidth, machines)):
+            yield f"{name} of the best design: {text}"
+
+
+def _missing(kind: Kind, bandwidth: float, machines: Collection[str]) -> str:
+    """That no part has a bandwidth (GB/s), and which are the nearest; nothing where one has."""
+    parts = sorted(kind.parts, key=lambda part: part.bandwidth)
+    same = [part for part in parts if abs(part.bandwidth / 1e9 / bandwidth - 1) <= _SAME]
+    if any(part.suits(machines) for part in same):
+        return ""
+    if same:
+        return f"{same[0].name} ({words.gbps(bandwidth)} GB/s) is not for {' or '.join(machines)}"
+    below = [part for part in parts if part.bandwidth / 1e9 < bandwidth][-1:]
+    above = [part for part in parts if part.bandwidth / 1e9 > bandwidth][:1]
+    near = [f"{words.gbps(part.bandwidth / 1e9)} GB/s ({part.title})" for part in below + above]
+    verb = "are" if len(near) > 1 else "is"
+    return (
+        f"no {kind.what} has {words.gbps(bandwidth)} GB/s; the nearest {verb} {' and '.join(near)}"
+    )
+
+
+def tight(summaries: Collection[CellSummary]) -> list[str]:
+    """Return a remark for each best design of which the cache may reserve more than an NPU has."""
+    return list(filter(None, map(_tight_of_cell, summaries)))
+
+
+def _tight_of_cell(summary: CellSummary) -> str:
+    best, npu = summary.best, summary.study.config_of(summary.cell).get("npu") or {}
+    own = best.get("npu.memory", npu.get("memory"))  # where it is searched, a column
+    held, reserved = (best.get(f"memory{name}_bytes") for name in ("", "_reserved"))
+    if own is None or pd.isna(own) or held is None or reserved is None:
+        return ""
+    has = units.parse(own, units.BYTES)
+    if not held <= has < reserved:  # more is held in what expands the memory
+        return ""
+    of, room = (
+        f"{units.format_bytes(held)} of {units.format_bytes(has)}",
+        units.format_bytes(reserved),
+    )
+    return (
+        f"the best design holds {of} of an NPU's memory, and PyTorch's cache may reserve {room} "
+        "for that; npu.headroom=0.15 searches designs that leave room"
+    )
+
+
+_PLACES = 3
+_CELLS = re.compile(r" \(in \d+ of \d+ cells\)$")
+_GROUP = re.compile(r"^[\w ,-]+: (?=dimension )")
+_AMOUNT = re.compile(r"(\d) (?:[kMGT]?B/s|[pnum]?s|GB)\b")  # the unit is the number's
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a rule says of each of several places, in the order of finding."""
+
+    texts: Sequence[str]
+
+    @property
+    def line(self) -> str:
+        """The first in full, and of the others how many there are, and where the first of them
+        are."""
+        first, *others = self.texts
+        if not others:
+            return first
+        places = list(dict.fromkeys(self._places()[1:]))
+        # A text whose end alone differs has no place of its own.
+        shown = ", ".join(each for each in places[:_PLACES] if each)
+        more = ", ..." if len(places) > _PLACES else ""
+        return f"{first}; and {len(others):,} more like it{f': {shown}{more}' * bool(shown)}"
+
+    def _places(self) -> list[str]:
+        """What each text begins with, up to two words that all have in common behind a word that
+        they do not; whose group it is does not count."""
+        groups = [_GROUP.match(text) for text in self.texts]
+        named = [group.group() if group else "" for group in groups]
+        rows = [_GROUP.sub("", text).split(" ") for text in self.texts]
+        alike = [len(set(words)) == 1 for words in zip(*rows, strict=False)]
+        differs = alike.index(False) if False in alike else len(alike)
+        ends = (i for i, pair in enumerate(pairwise(alike)) if i > differs and all(pair))
+        end = next(ends, 0)
+        if end and re.fullmatch(r"[\d.,]+", rows[0][end - 1]):
+            end += 1  # a number, and what it counts
+        found = (name + " ".join(words[:end]) for name, words in zip(named, rows, strict=True))
+        return [place.rstrip(",;") for place in found]
+
+
+def merged(texts: Iterable[str]) -> list[Remark]:
+    """The remarks, each where the first of its kind was."""
+    kinds: dict[str, list[str]] = {}
+    for text in texts:
+        kinds.setdefault(_kind(text), []).append(text)
+    return [Remark(own) for own in kinds.values()]
+
+
+def _kind(text: str) -> str:
+    """A text without the places and the amounts in it."""
+    plain = _AMOUNT.sub(r"\1", _GROUP.sub("", _CELLS.sub("", text)))
+    return " ".join("#" if re.search(r"\d", word) else word for word in plain.split(" "))
