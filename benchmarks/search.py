@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.study import sweep
 from dimsweep import load
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor import make_executor
-from dimsweep.sweeper.study.plan import plan_study
 
 SAMPLERS = ("random", "tpe", "cmaes", "gp", "descent", "auto")
 BUDGETS = (40, 100, 300)

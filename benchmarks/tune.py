@@ -14,9 +14,9 @@ from benchmarks.driver import FreeExecutor
 from benchmarks.study import sweep
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.study import Executor
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor.cluster import connect
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
-from dimsweep.sweeper.study.plan import plan_study
 
 TRIALS, OF_TUNE = 1000, 6
 _SECONDS = 1e-3  # of a trial

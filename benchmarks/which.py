@@ -12,8 +12,8 @@ from benchmarks import which_samplers, which_scale
 from benchmarks.which_search import searched, simulated
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell
-from dimsweep.sweeper.study.designs import Designs
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.plan import plan_study
 
 _TIERS = {
     "node": "{blocks: [FullyConnected], sizes: [4, 8], bandwidth: [300 GB/s],"

@@ -15,10 +15,10 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.study import Networks, Plans
-from dimsweep.sweeper.networks.plans import KEYS
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.designs import Designs
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.space.plans import KEYS
 
 _STUDIES = ("gpt3_1k", "mixtral_2k", "llama405b_16k")
 _SIMULATIONS = (8, 16, 32)

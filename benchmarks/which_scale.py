@@ -11,8 +11,8 @@ from benchmarks.study import peak_megabytes, sweep
 from benchmarks.which_search import searched
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import Proof, read_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor import make_executor
-from dimsweep.sweeper.study.plan import plan_study
 
 _STUDIES = ("gpt3_1k", "mixtral_2k", "llama405b_16k", "deepseek_2k")
 _STUDY = "studies/which_network_gpt3_1k.yaml"

@@ -5,9 +5,9 @@ import time
 from benchmarks.study import sweep
 from dimsweep.engine import Program, run_batch
 from dimsweep.sweeper.ledger.record import Proof, read_study
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import make_executor
-from dimsweep.sweeper.study.designs import Designs
-from dimsweep.sweeper.study.plan import StudyPlan
 
 
 def searched(plan: StudyPlan) -> tuple[Proof, float]:

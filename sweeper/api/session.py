@@ -17,12 +17,12 @@ from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.ledger.place import STUDY, Place
 from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import ASKED, BESIDE
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.driver import Driver, told
 from dimsweep.sweeper.search import Sampler
 from dimsweep.sweeper.space.design import of_trial, read_design
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
-from dimsweep.sweeper.study.plan import StudyPlan
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.report.words import fine_percent
 from dimsweep.sweeper.run import driver
-from dimsweep.sweeper.study.plan import StudyPlan
 from dimsweep.sweeper.terminal import plural, say
 
 _EVERY = 60.0  # seconds between lines

@@ -72,7 +72,7 @@ def _folder(overrides: Sequence[str]) -> "Place":
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import read
     from dimsweep.sweeper.ledger.place import STUDY, place, results_in
-    from dimsweep.sweeper.study.plan import study_name
+    from dimsweep.sweeper.questions.plan import study_name
 
     if folders := [word for word in overrides if not is_override(word) or Path(word).is_dir()]:
         if others := [word for word in overrides if word != folders[0]]:

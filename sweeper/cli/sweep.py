@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dimsweep.sweeper.config.compose import Composed
+    from dimsweep.sweeper.questions.plan import StudyPlan
     from dimsweep.sweeper.run.driver import Progress
-    from dimsweep.sweeper.study.plan import StudyPlan
 
 INTERRUPTED = 130
 
@@ -69,9 +69,9 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from dimsweep.sweeper.cli.interrupt import interruptible
     from dimsweep.sweeper.cli.progress import progress_bar
     from dimsweep.sweeper.ledger.ledger import Ledger
+    from dimsweep.sweeper.questions.plan import plan_study
+    from dimsweep.sweeper.questions.sweep import run_in
     from dimsweep.sweeper.run.executor import LostClusterError
-    from dimsweep.sweeper.run.session import run_in
-    from dimsweep.sweeper.study.plan import plan_study
     from dimsweep.sweeper.terminal import say, say_warnings
 
     config = composed.config

@@ -13,12 +13,12 @@ from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.roles import is_plan
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
+from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of
 from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.naming import narrow
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.report.words import loss, percent
-from dimsweep.sweeper.study.portfolio import Together, common, row_of
 
 _NAMES = {
     "weighted_time": "weighted mean",

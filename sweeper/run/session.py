@@ -1,44 +1,34 @@
-"""Running a planned study in its folder: the same for the command line and for Python."""
+"""An executor and a pulse for a sweep in a study's folder."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import pyarrow as pa
+
+from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.pulse import Pulse, beat
-from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.executor import Executor, make_executor
-from dimsweep.sweeper.study.plan import StudyPlan
 
 _BEAT = 2.0  # seconds
-
-
-def run_in(
-    ledger: Ledger,
-    plan: StudyPlan,
-    watch: Callable[[Progress], None],
-    tell: Callable[[str], None],
-) -> Progress:
-    """Run ``plan``, or continue it, with its rows in ``ledger``; what it has done.
-
-    ``watch`` sees the progress, and ``tell`` is given what a user should know of the workers, who
-    are let go of in the end, whatever ends it.
-    """
-    with working(ledger, plan, watch, tell) as (executor, seen):
-        return run_sweep(plan, ledger, executor, seen)
 
 
 @contextmanager
 def working(
     ledger: Ledger,
-    plan: StudyPlan,
+    config: Config,
+    cells: Sequence[Cell],
+    schema: pa.Schema,
     watch: Callable[[Progress], None],
     tell: Callable[[str], None],
 ) -> Iterator[tuple[Executor, Callable[[Progress], None]]]:
-    """The executor of ``plan``, while there is one, and who is to see the progress: it writes the
-    sweep's pulse as well."""
+    """Yield the executor that ``config`` describes and the watcher to pass to a sweep, which also
+    writes the sweep's pulse."""
     heart = _Heart(ledger, watch)
-    executor = make_executor(plan.config, plan.simulated, plan.schema, tell=tell)
+    executor = make_executor(config, cells, schema, tell=tell)
     try:
         yield executor, heart.watch
     finally:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dimsweep.engine import DimsweepError, Program
 from dimsweep.engine.bound import Frontier, Optimum, frontier, lower_bound
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.networks.alone import least_seconds
 from dimsweep.sweeper.objective import COST, TIME, Objective
 from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.study.alone import least_seconds
 
 
 def least_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:

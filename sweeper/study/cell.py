@@ -83,6 +83,15 @@ class CellPlan:
         return Content(self.config)
 
 
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell's plan, what the ledger keeps of it, and its program."""
+
+    plan: CellPlan
+    record: CellRecord
+    program: Program
+
+
 def plan_cell(
     number: int,
     coordinates: dict[str, str],

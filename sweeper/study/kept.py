@@ -1,12 +1,15 @@
 """Configurations and trials from what a study has kept of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.parts.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import CHANGE, RECHECK, WHAT_IF, changes_in
@@ -14,12 +17,13 @@ from dimsweep.sweeper.ledger.schema import BANDWIDTH, FIDELITY
 from dimsweep.sweeper.space.setting import MARK, Setting
 from dimsweep.sweeper.space.space import Choice, Parameter, parameter
 from dimsweep.sweeper.space.trials import Trial, Trials
-from dimsweep.sweeper.study.change import BANDWIDTHS, split_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Row = Mapping[str, Any] | pd.Series
+
+BANDWIDTHS = "topology.bandwidth"
 
 
 def config_of(study: StudyRecord, record: CellRecord) -> Config:
@@ -92,3 +96,20 @@ def _changed(told: dict[str, str], searched: bool) -> dict[str, Any]:
     changes = changes_in(told["changes"])
     own = {name: value for name, value in changes.items() if name != BANDWIDTHS or not searched}
     return {**own, MARK: told}
+
+
+def decimal(number: Fraction) -> str:
+    """A number as people write it, all digits of a double where it has no end."""
+    exact = Decimal(number.numerator) / Decimal(number.denominator)
+    text = f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
+    return text
+
+
+def split_text(split: Sequence[float]) -> list[str]:
+    """Bandwidths in whole bytes/s as a configuration has them."""
+    return [f"{decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
+
+
+def split_of(bandwidths: Sequence[str]) -> tuple[float, ...]:
+    """Bandwidths of a configuration in whole bytes/s, as a trial has them."""
+    return tuple(float(round(QUANTITY(each))) for each in bandwidths)

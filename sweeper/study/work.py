@@ -14,7 +14,7 @@ from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.simulation.program import build_cluster
 
 if TYPE_CHECKING:
-    from dimsweep.sweeper.study.grid import PlannedCell
+    from dimsweep.sweeper.study.cell import PlannedCell
 
 # Axes whose ranks share the samples of one replica.
 _OF_ONE_REPLICA = ("tensor", "context", "pipeline")

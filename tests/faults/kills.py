@@ -35,8 +35,8 @@ _SERVER = multiprocessing.get_context("forkserver")  # imports once what every s
 _SERVER.set_forkserver_preload(
     [
         "dimsweep.sweeper.cli.sweep",
-        "dimsweep.sweeper.run.driver",
-        "dimsweep.sweeper.study.plan",
+        "dimsweep.sweeper.questions.sweep",
+        "dimsweep.sweeper.questions.plan",
         "dimsweep.sweeper.cli.report",
     ]
 )

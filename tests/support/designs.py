@@ -2,9 +2,9 @@
 
 from dimsweep.engine import InfeasibleError, Result
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.questions.portfolio.portfolio import grid_of
+from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.study.grid import Grid
-from dimsweep.sweeper.study.portfolio import grid_of
 
 
 def simulate_designs(study: str, *overrides: str) -> dict[tuple[str, ...], Result]:

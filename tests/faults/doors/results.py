@@ -23,10 +23,10 @@ from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import place
 from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.stored import Stored
+from dimsweep.sweeper.questions import plan as planning
+from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.sweep import run_in
 from dimsweep.sweeper.run import standing
-from dimsweep.sweeper.run.session import run_in
-from dimsweep.sweeper.study import plan as planning
-from dimsweep.sweeper.study.plan import StudyPlan, plan_study
 from tests.faults.doors.door import DefectError, Files, command, door
 from tests.support.ledgers import SCHEMA, dead_writer
 from tests.support.ledgers import STUDY as SMALL

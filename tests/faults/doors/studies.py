@@ -8,7 +8,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.plugins.loading import forget_all
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.formats import ON_A_RING
 from tests.support.studies import TINY

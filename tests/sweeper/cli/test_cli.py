@@ -528,7 +528,7 @@ def test_random_configs_never_crash(overrides: dict[str, str]) -> None:
     """Whatever the values, the loader builds the study's plan or says what is wrong."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.compose import compose
-    from dimsweep.sweeper.study.plan import plan_study
+    from dimsweep.sweeper.questions.plan import plan_study
 
     words = [f"{key}={value}" for key, value in overrides.items()]
     try:

@@ -7,7 +7,7 @@ import pytest
 import dimsweep.sweeper.cli.report
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.study.plan import StudyPlan
+from dimsweep.sweeper.questions.plan import StudyPlan
 from tests.sweeper.cli.test_cli import SMALL
 
 
@@ -28,7 +28,7 @@ def test_control_c_while_the_study_is_planned(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dimsweep.sweeper.study.plan.plan_study", interrupted)
+    monkeypatch.setattr("dimsweep.sweeper.questions.plan.plan_study", interrupted)
     assert main(["sweep", *SMALL, f"results={tmp_path}"]) == 130
     assert capsys.readouterr().err.strip() == "stopped"
 

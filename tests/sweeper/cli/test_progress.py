@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from dimsweep.sweeper.cli.progress import progress_bar
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.search import reason
-from dimsweep.sweeper.study.plan import StudyPlan
 
 Small = Callable[..., StudyPlan]
 

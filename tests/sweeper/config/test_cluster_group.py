@@ -10,8 +10,8 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.complete import completions
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.plan import plan_study
 from dimsweep.sweeper.study.rules.machines import unlike_parts
 
 PARTS = ("topology", "npu", "memory", "network", "cost", "collective")

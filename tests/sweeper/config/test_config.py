@@ -14,8 +14,8 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.network import Packets
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.plan import plan_study
 
 SMALL = ["study=libra_gpt3_4d", "collective.chunks=4", "budget.trials=2", "name=small"]
 

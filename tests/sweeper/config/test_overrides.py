@@ -15,9 +15,9 @@ from dimsweep.sweeper.config.overrides import MOST_VALUES, read
 from dimsweep.sweeper.config.parts.part import named
 from dimsweep.sweeper.config.parts.places import search_also
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.study import plan as planning
-from dimsweep.sweeper.study.grid import Grid
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.questions import plan as planning
+from dimsweep.sweeper.questions.plan import plan_study
+from dimsweep.sweeper.questions.split.grid import Grid
 
 STUDY = ["study=libra_gpt3_4d", "budget.trials=2", "executor=inline"]
 SEARCHED = "space.parameters={collective.chunks: {values: [2, 4]}}"

@@ -20,9 +20,9 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.parts import places
 from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.plugins import loading as plugins
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.content import Content
-from dimsweep.sweeper.study.plan import plan_study
 from tests.support.plugged import BLOCK
 from tests.support.studies import TINY, run
 

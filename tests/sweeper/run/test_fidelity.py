@@ -11,12 +11,12 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.run.driver import _recheck
+from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.questions.sweep import _recheck
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import TINY, planned, run
 
 SMALL = (

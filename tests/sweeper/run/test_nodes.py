@@ -13,7 +13,7 @@ import dimsweep
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from tests.faults.nodes import ENVIRONMENT, Nodes
 from tests.support.studies import run
 from tests.support.waiting import until

@@ -12,8 +12,8 @@ from dimsweep.sweeper.cli.main import dimsweep
 from dimsweep.sweeper.ledger import ledger
 from dimsweep.sweeper.ledger.diff import diff
 from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]

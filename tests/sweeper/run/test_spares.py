@@ -9,12 +9,12 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.reliability import Spares
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.study.designs import Designs
-from dimsweep.sweeper.study.plan import plan_study
 from tests.support.studies import planned, run
-from tests.sweeper.networks.test_designs import STUDY
+from tests.sweeper.questions.networks.test_designs import STUDY
 
 DAY = 86400.0
 SMALL = (

@@ -8,13 +8,14 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.questions.sweep import run_sweep
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run import standing
-from dimsweep.sweeper.run.driver import Progress, run_sweep
+from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.search import SAMPLERS, relay
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from dimsweep import load
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.search import relay
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import Workers, run
 
 Small = Callable[..., StudyPlan]

@@ -10,12 +10,12 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.search import SAMPLERS, Sampler, Task, relay
 from dimsweep.sweeper.search.cmaes import CmaEsSampler
 from dimsweep.sweeper.space.space import Choice, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from dimsweep.sweeper.space.trials import Trials
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]

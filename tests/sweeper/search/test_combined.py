@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from dimsweep import load
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.search import Task
 from dimsweep.sweeper.search.combined import CombinedSampler
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from dimsweep.sweeper.space.trials import Trial
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 

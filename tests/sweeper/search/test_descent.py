@@ -11,13 +11,13 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import OBJECTIVES, TIME
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.search import Task
 from dimsweep.sweeper.search.cuts import CutModel
 from dimsweep.sweeper.search.descent import DescentSampler
 from dimsweep.sweeper.space.space import Space
 from dimsweep.sweeper.space.split import SplitSpace
 from dimsweep.sweeper.space.trials import Trial
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 

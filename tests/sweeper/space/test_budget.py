@@ -13,9 +13,9 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.topology import bisection
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.split import Spending, SplitSpace
-from dimsweep.sweeper.study.plan import StudyPlan
 from tests.support.examples import examples
 from tests.support.studies import run
 

@@ -10,7 +10,7 @@ from dimsweep.engine.extensions.astra_sim.fold import fold
 from dimsweep.engine.extensions.astra_sim.interpret import interpret
 from dimsweep.engine.formats.astra_sim import read_inputs, read_ranks
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.study.plan import plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from tests.support.studies import run
 
 TRACES = Path("studies/traces/astra_sim")

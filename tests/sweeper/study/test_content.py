@@ -7,8 +7,8 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config, Design, Extent, Question, Run
+from dimsweep.sweeper.questions.plan import _kept
 from dimsweep.sweeper.study.content import Content
-from dimsweep.sweeper.study.plan import _kept
 from tests.support.studies import TINY
 
 PARTS = (Design, Question, Extent, Run)

@@ -7,8 +7,8 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.summary import summarise
-from dimsweep.sweeper.study.plan import plan_study
 from tests.support.golden import libra
 from tests.support.studies import run
 

@@ -11,8 +11,8 @@ from dimsweep.engine.rules import Told, alike
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.plan import plan_study
 from dimsweep.sweeper.study.rules import idle_keys
 from dimsweep.sweeper.study.rules.idle import _OTHER_THINGS, _values
 

@@ -1,0 +1,129 @@
+"""The design that there is today, planned as a cell of one trial for each combination of scenarios.
+
+It is composed as a cell of the grid is, with the scenarios' values and then the ``baseline``'s own,
+and nothing of it is searched: no budget of the space binds it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dimsweep.engine import DimsweepError, InfeasibleError
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.places import find_study
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.rows import BASELINE
+from dimsweep.sweeper.questions.networks.shapes import fixed
+from dimsweep.sweeper.questions.split.grid import Grid
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
+
+# What says how candidates are searched, looked at again, or put together.
+_OF_A_SEARCH = ("space", "recheck", "portfolio")
+
+
+class Baselines:
+    """The baseline of a study in each combination of its scenarios, in the order of the grid."""
+
+    def __init__(
+        self,
+        composed: Composed,
+        axes: Mapping[str, tuple[Any, ...]],
+        roles: Mapping[str, Role],
+        first: int,
+    ) -> None:
+        """``axes`` are the grid's, and ``first`` is the number of the first baseline.  Raises
+        :class:`DimsweepError` for a baseline that sets an axis of scenarios, in each of which it is
+        simulated."""
+        given, networks = composed.config.baseline, composed.config.space.network
+        scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
+        for name in given:
+            if name in scenarios:
+                raise DimsweepError(
+                    f"{name} is a scenario: the baseline is simulated in each of them",
+                    where=f"baseline.{name}",
+                    hint=f"leave it out, or say roles: {{{name}: decision}}",
+                )
+        self._composed, self._axes, self._given = composed, tuple(axes), dict(given)
+        own = {name: (value,) for name, value in given.items()}
+        if networks is not None and given and "topology" not in given:
+            # Latencies and tiers are those of the networks that are searched.
+            own = {key: (value,) for key, value in fixed(networks).items()} | own
+        self._grid = Grid(composed, {**scenarios, **own}, may_prune=False)
+        self._scenarios = tuple(scenarios)
+        self._first = first
+
+    def __len__(self) -> int:
+        return len(self._grid) if self._given else 0
+
+    def corners(self, most: int) -> list[int]:
+        """Some of them, in which each value of each scenario occurs."""
+        return self._grid.corners(most) if self._given else []
+
+    def number(self, place: int) -> int:
+        """The number of a baseline's cell, after those of the grid."""
+        return self._first + place
+
+    @property
+    def warnings(self) -> list[str]:
+        """Where the study's own keys hold for an option that the baseline chooses: as on the
+        command line, a study's keys come after the options of its groups."""
+        file = self._composed.study and find_study(self._composed.study)
+        nodes = [read_options(file).node] if file else []
+        found = []
+        for group, option in self._given.items():
+            if not is_group(group) or isinstance(option, Mapping):
+                continue
+            own = [f"{group}.{key}" for node in nodes for key in node.get(group) or ()]
+            own += [key for key in self._composed.overridden if key.startswith(f"{group}.")]
+            kept = [key for key in dict.fromkeys(own) if key not in self._given]
+            if kept:
+                found.append(
+                    f"baseline: {group}={option} has the study's own {', '.join(kept)}; the "
+                    "baseline's own keys would come last"
+                )
+        return found
+
+    def plan(self, place: int) -> PlannedCell | PrunedCell:
+        """The plan of one, numbered after the cells of the grid, or why it cannot be.
+
+        Raises :class:`DimsweepError` for what is wrong with its keys.
+        """
+        scenario = dict.fromkeys(self._axes, BASELINE)
+        try:
+            labels, composed = self._grid.compose(place)
+            scenario |= {axis: labels[axis] for axis in self._scenarios}
+            return self._planned(place, scenario, composed)
+        except InfeasibleError as error:
+            return PrunedCell(coordinates=scenario, error=str(error), baseline=self._given)
+        except DimsweepError as error:
+            raise error.within("baseline") from error.__cause__
+
+    def _planned(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
+        searched = list(composed.config.space.parameters)
+        fixed = composed.config.changed({name: {} for name in _OF_A_SEARCH})
+        plan, program = plan_cell(self.number(place), scenario, replace(composed, config=fixed), ())
+        # Rows have a column for each searched key; here is what the baseline has there.
+        own = {name: text for name in searched if (text := _text(fixed, name)) is not None}
+        cell = replace(plan.cell, coordinates={**scenario, **own})
+        plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
+        (key,) = plan.content.keys(Trials.of(plan.first))
+        record = describe(plan, program, self._composed.config)
+        parts = {name: fixed.text[name] for name in _OF_A_SEARCH}
+        own_config = {**(record.config or {}), **parts}
+        record = record.model_copy(
+            update={"config": own_config, "baseline": self._given, "key": key}
+        )
+        return PlannedCell(plan, record, program)
+
+
+def _text(config: Config, name: str) -> str | None:
+    """The value of a key as a row has it, or ``None`` where the baseline has no such key."""
+    try:
+        return str(config.value(name))
+    except DimsweepError:
+        return None

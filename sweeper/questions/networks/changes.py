@@ -1,0 +1,173 @@
+"""What would change the answer of a search: how far a price, a bandwidth, a latency, the model's
+size or the error of the model may move before another cell wins, by the bounds that closed the
+cells and a few simulations.
+
+What the seconds of a cell are not below tells from which change on it could beat the answer at the
+earliest, or what its loss is not below when the change is made.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
+from dimsweep.sweeper.ledger.record import Change, End, PrunedCell, Regions, Rival
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.networks.moves import moves_of
+from dimsweep.sweeper.questions.networks.race import REACH, ROUNDING, Known, Race
+from dimsweep.sweeper.questions.networks.regions import regions_of
+from dimsweep.sweeper.questions.networks.shapes import Floats
+from dimsweep.sweeper.questions.what_if.catalogue import Asked
+from dimsweep.sweeper.questions.what_if.change import resolve
+from dimsweep.sweeper.space.plans import Row
+from dimsweep.sweeper.study.ranking import NEAR, physical
+
+_TWICE = " x2"  # what the name of a what-if ends with
+
+
+class Changes(NamedTuple):
+    """What would change an answer: how far each thing may move, and the error of the model, before
+    another cell than the best one wins."""
+
+    changes: tuple[Change, ...] = ()
+    rival: Rival | None = None
+    regions: Regions | None = None
+
+
+def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
+    """What makes another cell than the ``best`` one win; ``losses`` are those of the cells that the
+    search has simulated, by number."""
+    known, prices = Known(designs, best, losses), [*_prices(designs, best)]
+    found = [
+        Change(
+            name=name,
+            down=_price(known, slopes, -1, 0.0),
+            up=_price(known, slopes, 1, 0.0),
+            near_down=_price(known, slopes, -1, NEAR),
+            near_up=_price(known, slopes, 1, NEAR),
+        )
+        for name, slopes in prices
+    ]
+    moves = [*moves_of(known)]
+    found += [Change(name=move.name, **move.ends()) for move in moves]
+    regions = regions_of(known, prices, moves, found)
+    return Changes(tuple(found), _rival(known), regions)
+
+
+def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
+    """The prices that what-ifs double, each with what twice as much adds to what seconds are
+    multiplied by, for all networks; but for those of whole parts, by which fabrics are chosen."""
+    planned, config = designs.plan(best), designs.composed.config
+    if isinstance(planned, PrunedCell) or config.cost.parts:
+        return
+    for name, changes in Asked(planned.plan.config, planned.plan.space).changes():
+        if all(key.startswith("cost.") for key in changes):
+            slopes = designs.slopes(config.changed(resolve(config, changes)))
+            if slopes.any():
+                yield name.removesuffix(_TWICE), slopes
+
+
+class _Price(Race):
+    """By how much a price must change, upwards (``sign`` 1) or downwards (-1), until a cell is
+    better than the best by more than the share ``margin``."""
+
+    def __init__(self, known: Known, slopes: Floats, sign: int, margin: float) -> None:
+        super().__init__(known)
+        self._slopes, self._sign, self._share = slopes, sign, (1 + margin) * (1 + ROUNDING)
+        slope = known.own(slopes)
+        seconds = known.seconds(known.best)
+        self._own = seconds * known.factor, seconds * slope
+
+    def _of(self, row: Row) -> Floats:
+        cells = self._known.designs.cells
+        return cells.places.of_networks(self._slopes, cells.spot(row))
+
+    def key(self, i: int) -> tuple[float, int]:
+        row, (loss, slope) = self._known.designs.cells.rows[i], self._own
+        seconds = self._known.loads.of(i) * self._share
+        # Behind by so much, of which each unit of change takes off so much.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            behind = seconds * self._known.designs.factor(row) - loss
+            less = self._sign * (slope - seconds * self._of(row))
+            where = np.where(behind <= 0, 0.0, np.where(less > 0, behind / less, np.inf))
+        where = np.where(np.isfinite(seconds), where, np.inf)
+        m = int(np.argmin(where))
+        return float(where[m]), m
+
+    def learn(self, i: int, m: int) -> bool:
+        return self._known.look(i, m)
+
+    def is_exact(self, i: int, m: int) -> bool:
+        return self._known.loads.is_exact(i, m)
+
+
+def _price(known: Known, slopes: Floats, sign: int, margin: float) -> End:
+    reach = REACH - 1 if sign > 0 else 1 - 1 / REACH
+    found = _Price(known, slopes, sign, margin).first(reach)
+    return known.end(1 + sign * found.key, found.number, is_open=found.is_open)
+
+
+class _Next(Race):
+    """The losses of all cells but those that are left ``out``, at first the best one."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known)
+        self.out = {known.best}
+
+    def key(self, i: int) -> tuple[float, int]:
+        known, cells = self._known, self._known.designs.cells
+        first, end = cells.first[i : i + 2].tolist()
+        loss = known.loads.of(i) * known.designs.factor(cells.rows[i])
+        loss[[number - first for number in self.out if first <= number < end]] = np.inf
+        m = int(np.argmin(loss))
+        return float(loss[m]), m
+
+    def learn(self, i: int, m: int) -> bool:
+        return self._known.look(i, m)
+
+    def is_exact(self, i: int, m: int) -> bool:
+        return self._known.loads.is_exact(i, m)
+
+    def simulated(self) -> dict[int, float]:
+        """Return the losses of the cells that the search or a race simulated, by number."""
+        known, cells = self._known, self._known.designs.cells
+        found = dict(known.losses)
+        for i, m, seconds in known.loads.exact():
+            factor = float(known.designs.factor(cells.rows[i])[m])
+            found[int(cells.first[i]) + m] = seconds * factor
+        return {number: loss for number, loss in found.items() if number not in self.out}
+
+
+def _is_twin(known: Known, number: int) -> bool:
+    """Return whether a cell is the best design under another name."""
+    one, other = (known.designs.compose(each)[0] for each in (known.best, number))
+    return physical(one) == physical(other) and known.seconds(number) == known.seconds(known.best)
+
+
+def _rival(known: Known) -> Rival:
+    """Who comes next, and how sure it is that measurements would say so: two designs share most of
+    the model's error.  If too many cells may come next, the best one that was simulated, and the
+    bound of the others."""
+    own, race = known.seconds(known.best) * known.factor, _Next(known)
+    found = race.first(own * REACH)
+    while found.number is not None and _is_twin(known, found.number):
+        race.out.add(found.number)
+        found = race.first(own * REACH)
+    number, loss = found.number, found.key
+    if found.is_open:
+        simulated = race.simulated()
+        simulated = {n: each for n, each in simulated.items() if not _is_twin(known, n)}
+        number = min(simulated, key=simulated.__getitem__, default=None)
+        loss = loss if number is None else simulated[number]
+    rival = Rival(factor=loss / own, is_open=found.is_open, at_least=found.key / own)
+    if number is None:
+        return rival
+    composed = [known.designs.compose(each) for each in (known.best, number)]
+    both = [each.config for _, each in composed]
+    sure = surely(np.log(rival.factor), *both)
+    elsewhere = sure is None
+    if elsewhere:
+        sure = sure_elsewhere(np.log(rival.factor), *both)
+    by, _ = composed[1]
+    return rival.model_copy(update={"by": by, "sure": sure, "elsewhere": elsewhere})

@@ -1,0 +1,388 @@
+"""A study's networks and plans as a grid, whose cells bounds close before they are composed.
+
+Levels 0 and 1 are worked out for whole plans on all networks; they are cheap, and the same whenever
+they are asked for, so no ledger keeps them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine import (
+    Cluster,
+    DimsweepError,
+    InfeasibleError,
+    Program,
+    TooManyError,
+    at,
+    own_capacity,
+    units,
+)
+from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
+from dimsweep.engine.workload import AXES, Amount
+from dimsweep.engine.workload.plan import training_amount
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.parts.part import written
+from dimsweep.sweeper.config.roles import label as value_label
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Networks, Plans
+from dimsweep.sweeper.ledger.record import FULL, PrunedCell
+from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.questions.networks.cells import Cells, Where
+from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
+from dimsweep.sweeper.questions.networks.shapes import Floats, Shape, fixed, shapes_of, told
+from dimsweep.sweeper.simulation.outages import Outages
+from dimsweep.sweeper.simulation.program import build_cluster, build_program
+from dimsweep.sweeper.space.plans import Row, check_model, rows_of
+from dimsweep.sweeper.space.refusals import Refusals, reason_of
+from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
+
+MOST_CELLS = 10_000_000
+_FACTORS = (
+    *("time", "effective_time", "perf_per_cost"),
+    *("energy", "perf_per_watt", "cost_per_token"),
+)
+_OF_MEMORY = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
+_OF_POWER = ("energy", "perf_per_watt")
+_FRONT = [TIME.name, COST.name]
+PARALLEL = "workload.parallel"
+GENERATOR = "network.generator"
+ALGORITHMS, MEMORY = "collective.algorithms", "npu.memory"
+_OF_DIMENSIONS = ("topology.shape", "topology.bandwidth")
+_FIRST = 4  # cells that are looked at before anything is simulated
+
+
+class Part(NamedTuple):
+    """Which of the cells of a ``study`` some designs are: those at these ``coordinates``, from the
+    ``first`` number on, of networks of these ``shapes``."""
+
+    study: Config
+    coordinates: Mapping[str, str]
+    first: int
+    shapes: Sequence[Shape]
+
+
+class Designs:
+    """The networks and plans of a study, numbered as the cells of a grid are.
+
+    Its networks are those of others that it is ``like``, or those of the ``part`` that it is of a
+    study.  Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
+    """
+
+    def __init__(
+        self, composed: Composed, like: "Designs | None" = None, part: Part | None = None
+    ) -> None:
+        self.composed, config = composed, composed.config
+        check_designs(config)
+        workload, self.refused = check_model(config.workload), Refusals()
+        self._networks, plans = config.space.network, config.space.plan or Plans()
+        assert self._networks is not None
+        cluster = build_cluster(config)
+        if part is None:
+            known = None if like is None else like.cells.shapes
+            shapes = known or shapes_of(config, self._networks, self.refused)
+            part = Part(config, {}, 0, shapes)
+        self.part: Part = part
+        shapes = part.shapes
+        memory = _most_memory(self._networks, cluster)
+        slowest = max(
+            each.slowest for each in {prod(shape.sizes): shape.cluster for shape in shapes}.values()
+        )
+        stagings = Stagings(workload.model, cluster.npu, cluster.memory, slowest)
+        rows = [
+            row
+            for npus in sorted({prod(shape.sizes) for shape in shapes})
+            for row in rows_of(workload, plans, npus, stagings, memory, self.refused)
+        ]
+        if not rows:
+            raise self.refused.error("no plan is possible", "space.plan")
+        places = Places(shapes, plans.orders, self.refused) if like is None else like.cells.places
+        self.cells: Cells = Cells(rows, places, stagings)
+        self._check_size()
+        if len(config.objective) > 1 and np.isnan(self._cost).any():
+            raise _not_known(COST.name, config)
+        self._amount = training_amount(workload.model, rows[0].plan)
+        self.factors = self._factors_of(config, shapes)
+        self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def changed(self, changes: Mapping[str, object], below: float) -> "Designs":
+        """The same networks with those plans whose loss may be ``below`` that, for a workload in
+        which these keys are others.
+
+        Raises :class:`DimsweepError` for a value that cannot be, and if there is no such plan.
+        """
+        config = self.composed.config.changed(dict(changes))
+        found = Designs(replace(self.composed, config=config), self)
+        rows = np.flatnonzero(found.floors < below)
+        if not len(rows):
+            raise InfeasibleError("no plan may be as good", where="space.plan")
+        found.cells, found.floors = found.cells.some(rows), found.floors[rows]
+        return found
+
+    @property
+    def axes(self) -> dict[str, tuple[object, ...]]:
+        """The keys in which cells differ."""
+        assert self._networks is not None
+        names = list(_OF_DIMENSIONS) if self._networks.tiers else []
+        names += [GENERATOR] * bool(self._networks.generators)
+        names += [ALGORITHMS] * any(tier.algorithms for tier in self._networks.tiers)
+        names += [MEMORY] * bool(self._networks.memory)
+        names += [PARALLEL, *self.cells.rows[0].settings()]
+        return dict.fromkeys((*self.part.coordinates, *names), ())
+
+    def corners(self, most: int) -> list[int]:
+        """Cells that promise most, one of them a product of dimensions if there is any, since what
+        generators make may have more messages than are simulated."""
+        i = int(np.argmin(self.floors))
+        order = np.argsort(self.bounds(i), kind="stable")
+        made = np.array([shape.made is not None for shape in self.cells.shapes])
+        order = np.concatenate(
+            [order[: _FIRST - 1], order[~made[self.cells.spot(self.cells.rows[i]).shape[order]]]]
+        )
+        return (int(self.cells.first[i]) + np.unique(order[: min(_FIRST, most)])).tolist()
+
+    def one_of_each(self) -> Iterator[int]:
+        """Yield the most promising cell of each plan, the most promising plan first."""
+        for i in np.argsort(self.floors, kind="stable").tolist():
+            yield int(self.cells.first[i]) + int(np.argmin(self.bounds(i)))
+
+    # --- levels 0 and 1 -------------------------------------------------------------------------
+
+    @cached_property
+    def floors(self) -> Floats:
+        """What no cell of each plan is below, in the objective's loss."""
+        least = [self.factor(row).min(initial=np.inf) for row in self.cells.rows]
+        return self.cells.least * np.array(least)
+
+    def bounds(self, i: int) -> Floats:
+        """What each cell of plan ``i`` is not below, in the objective's loss."""
+        return self.cells.loads_of(i) * self.factor(self.cells.rows[i])
+
+    def factor(self, row: Row) -> Floats:
+        """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
+        if (alike := self.cells.places.alike(row)) not in self._known:
+            spot = self.cells.spot(row)
+            self._known[alike] = self.cells.places.of_networks(self.factors, spot)
+        return self._known[alike]
+
+    def networks(self, cells: range) -> Longs:
+        """The numbers of the networks of cells of one plan, among all networks of all shapes."""
+        row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
+        first = int(self.cells.first[row])
+        found = self.cells.places.networks(self.cells.spot(self.cells.rows[row]))
+        return found[cells.start - first : cells.stop - first]
+
+    @cached_property
+    def costs(self) -> Floats:
+        """What the network of each cell costs, in USD."""
+        rows, spot = self.cells.rows, self.cells.spot
+        return np.concatenate(
+            [self.cells.places.of_networks(self._cost, spot(row)) for row in rows]
+        )
+
+    @cached_property
+    def _cost(self) -> Floats:
+        return np.concatenate([shape.cost for shape in self.cells.shapes])
+
+    def slopes(self, config: Config) -> Floats:
+        """What is added to what seconds are multiplied by, for all networks, at the prices of
+        another configuration."""
+        shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
+        return self._factors_of(config, shapes) - self.factors
+
+    def at_price(self, slopes: Floats, factor: float) -> Floats:
+        """What seconds are multiplied by, for all networks, at a ``factor`` of what has these
+        ``slopes``."""
+        return self.factors + (factor - 1) * slopes
+
+    def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
+        return np.concatenate([_factors(config, shape, self._amount) for shape in shapes])
+
+    # --- levels 2 and 3 -------------------------------------------------------------------------
+
+    def compose(self, number: int) -> tuple[dict[str, str], Composed]:
+        """A cell's coordinates, and its configuration."""
+        assert self._networks is not None
+        where = self.cells.where(number)
+        values = self._values(where)
+        config = self.composed.config.changed({**fixed(self._networks), **values})
+        labels = {key: _label(values.get(key, "none")) for key in self.axes}
+        labels |= self.part.coordinates
+        if (made := self.cells.shapes[where.place.shape].made) is not None:
+            labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
+            labels[GENERATOR] = told(made)
+        return labels, replace(self.composed, config=config, varied=tuple(values))
+
+    def _values(self, where: Where) -> dict[str, object]:
+        shape = self.cells.shapes[where.place.shape]
+        settings = {key: written(value) for key, value in where.row.settings().items()}
+        return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
+
+    def alike(self, number: int) -> range:
+        """The cells that differ from one in the bandwidths of their network only."""
+        where = self.cells.where(number)
+        first = number - where.network
+        return range(first, first + len(self.cells.shapes[where.place.shape].cost))
+
+    def programs(self, number: int) -> Floats:
+        """Level 2 of all cells that are :meth:`alike`, by one program, in the objective's loss;
+        nothing is known of a network whose links have their own bandwidths, or of collectives that
+        were measured at some, nor where there is no such program."""
+        where, own = self.cells.where(number), self.alike(number)
+        shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
+        at_some = collective.measured is not None and collective.measured_bandwidth is None
+        if shape.made is not None or at_some:
+            return np.zeros(len(own))
+        _, cell = self.compose(number)
+        try:
+            program = build_program(cell.config)
+        except DimsweepError:
+            return np.zeros(len(own))
+        space = LinearSpace.build(shape.bandwidth.min(axis=0), shape.bandwidth.max(axis=0))
+        model, first = EventBound(program, space), where.number - where.network
+        seconds = np.array([time_of(model, bandwidth) for bandwidth in shape.bandwidth])
+        return seconds * self.factor(where.row)[first : first + len(own)]
+
+    def plan(self, number: int) -> PlannedCell | PrunedCell:
+        """The plan of a cell, with the bound of its program; or why it cannot be."""
+        coordinates, cell = self.compose(number)
+        try:
+            plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
+            Outages.of(cell.config, program)  # whose messages may be too many
+        except DimsweepError as error:
+            left_out = isinstance(error, TooManyError)
+            reason = reason_of("cells are left out", error, error.where)
+            reason = FULL if error.where in _OF_MEMORY else reason
+            return PrunedCell(
+                coordinates=coordinates, error=str(error), reason=reason, left_out=left_out
+            )
+        where = self.cells.where(number)
+        factor = float(self.factor(where.row)[where.number])
+        plan = replace(plan, bound=plan.objective[0].loss(self._least(where, program) * factor))
+        return PlannedCell(plan, describe(plan, program, self.part.study), program)
+
+    def _least(self, where: Where, program: Program) -> float:
+        """Levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph by its
+        cuts."""
+        graph = self.cells.shapes[where.place.shape].cluster.network.graph
+        own, m = self.cells.rows.index(where.row), np.array([where.number])
+        loads = float(self.cells.loads_of(own, cells=m)[0])
+        if graph is not None:
+            cuts = time_by_cuts(program, graph)
+            return max(loads, 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
+        b = program.bandwidth
+        return max(loads, time_of(EventBound(program, LinearSpace.build(b, b)), b))
+
+    def _check_size(self) -> None:
+        if not len(self.cells):
+            raise self.refused.error("no plan runs on any of the networks", "space.plan")
+        if len(self.cells) > MOST_CELLS:
+            what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
+            raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
+
+
+def check_designs(config: Config) -> None:
+    """Raise :class:`DimsweepError` for what a search by bounds does not know."""
+    if config.space.network is None:
+        what, hint = "plans are searched together with networks", "space.network, with one of them"
+        raise DimsweepError(what, where="space.plan", hint=hint)
+    for where, given, hint in (
+        ("grid", config.grid, "all designs of space.network and space.plan compete"),
+        ("space.parameters", config.space.parameters, "keys of space.plan"),
+        ("space.bandwidth", config.space.bandwidth.is_searched, "bandwidths of each tier"),
+        ("recheck", config.recheck.rungs, "simulate what was found by dimsweep simulate"),
+        ("baseline", config.baseline and config.portfolio.workloads, "simulate it by itself"),
+        ("fidelity", config.by_message, "fidelity=phase, of which the bounds are"),
+        ("other_npus", config.other_npus, "NPUs of one kind, of which the bounds are"),
+        ("objective", not _is_known(config), _objectives(config)),
+    ):
+        if given:
+            raise DimsweepError(
+                "networks and plans are searched without it", where=where, hint=hint
+            )
+    by_flows = {
+        "what generators make": config.space.network.generators,
+        "what is down": config.reliability.outages,
+    }
+    for what in (what for what, given in by_flows.items() if given and config.collective.library):
+        raise DimsweepError(
+            f"{what} is simulated by flows, and which messages {config.collective.library} sends is"
+            " not known",
+            where="collective.library",
+            hint="collective=whole, streamed or default, whose algorithms send every message",
+        )
+
+
+def _is_known(config: Config) -> bool:
+    names = [objective.name for objective in config.objective]
+    return len(names) == 1 or (names == _FRONT and not config.portfolio.workloads)
+
+
+def _objectives(config: Config) -> str:
+    if config.portfolio.workloads:
+        return "one objective, where several workloads share a network"
+    return f"one objective, or [{', '.join(_FRONT)}]"
+
+
+def _most_memory(networks: Networks, cluster: Cluster) -> float | None:
+    """The most bytes that an NPU may have, with what expands its memory; None: any number."""
+    most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
+    return own_capacity(replace(cluster.npu, memory=most), cluster.memory)
+
+
+def _label(value: object) -> str:
+    """What a value is called in a row."""
+    return ", ".join(map(str, value)) if value and isinstance(value, list) else value_label(value)
+
+
+def _parallel(where: Where) -> dict[str, int]:
+    degrees = dict(zip(AXES, where.row.degrees, strict=True))
+    return {axis: degrees[axis] for axis in where.place.order if degrees[axis] > 1}
+
+
+def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
+    """What seconds are multiplied by in the objective's loss, for the networks of a shape (W,);
+    where a checkpoint is waited for until an iteration ends it is more."""
+    name, ones = config.objective[0].name, np.ones(len(shape.cost))
+    if name not in _FACTORS:
+        hint = f"one of {', '.join(_FACTORS)}"
+        raise DimsweepError(f"no bound of a plan tells {name}", where="objective", hint=hint)
+    left, price = 1.0, 1.0
+    with at("reliability"):
+        if (reliability := config.reliability.build()) is not None:
+            n, graph = prod(shape.sizes), shape.cluster.network.graph
+            left = float(reliability.renewal(n, amount.state).kept)
+            price = reliability.price(n, n if graph is None else graph.n_npus)
+    spent = price * shape.cost / (config.cost.lifetime or np.nan)
+    if not np.isnan(shape.power).any():
+        spent = spent + shape.power * config.cost.electricity
+    found = {
+        "time": ones,
+        "effective_time": ones / (np.nan if reliability is None else left),
+        "perf_per_cost": shape.cost,
+        "energy": shape.power,
+        "perf_per_watt": shape.power,
+        "cost_per_token": spent / ((amount.tokens or np.nan) * left),
+    }[name]
+    if np.isnan(found).any():
+        raise _not_known(name, config)
+    return found
+
+
+def _not_known(name: str, config: Config) -> DimsweepError:
+    if name == "effective_time":
+        hint = "reliability says how often training is interrupted, such as reliability=llama3"
+        return DimsweepError("effective_time is not known", where="objective", hint=hint)
+    if name == "cost_per_token" and not config.cost.lifetime:
+        what = "cost_per_token is not known: nobody says for how long a cluster is paid for"
+        return DimsweepError(what, where="objective", hint="cost.lifetime, such as 4 year")
+    of = "watts: cost.power" if name in _OF_POWER else "prices: cost.tiers"
+    hint = f"{of}, of each tier that is a price in space.network, or cost.parts"
+    return DimsweepError(f"{name} is not known of all networks", where="objective", hint=hint)

@@ -1,0 +1,358 @@
+"""Where plans may lie on the networks of a space, and what communication needs there, at the
+bandwidths of each network: all of it is the same for plans of the same degrees.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine import DimsweepError, Group, units
+from dimsweep.engine.bound import (
+    BETWEEN,
+    PASSES,
+    STAGES,
+    Classes,
+    Groups,
+    Reach,
+    Table,
+    Ways,
+    ways_by_cuts,
+)
+from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
+from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
+from dimsweep.sweeper.space.plans import Degrees, Row
+from dimsweep.sweeper.space.refusals import Refusals
+
+Longs = NDArray[np.int64]
+Alike = tuple[Degrees, int, int]
+PIPELINE = "pipeline"
+GREATEST = 2.0  # times a network's bandwidths are what is asked for at most
+# What is known of all places, until there are more.
+_DERIVED = ("_ways", "_pipelines", "_hops", "_table", "_first_alike", "_numbers", "_codes")
+
+
+class Place(NamedTuple):
+    """Where degrees lie on a shape: the order of the axes, and the groups by their names."""
+
+    shape: int
+    order: tuple[str, ...]
+    groups: Mapping[str, Group]
+
+
+class Moved(NamedTuple):
+    """What the bandwidths and latencies of tiers are multiplied by; as they are where nothing is
+    said.  No bandwidth is multiplied by more than GREATEST."""
+
+    bandwidth: tuple[float, ...] = ()
+    latency: tuple[float, ...] = ()
+
+    @property
+    def slowdown(self) -> float:
+        """What no path gets shorter by: it has computations, latencies, and bytes to carry."""
+        return min(1 / max(*self.bandwidth, 1.0, 1.0), *self.latency, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """All places and networks for plans of some degrees, M in all: the number of each one's place,
+    its shape, and its network there (M,)."""
+
+    place: Longs
+    shape: Longs
+    network: Longs
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+
+AS_IS = Moved()
+
+
+@dataclass
+class Places:
+    """All places on ``shapes`` of the plans that were asked for; ``refused`` counts those that
+    cannot be."""
+
+    shapes: Sequence[Shape]
+    orders: Sequence[tuple[str, ...]]
+    refused: Refusals
+    all: list[Place] = field(default_factory=list)
+    _groups: Groups = field(default_factory=Groups)
+    _spots: dict[Alike, Spot] = field(default_factory=dict)
+    _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
+    _later: dict[tuple[float, ...], Table] = field(default_factory=dict)
+    _meshes: dict[tuple[object, ...], DeviceMesh | DimsweepError] = field(default_factory=dict)
+    _classes: dict[Alike, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
+    _reaches: dict[Moved, dict[Alike, Reach]] = field(default_factory=dict)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Know the places of more plans."""
+        n = len(self.all)
+        for row in rows:
+            if (alike := self.alike(row)) not in self._spots:
+                self._spots[alike] = self._spot(row)
+        if len(self.all) > n:
+            for name in _DERIVED:
+                self.__dict__.pop(name, None)
+            self._scaled, self._later, self._reaches = {}, {}, {}
+
+    def spot(self, row: Row) -> Spot:
+        return self._spots[self.alike(row)]
+
+    def alike(self, row: Row) -> Alike:
+        """What plans with the same places and networks have in common."""
+        own, remote = self._memories
+        return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
+
+    @cached_property
+    def _memories(self) -> tuple[list[float], list[float]]:
+        """The sizes of memory, and of remote memory, that NPUs may have."""
+        own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
+        return sorted(own), sorted(remote)
+
+    def _spot(self, row: Row) -> Spot:
+        """The places of a plan's degrees on all shapes; those that are alike count once."""
+        columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
+        for number, shape in enumerate(self.shapes):
+            if math.prod(shape.sizes) != n:
+                continue
+            if shape.memory < row.memory:
+                self.refused["networks have too little memory for some plans"] += len(shape.cost)
+                continue
+            if shape.remote < row.remote:
+                self.refused["plans do not fit the remote memory"] += len(shape.cost)
+                continue
+            known = set[tuple[object, ...]]()
+            for order in self.orders:
+                mesh = self._mesh(row, shape, order)
+                if isinstance(mesh, DimsweepError):
+                    self.refused.add("places do not fit the network", mesh, "", len(shape.cost))
+                    continue
+                groups = {name: g for name, g in mesh.groups.items() if g.n_members > 1}
+                key = tuple(sorted((name, g.sizes, g.strides) for name, g in groups.items()))
+                if key in known:
+                    continue
+                known.add(key)
+                own = np.arange(len(shape.cost))
+                columns.append((np.full_like(own, len(self.all)), np.full_like(own, number), own))
+                self.all.append(Place(number, order, groups))
+        if not columns:
+            return Spot(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
+        return Spot(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
+        """Return the mesh of a plan in an order, or the error if it does not fit."""
+        symmetric = shape.cluster.symmetric
+        key = (row.degrees, shape.sizes, symmetric, order)
+        if key not in self._meshes:
+            degrees = dict(zip(AXES, row.degrees, strict=True))
+            try:
+                wanted = {axis: degrees[axis] for axis in order}
+                mesh = DeviceMesh.place(wanted, shape.sizes, symmetric)
+                self._meshes[key] = grouped(row.plan, mesh)
+            except DimsweepError as error:
+                self._meshes[key] = error
+        return self._meshes[key]
+
+    def reach(self, row: Row, moved: Moved) -> Reach:
+        """Where the cells of plans that are alike communicate, on ``moved`` tiers."""
+        if moved not in self._reaches:
+            self._reaches = {AS_IS: self._reaches.get(AS_IS, {}), moved: {}}  # one race at a time
+        found, alike = self._reaches[moved], self.alike(row)
+        if alike not in found:
+            spot, p = self._spots[alike], row.degrees[AXES.index(PIPELINE)]
+            network, classes = self._classes_of(alike)
+            found[alike] = Reach(
+                n=len(spot),
+                table=self._late(moved.latency),
+                groups=self._numbers,
+                hops=self._hops[:, :p] if p > 1 else None,
+                at=self._at(moved.bandwidth),
+                place=spot.place,
+                network=network,
+                alike=classes,
+                in_turn=self.shapes[0].cluster.collectives.streams == 1,
+            )
+        return found[alike]
+
+    def _classes_of(self, alike: Alike) -> tuple[Longs, Mapping[str, Classes]]:
+        """The network of each cell of plans that are alike, among all; and which cells communicate
+        alike, however tiers are moved."""
+        if alike not in self._classes:
+            spot, found = self._spots[alike], dict[str, Classes]()
+            network = self.networks(spot)
+            for name, (codes, crossed) in self._codes.items():
+                own, ports = (
+                    codes[spot.place],
+                    np.where(crossed[spot.place], self._ports[network], 0),
+                )
+                for column in ports.T:
+                    own = Classes.by(own * (1 + int(column.max(initial=0))) + column).of
+                found[name] = Classes.by(own)
+            self._classes[alike] = network, found
+        return self._classes[alike]
+
+    @cached_property
+    def _codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
+        """What places need by what its cells may be alike in: equal numbers (places,) where it is
+        the same at the same bandwidths, and the dimensions (places, D) whose bandwidths count."""
+        passes = {axis for axis in self._numbers if axis not in BETWEEN}
+        axes = {PASSES: passes, STAGES: {PIPELINE, *passes}}
+        axes |= {axis: {axis} for axis in (PIPELINE, REPLICAS, EXPERT_REPLICAS)}
+        return {name: self._needed(own) for name, own in axes.items()}
+
+    def _needed(self, axes: Collection[str]) -> tuple[Longs, NDArray[np.bool_]]:
+        n_dims = self._ports.shape[1]
+        known, numbers = dict[object, int](), np.zeros(len(self.all), dtype=np.int64)
+        crossed = np.zeros((len(self.all), n_dims), dtype=bool)
+        own = [self._numbers[axis] for axis in sorted(axes) if axis in self._numbers]
+        hops = self._hops.T if PIPELINE in axes else ()
+        rows = np.array([*own, *hops]).reshape(-1, len(self.all)).T
+        for number, place in enumerate(self.all):
+            is_made = self.shapes[place.shape].made is not None  # whose bandwidths are never moved
+            key = rows[number].tobytes(), is_made
+            numbers[number] = known.setdefault(key, len(known))
+            for group in (place.groups[axis] for axis in axes if axis in place.groups):
+                crossed[number, : len(group.sizes)] |= np.array(group.sizes) > 1
+        return numbers, crossed
+
+    @cached_property
+    def _ports(self) -> Longs:
+        """The bandwidths of all networks by number (networks, D), from 1 on."""
+        n_dims = max(len(shape.sizes) for shape in self.shapes)
+        found = np.zeros((int(self._first_network[-1]), n_dims), dtype=np.int64)
+        for first, shape in zip(self._first_network.tolist(), self.shapes, strict=False):
+            for d, own in enumerate(shape.bandwidth.T):
+                values = np.unique(
+                    np.concatenate([s.bandwidth[:, d] for s in self.shapes if d < len(s.sizes)])
+                )
+                found[first : first + len(own), d] = 1 + np.searchsorted(values, own)
+        return found
+
+    @cached_property
+    def _ways(self) -> tuple[list[Ways], list[dict[Group, int]]]:
+        """Those of each network that is another to collectives, for all groups that any place has
+        there, by their number."""
+        first = {number: i for i, number in reversed([*enumerate(self._network)])}
+        numbers: list[dict[Group, int]] = [{} for _ in first]
+        for place in self.all:
+            own = numbers[self._network[place.shape]]
+            for group in place.groups.values():
+                own.setdefault(group, len(own))
+        ways = []
+        for number, own in enumerate(numbers):
+            shape = self.shapes[first[number]]
+            if shape.made is not None:
+                ways.append(ways_by_cuts(shape.cluster, list(own)))
+                continue
+            most = shape.bandwidth.max(axis=0) * GREATEST
+            ways.append(self._groups.ways(shape.cluster, list(own), most))
+        return ways, numbers
+
+    @cached_property
+    def _network(self) -> list[int]:
+        """The number of each shape's network, which several have that differ in what else they
+        have."""
+        numbers = dict[int, int]()
+        return [numbers.setdefault(id(shape.cluster), len(numbers)) for shape in self.shapes]
+
+    @cached_property
+    def _pipelines(self) -> tuple[list[Ways], dict[tuple[int, Group], int]]:
+        """Messages between the stages of each shape's pipelines, by their number."""
+        numbers, found = dict[tuple[int, Group], int](), list[Ways]()
+        alike = dict[object, int]()  # messages know nothing of dimensions that they do not cross
+        for place in self.all:
+            if PIPELINE not in place.groups:
+                continue
+            number, group = place.shape, place.groups[PIPELINE]
+            if (number, group) in numbers:
+                continue
+            shape = self.shapes[number]
+            most = shape.bandwidth.max(axis=0) * GREATEST
+            crossed = [d for d, n in enumerate(group.sizes) if n > 1]
+            dims = tuple((shape.cluster.topology.dims[d], most[d]) for d in crossed)
+            free = shape.made is not None
+            key = (shape.sizes, group, self._network[number] if free else dims)
+            if key not in alike:
+                alike[key] = len(found)
+                found.append(
+                    Ways.free(group.n_members, len(shape.sizes))
+                    if free
+                    else self._groups.hops(shape.cluster, group, most)
+                )
+            numbers[number, group] = alike[key]
+        return found, numbers
+
+    @cached_property
+    def _hops(self) -> Longs:
+        """The row of the table for the messages from each stage (places, most stages); where there
+        are fewer, -1."""
+        most = max((g[1].n_members for g in self._pipelines[1]), default=1)
+        found = np.full((len(self.all), most), -1, dtype=np.int64)
+        for i, place in enumerate(self.all):
+            if PIPELINE not in place.groups:
+                continue
+            number = len(self._ways[0]) + self._pipelines[1][place.shape, place.groups[PIPELINE]]
+            first, n = int(self._table.first[number]), place.groups[PIPELINE].n_members
+            found[i, :n] = self._first_alike[first : first + n]
+        return found
+
+    @cached_property
+    def _first_alike(self) -> Longs:
+        return self._table.alike()
+
+    @cached_property
+    def _table(self) -> Table:
+        return Table([*self._ways[0], *self._pipelines[0]])
+
+    def _late(self, scale: tuple[float, ...]) -> Table:
+        """The table where the latency of each tier is times its ``scale``."""
+        if not scale:
+            return self._table
+        if scale not in self._later:
+            shape = next(shape for shape in self.shapes if shape.made is None)
+            more = shape.later(scale) - shape.later((1.0,) * len(scale))
+            self._later[scale] = self._table.later(more / units.PICOSECONDS)
+        return self._later[scale]
+
+    @cached_property
+    def _numbers(self) -> dict[str, Longs]:
+        """The group of each axis at all places, by its number in the table."""
+        axes = dict.fromkeys(axis for place in self.all for axis in place.groups)
+        found = {axis: np.full(len(self.all), -1, dtype=np.int64) for axis in axes}
+        for number, place in enumerate(self.all):
+            network = self._network[place.shape]
+            first, own = int(self._table.first[network]), self._ways[1][network]
+            for axis, group in place.groups.items():
+                found[axis][number] = self._first_alike[first + own[group]]
+        return found
+
+    @cached_property
+    def _first_network(self) -> Longs:
+        return np.cumsum([0, *(len(shape.cost) for shape in self.shapes)])
+
+    def _at(self, scale: tuple[float, ...]) -> Floats:
+        """What the table's columns are multiplied by, for all networks of all shapes."""
+        if scale not in self._scaled:
+            found = [
+                self._table.at(self._ways[0][network], bandwidth)
+                for network, shape in zip(self._network, self.shapes, strict=True)
+                for bandwidth in shape.scaled(scale)
+            ]
+            self._scaled[scale] = np.array(found)
+        return self._scaled[scale]
+
+    def of_networks(self, values: Floats, spot: Spot) -> Floats:
+        """Those of the networks of a spot (M,), of ``values`` of all networks, shape by shape."""
+        return values[self.networks(spot)]
+
+    def networks(self, spot: Spot) -> Longs:
+        """The numbers of the networks of a spot (M,) among all, shape by shape."""
+        return self._first_network[spot.shape] + spot.network

@@ -1,0 +1,420 @@
+"""A search among networks and plans: best first, by bounds, until none can be better than the best.
+
+What is looked at next depends on the bounds and on the values that were told, batch by batch, so
+rows are the same for any number of actors.  Bounds of plans and loads are worked out again in each
+run; those of programs, and values, are taken from the ledger where it has them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine import InfeasibleError, TooManyError
+from dimsweep.sweeper.config.study import DEFAULT
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step
+from dimsweep.sweeper.questions.networks.changes import Changes, changes_of
+from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.networks.shapes import Floats
+from dimsweep.sweeper.run.driver import Driver
+from dimsweep.sweeper.run.standing import Standing, ended
+from dimsweep.sweeper.space.trials import Integers, Trials
+
+BATCH = 8  # cells whose programs are bounded before any of them is simulated
+_FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
+_STEPS = 200  # of the proof, at most, that are kept
+
+
+@dataclass
+class Frontier:
+    """The cells that may yet be the best, in arrays: what each is not below in the objective's loss
+    (N,), infinite once it is done with and before its plan's turn has come."""
+
+    designs: Designs
+    watch: Callable[[], None]  # called while plans' turns come
+    bounds: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bounds = np.full(len(self.designs), np.inf)
+        self._most = np.inf  # USD, that a cell may cost
+        self._order: Integers = np.argsort(self.designs.floors, kind="stable")
+        self._turn = 0
+        # The least that plans compute for, from each turn on.
+        seconds = self.designs.cells.least[self._order]
+        self._seconds = np.minimum.accumulate(seconds[::-1])[::-1]
+
+    @property
+    def floor(self) -> float:
+        """What no cell is below whose plan's turn has not come."""
+        if self._turn == len(self._order):
+            return np.inf
+        return float(self.designs.floors[self._order[self._turn]])
+
+    @property
+    def waiting(self) -> Floats:
+        """What no cell of such plans is below, by its network (N,)."""
+        seconds = self._seconds[self._turn] if self._turn < len(self._order) else np.inf
+        return np.maximum(self.designs.factors * seconds, self.floor)
+
+    @property
+    def n_waiting(self) -> int:
+        """Cells of such plans."""
+        first = self.designs.cells.first
+        rows = self._order[self._turn :]
+        return int((first[rows + 1] - first[rows]).sum())
+
+    def best(self, below: float) -> Integers:
+        """The most promising cells that are not done with, in order; a batch at most, and none that
+        is not ``below`` a loss."""
+        while True:
+            open_cells = np.flatnonzero(self.bounds < below)
+            if len(open_cells) > BATCH:
+                near = np.argpartition(self.bounds[open_cells], BATCH)[: BATCH + 1]
+                # All that are as good as the last one, so that ties are broken by number.
+                last = self.bounds[open_cells][near].max()
+                open_cells = open_cells[self.bounds[open_cells] <= last]
+            order = np.argsort(self.bounds[open_cells], kind="stable")
+            found = open_cells[order][:BATCH]
+            enough = len(found) == BATCH and self.bounds[found[-1]] <= self.floor
+            if enough or not self.floor < below:
+                return found
+            self.advance()
+
+    def advance(self) -> range:
+        """The next plan's turn has come; its cells."""
+        row = int(self._order[self._turn])
+        start, end = self.designs.cells.first[row : row + 2].tolist()
+        self.bounds[start:end] = self.designs.bounds(row)
+        self._limit(slice(start, end))
+        self._turn += 1
+        self.watch()
+        return range(start, end)
+
+    def cheapest(self, enough: float, below: float) -> int | None:
+        """The cheapest of the cells that may have a loss which is ``enough``, at a cost ``below``
+        that; None if there is none."""
+        found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
+        return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
+
+    def limit(self, most: float) -> None:
+        """No cell that costs more than that counts any more."""
+        self._most = most
+        self._limit(slice(None))
+
+    def _limit(self, cells: slice) -> None:
+        if np.isfinite(self._most):
+            self.bounds[cells][self.designs.costs[cells] > self._most] = np.inf
+
+    def lift(self, cells: range, bounds: Floats) -> None:
+        """More is known of cells, those that are done with apart."""
+        own = self.bounds[cells.start : cells.stop]
+        np.maximum(own, bounds, out=own)
+
+    def back(self, cell: int, bound: float) -> None:
+        """A cell that was done with may yet be the best."""
+        self.bounds[cell] = bound
+
+    def take(self, cell: int) -> float:
+        """The bound of a cell, which is done with."""
+        bound, self.bounds[cell] = float(self.bounds[cell]), np.inf
+        return bound
+
+    def least(self) -> float:
+        """What none of the cells is below that are not done with."""
+        return min(float(self.bounds.min()), self.floor)
+
+
+class Begun(NamedTuple):
+    """A cell that is being simulated: its number, what it is not below, and how to wait for its
+    values (1, K)."""
+
+    number: int
+    bound: float
+    collect: Callable[[], Floats]
+
+
+class Search:
+    """The search of a study, or of one of the workloads that a network is for."""
+
+    def __init__(self, designs: Designs, driver: Driver) -> None:
+        config = designs.composed.config
+        self.designs, self._driver, self._ledger = designs, driver, driver.ledger
+        self._objective = config.objective[0]
+        self._gap, self._budget = config.budget.gap or 0.0, config.budget.trials
+        self.frontier = Frontier(designs, driver.show)
+        self.best = np.inf  # loss
+        self.winner = -1  # whose loss is the best
+        self.losses = dict[int, float]()  # losses of cells that were simulated
+        self._bounds = dict[int, float]()  # of cells that were not, or failed
+        self._closed = np.inf  # the least of these
+        self._bounded, self.simulated = set[int](), set[int]()
+        self._pruned = dict[int, str]()  # reasons
+        self._left_out = set[int]()
+        self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
+        self._steps = list[tuple[int, float, float]]()
+
+    def run(self) -> Proof:
+        """Search to the end, or to the budget of simulations; of time and cost once for each step
+        of what a design may cost."""
+        self._search()
+        proof = self.proof()
+        if len(self.designs.composed.config.objective) == 1:
+            return proof
+        front = list[Step]()
+        while np.isfinite(self.best):
+            bound = self._least()
+            self._cheapen(max(self.best, bound * (1 + self._gap)))
+            cost = self._cost(self.winner)
+            front.append(Step(cost=cost, time=self.losses[self.winner], bound=bound))
+            self._cheaper(cost / (1 + _FINE))
+            self._search()
+        last = self.proof()
+        counts = {name: getattr(last, name) for name in ("bounded", "simulated", "excluded")}
+        kept = _undominated(front)
+        return proof.model_copy(update={"front": kept, "refused": last.refused, **counts})
+
+    def _search(self) -> None:
+        while len(self.simulated) < self._budget:
+            batch = self.frontier.best(self._goal).tolist()
+            if not batch:
+                break
+            new = [self.lift(number) for number in batch]
+            if any(new) and np.isfinite(self.best):
+                continue  # others may be more promising now
+            self._look_at(batch[: self._budget - len(self.simulated)], self._goal)
+            self._note()
+
+    def lift(self, number: int) -> bool:
+        """Bound a cell, and all that are alike, by its program; whether that is new."""
+        own = self.designs.alike(number)
+        if own.start in self._lifted:
+            return False
+        bounds = self._ledger.bounds(self.at(own.start))
+        if bounds is None:
+            bounds = self.designs.programs(number)
+            self._ledger.keep_bounds(self.at(own.start), bounds)
+        self._lifted.add(own.start)
+        if bounds.any():
+            self._bounded.update(own)
+        self.frontier.lift(own, bounds)
+        return True
+
+    def _cheapen(self, enough: float) -> None:
+        """Take the cheapest of those whose time is ``enough`` in the place of the fastest."""
+        while True:
+            near = [n for n, time in self.losses.items() if time <= enough]
+            self.winner = min(near, key=self._cost)
+            if len(self.simulated) >= self._budget:
+                return
+            below = self._cost(self.winner) / (1 + _FINE)
+            number = self.frontier.cheapest(enough, below)
+            if number is None:
+                return
+            if not self.lift(number):
+                self._look_at([number], np.nextafter(enough, np.inf))
+
+    def _cost(self, number: int) -> float:
+        return float(self.designs.costs[number])
+
+    def _cheaper(self, most: float) -> None:
+        """Go on among the cells that cost no more than that."""
+        self.frontier.limit(most)
+        self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
+        self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
+        self.best = self.losses.get(self.winner, np.inf)
+        kept = {n: bound for n, bound in self._bounds.items() if self._cost(n) <= most}
+        self._bounds = {n: bound for n, bound in kept.items() if bound >= self._goal}
+        self._closed = min(self._bounds.values(), default=np.inf)
+        for number in kept.keys() - self._bounds.keys():
+            self.frontier.back(number, kept[number])
+
+    @property
+    def _goal(self) -> float:
+        """A cell that is not below it need not be looked at."""
+        return self.best / (1 + self._gap)
+
+    def _look_at(self, batch: list[int], goal: float) -> None:
+        """Bound the programs of cells at their own bandwidths, and simulate those that may be
+        better than a ``goal``."""
+        begun = [self.begin(number, lambda bound: bound >= goal) for number in batch]
+        for each in filter(None, begun):
+            self.tell(each)
+
+    def begin(self, number: int, enough: Callable[[float], bool]) -> Begun | None:
+        """Bound the program of a cell at its own bandwidths, and have it simulated, unless that
+        bound is ``enough`` to close it, or it cannot be."""
+        bound = self.frontier.take(number)
+        self._bounded.add(number)
+        if self._is_over(number, enough):
+            return None
+        places = ended(self._ledger, self.designs.composed.config, self.at(number))
+        if places is None:
+            return self._plan(number, bound, enough)
+        self._driver.take_up_ended(places)
+        bound = self._ledger.closed(self.at(number)) or bound
+        return Begun(number, bound, partial(self._ledger.known.values, places.astype(np.int64)))
+
+    def at(self, number: int) -> int:
+        """The number of a cell in the ledger."""
+        return self.designs.part.first + number
+
+    def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
+        """Whether an earlier run closed a cell, or found that it cannot be.  What one closed may
+        have been simulated later, when less was enough: it is not known before."""
+        if (pruned := self._ledger.pruned(self.at(number))) is not None:
+            self._prune(number, pruned.reason)
+            return True
+        bound = self._ledger.closed(self.at(number))
+        if bound is None or not enough(bound):
+            return False
+        self._close(number, bound)
+        return True
+
+    @property
+    def n_bounded(self) -> int:
+        """How many cells have had their program bounded."""
+        return len(self._bounded)
+
+    def _close(self, number: int, bound: float) -> None:
+        """No time of a cell is known, and none is below its bound."""
+        self._bounds[number] = bound
+        self._closed = min(self._closed, bound)
+
+    def _prune(self, number: int, reason: str) -> None:
+        self._pruned[number] = reason
+        self._driver.progress.pruned += 1
+
+    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
+        """Plan a cell, and have it simulated unless its bound closes it; it is left out, and may
+        yet be as good as its ``bound``, if that takes too long."""
+        found = self.designs.plan(number)
+        if isinstance(found, PrunedCell) and found.left_out:
+            self._left_out.add(number)
+            self._close(number, bound)
+            return None
+        if isinstance(found, PrunedCell):
+            self._ledger.prune(self.at(number), found)
+            self._prune(number, found.reason)
+            return None
+        assert found.plan.bound is not None
+        bound = self._objective.loss(found.plan.bound)
+        if enough(bound):
+            self._ledger.close_cell(self.at(number), bound)
+            self._close(number, bound)
+            return None
+        self._ledger.enter(found.record)
+        cell, standing = found.plan, Standing(found.plan, self._ledger)
+        batch = self._driver.submit(cell, Trials.of(cell.first))
+
+        def collect() -> Floats:
+            values, _ = self._driver.collect(batch)
+            self._driver.count(cell, values)
+            self._driver.progress.best.pop(self.at(number), None)
+            standing.told(batch.places)
+            standing.finish()
+            return values
+
+        return Begun(number, bound, collect)
+
+    def tell(self, begun: Begun) -> None:
+        """A cell's values are known; one that failed is known by its bound only."""
+        number = begun.number
+        self.simulated.add(number)
+        losses = self._objective.loss(begun.collect()[:, 0])
+        if np.isnan(losses).all():
+            if self._ledger.closed(self.at(number)) is None:
+                self._ledger.close_cell(self.at(number), begun.bound)
+            self._close(number, begun.bound)
+            return
+        self.losses[number] = least = float(np.nanmin(losses))
+        if least < self.best:
+            self.best, self.winner = least, number
+
+    def reopen(self) -> dict[int, float]:
+        """Have the cells that their bounds closed be looked at again; the bounds of those that
+        cannot be simulated, of which no more will be known."""
+        stuck = self.simulated | self._left_out
+        for number in self._bounds.keys() - stuck:
+            self.frontier.back(number, self._bounds[number])
+        self._bounds = {n: bound for n, bound in self._bounds.items() if n in stuck}
+        self._closed = min(self._bounds.values(), default=np.inf)
+        return self._bounds
+
+    def _least(self) -> float:
+        """What no cell of all is below."""
+        return min(self.frontier.least(), self._closed, self.best)
+
+    def _note(self) -> None:
+        if np.isfinite(self.best):
+            values = map(self._objective.loss, (self.best, self._least()))
+            best, bound = values
+            self._steps.append((len(self._bounded), best, bound))
+            self._driver.progress.bound = bound
+
+    def proof(self) -> Proof:
+        frontier, known = self.frontier, np.isfinite(self.best)
+        waiting, left_out = frontier.n_waiting, len(self._left_out)
+        bounded, simulated, pruned = map(len, (self._bounded, self.simulated, self._pruned))
+        reasons = {**Counter(self._pruned.values()), LEFT_OUT: left_out}
+        return Proof(
+            cells=len(self.designs),
+            excluded=(
+                waiting,
+                len(self.designs) - waiting - bounded,
+                bounded - simulated - pruned - left_out,
+            ),
+            bounded=bounded,
+            simulated=simulated,
+            refused={**self.designs.refused, **{why: n for why, n in reasons.items() if n}},
+            best=self._objective.loss(self.best) if known else None,
+            bound=self._objective.loss(self._least()) if known else None,
+            steps=thinned(self._steps),
+        )
+
+    def check_feasible(self) -> None:
+        """Raise :class:`InfeasibleError` if no cell is feasible."""
+        if len(self._pruned) == len(self.designs):
+            why = ", ".join(f"{n:,} {reason}" for reason, n in self.proof().refused.items())
+            raise InfeasibleError(f"no cell is feasible: {why}", where="space")
+
+    def changes(self) -> Changes:
+        """What would change the answer, if the study asks for what-ifs that it does not name."""
+        config = self.designs.composed.config
+        # With outages each of hundreds of looks would be several simulations by flows.
+        asked = config.what_if == DEFAULT and not config.reliability.outages
+        alone = len(config.objective) == 1
+        if not asked or not alone or self.winner < 0:
+            return Changes()
+        try:
+            return changes_of(self.designs, self.winner, self.losses)
+        except TooManyError:  # some of those that may win are left out
+            return Changes()
+
+
+def thinned(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
+    """As many steps of a proof as are kept, the last one among them."""
+    every = max(1, -(-len(steps) // _STEPS))
+    return (*steps[:-1:every], *steps[-1:])
+
+
+def _undominated(front: list[Step]) -> tuple[Step, ...]:
+    """The steps of a front, the dearest first, but for those that a cheaper one is as fast as,
+    which is then not known to be above a bound that is higher than theirs."""
+    kept = list[Step]()
+    for step in front:
+        bound = step.bound
+        while kept and kept[-1].time >= step.time:
+            bound = min(bound, kept.pop().bound)
+        kept.append(step.model_copy(update={"bound": bound}))
+    return tuple(kept)
+
+
+def search_designs(designs: Designs, driver: Driver) -> Proof:
+    """Search among a study's networks and plans; how it ended."""
+    search = Search(designs, driver)
+    proof = search.run()
+    search.check_feasible()
+    return proof.model_copy(update=search.changes()._asdict())

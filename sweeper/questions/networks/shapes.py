@@ -1,0 +1,442 @@
+"""All networks of a space, shape by shape."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import inf, isqrt, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine import (
+    Cluster,
+    DimsweepError,
+    InfeasibleError,
+    NetworkModel,
+    Prices,
+    Switch,
+    algorithms_of,
+    own_capacity,
+    remote_capacity,
+    units,
+)
+from dimsweep.engine.network import degraded
+from dimsweep.engine.network.generators import Generator
+from dimsweep.sweeper.config.network import Network
+from dimsweep.sweeper.config.parts.part import key, per_dimension, written
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import Count, Networks, Tier
+from dimsweep.sweeper.simulation.outages import outlasted
+from dimsweep.sweeper.simulation.program import build_cluster
+from dimsweep.sweeper.space.refusals import Refusals
+
+Floats = NDArray[np.float64]
+_MOST_SHAPES, _MOST_NETWORKS = 100_000, 10_000_000
+_OF_COST = frozenset({"cost", "perf_per_cost", "cost_per_token"})  # objectives
+_OF_POWER = frozenset({"energy", "perf_per_watt"})
+_AUTO = "auto"  # an algorithm: the default of its block
+_NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Networks of one shape, which differ in their bandwidths: ``bandwidth`` (W, D) in bytes/s, by
+    ``texts`` as the configuration has them; ``cost`` (W,) in USD and ``power`` (W,) in watts, NaN
+    where these are not known.  ``keys`` say what else of it the space chose.  What a generator
+    ``made`` is the one network of a shape of its own, whose links have their bandwidths.  Each NPU
+    has ``memory`` bytes, with what expands it, where the space says how many."""
+
+    text: str
+    cluster: Cluster
+    bandwidth: Floats
+    texts: tuple[tuple[str, ...], ...]
+    cost: Floats
+    power: Floats
+    keys: Mapping[str, object] = field(default_factory=dict)
+    made: Generator | None = None
+    memory: float = inf
+
+    @property
+    def remote(self) -> float:
+        """Bytes of remote memory that each NPU has."""
+        found = remote_capacity(self.cluster.memory, self.sizes)
+        return inf if found is None else found
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.cluster.topology.sizes
+
+    def some(self, kept: NDArray[np.bool_]) -> "Shape":
+        """Return the shape with those of its networks that are ``kept`` (W,)."""
+        texts = tuple(itertools.compress(self.texts, kept.tolist()))
+        own = {name: getattr(self, name)[kept] for name in ("bandwidth", "cost", "power")}
+        return replace(self, texts=texts, **own)
+
+    def scaled(self, scale: tuple[float, ...]) -> Floats:
+        """The bandwidths (W, D), those of each tier times its ``scale``."""
+        return self.bandwidth * scale if scale and self.made is None else self.bandwidth
+
+    def later(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
+        """The latencies (D,) in picoseconds, those of each tier times its ``scale``."""
+        latency = np.array([dim.latency for dim in self.cluster.topology.dims])
+        moved = latency * scale if scale and self.made is None else latency
+        return np.rint(moved).astype(np.int64)
+
+    def repriced(self, config: Config, before: Config) -> "Shape":
+        """The same at the prices of another configuration than ``before``; NPUs that have a price
+        of their own cost as many times more as others do."""
+        if _NPU_PRICE in self.keys:
+            own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
+            more = config.cost.npu / before.cost.npu if before.cost.npu else 1.0
+            config = config.changed({_NPU_PRICE: f"{own * more!r} USD"})
+        bought = config.bought(self.cluster.topology, self.cluster.network)
+        prices = bought.prices(), bought.watts()
+        cost, power = (_amounts(each, self.bandwidth) for each in prices)
+        return replace(self, cost=cost, power=power)
+
+    def values(self, number: int) -> dict[str, object]:
+        """The keys of a network of this shape."""
+        if self.made is not None:
+            return dict(self.keys)
+        own = {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
+        return {**own, **self.keys}
+
+
+def shapes_of(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
+    """The shapes of a space, each with its networks; counts those that are ``refused``, by reason.
+
+    Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on what
+    is not known of them.
+    """
+    made = [_shape(config, space, dims, refused) for dims in _listed(space)]
+    made += _generated(config, space, refused)
+    several = [
+        each for shape in made if shape is not None for each in _of_memory(shape, config, space)
+    ]
+    several = _priced(several, config, refused)
+    found = [_within(shape, config, space, refused) for shape in several]
+    found = [shape for shape in found if len(shape.bandwidth)]
+    if config.reliability.outages:
+        found = _outlasting(found, config, refused)
+    if not found:
+        hint = _least(several, space) or _other(space)
+        raise refused.error(f"no network of {space.npus.text} NPUs", "space.network", hint)
+    return found
+
+
+def _priced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
+    """Return the networks whose cost and power are known, as far as the study needs them and
+    some network has them."""
+    space, names = config.space.network, {each.name for each in config.objective}
+    assert space is not None
+    fed = space.racks is not None and bool(space.racks.power)
+    needs = {
+        "cost": bool(names & _OF_COST) or space.cost is not None,
+        "power": bool(names & _OF_POWER) or space.power is not None or fed,
+    }
+    found = [*shapes]
+    for name in (name for name, is_needed in needs.items() if is_needed):
+        known = [~np.isnan(getattr(shape, name)) for shape in found]
+        if not any(own.any() for own in known):
+            continue
+        if n := sum(int((~own).sum()) for own in known):
+            refused[f"networks have a part whose {name} is not known"] += n
+        found = [shape.some(own) for shape, own in zip(found, known, strict=True)]
+    return found
+
+
+def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
+    """Those on which training goes on while something is down."""
+    goes_on = outlasted(config, (shape.cluster for shape in shapes))
+    for shape in itertools.compress(shapes, (not each for each in goes_on)):
+        refused["networks cannot do without one of reliability.outages"] += len(shape.bandwidth)
+    return [*itertools.compress(shapes, goes_on)]
+
+
+def _least(shapes: Sequence[Shape], space: Networks) -> str:
+    """What the limits of cost and power, none of which leaves a network, would have to be at least;
+    empty where there are none."""
+    fed = space.racks is not None and space.racks.power
+    found = []
+    if shapes and space.cost is not None:
+        cost = float(np.concatenate([shape.cost for shape in shapes]).min())
+        found.append(f"the least cost is {units.format_money(cost)}")
+    if shapes and (space.power is not None or fed):
+        power = float(np.concatenate([shape.power for shape in shapes]).min())
+        found.append(f"the least power is {units.format_quantity(power, units.POWER)}")
+    return ", and ".join(found)
+
+
+class _Dim(NamedTuple):
+    """What a tier is: which block, of which size, with which algorithm (none: as configured)."""
+
+    block: str
+    size: int
+    algorithm: str | None
+
+
+def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
+    """Return all that the tiers may be.  Raises :class:`DimsweepError` for too many to list."""
+    listed = list(itertools.islice(_products(space.tiers, space.npus), _MOST_SHAPES + 1))
+    each = [len(tier.bandwidth) for tier in space.tiers]
+    networks = sum(
+        prod(n for n, dim in zip(each, dims, strict=True) if dim.size > 1) for dims in listed
+    )
+    for n, most, things in (
+        (len(listed), _MOST_SHAPES, "shapes"),
+        (networks, _MOST_NETWORKS, "networks, one for each bandwidth"),
+    ):
+        if n > most:
+            raise DimsweepError(
+                f"the tiers have more than {most:,} {things}",
+                where="space.network.tiers",
+                hint="give tiers fewer sizes, blocks or bandwidths, or name one number of NPUs",
+            )
+    return listed
+
+
+def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
+    """Return the sizes that a tier around ``inner`` NPUs may have."""
+    if tier.sizes:
+        return _once(tier.sizes)
+    most = npus.at_most // inner
+    if npus.at_least < npus.at_most:
+        return range(1, most + 1)
+    low = [n for n in range(1, isqrt(most) + 1) if most % n == 0]
+    return sorted({*low, *(most // n for n in low)})
+
+
+def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
+    """All that these tiers may be around ``inner`` NPUs.  A tier of one NPU has nobody to send to:
+    it is the first of its blocks, whose algorithm has no effect."""
+    if not tiers:
+        if inner in npus:
+            yield ()
+        return
+    tier = tiers[0]
+    for size in _sizes(tier, npus, inner):
+        if not npus.may_be_made_of(inner * size):
+            continue
+        named: list[str | None] = [*_once(tier.algorithms)] or [None]
+        dims = [_Dim(*each) for each in itertools.product(_once(tier.blocks), [size], named)]
+        for dim in dims if size > 1 else [dims[0]._replace(algorithm=None)]:
+            for outer in _products(tiers[1:], npus, inner * size):
+                yield dim, *outer
+
+
+def _once(values: Sequence[Any]) -> list[Any]:
+    """Return the values of a list, repeated ones once."""
+    return [*dict.fromkeys(values)]
+
+
+def _shape(
+    config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Refusals
+) -> Shape | None:
+    """The networks whose tiers are these; None if they cannot be."""
+    text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
+    # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
+    each = [
+        _once(tier.bandwidth) if dim.size > 1 else tier.bandwidth[:1]
+        for tier, dim in zip(space.tiers, dims, strict=True)
+    ]
+    choices = list(itertools.product(*each))
+    for tier, dim in zip(space.tiers, dims, strict=True):
+        if tier.radix is not None and dim.block == Switch().name and dim.size > tier.radix:
+            refused["networks have a switch of more ports than there are"] += len(choices)
+            return None
+    bandwidth = np.array(choices, dtype=float)
+    most = bandwidth.max(axis=0)
+    at_most = {"topology.bandwidth": [f"{each!r} B/s" for each in most.tolist()]}
+    try:
+        keys = _algorithms(config, dims)
+        whole = {**fixed(space), "topology.shape": text, **at_most, **keys}
+        cluster = build_cluster(config.changed(whole))
+    except DimsweepError as error:
+        refused.add("networks are left out", error, error.where, len(choices))
+        return None
+    if not _run(cluster, dims):
+        refused["networks have a block on which its algorithm does not run"] += len(choices)
+        return None
+    try:
+        remote_capacity(cluster.memory, cluster.topology.sizes)
+    except InfeasibleError:
+        refused["networks are not tiled by nodes that share a memory"] += len(choices)
+        return None
+    texts = tuple(tuple(each.text for each in choice) for choice in choices)
+    cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
+    return Shape(text, cluster, bandwidth, texts, cost, power, keys)
+
+
+def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
+    """The key that says which algorithms run on dimensions, if it is not as configured; where there
+    is one NPU it is any that its block has."""
+    own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
+    named = [
+        _AUTO if dim.size == 1 else dim.algorithm or usual
+        for dim, usual in zip(dims, own, strict=True)
+    ]
+    return {} if named == [*own] else {"collective.algorithms": named}
+
+
+def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
+    """Whether the algorithms run on the blocks."""
+    return all(
+        dim.algorithm is None or dim.algorithm in algorithms_of(at.block)
+        for dim, at in zip(dims, cluster.topology.dims, strict=True)
+    )
+
+
+def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
+    """The same with NPUs of each size of memory."""
+    if not space.memory:
+        yield shape
+    for memory in _once(space.memory):
+        keys: dict[str, object] = {**shape.keys, _NPU_MEMORY: memory.size.text}
+        if memory.price is not None:
+            keys[_NPU_PRICE] = memory.price.text
+        npu = replace(shape.cluster.npu, memory=float(memory.size))
+        own = replace(shape, keys=keys, memory=own_capacity(npu, shape.cluster.memory) or inf)
+        yield own.repriced(config, config) if memory.price is not None else own
+
+
+def _other(space: Networks) -> str:
+    """What would make a network of the space."""
+    if space.tiers:
+        return "sizes of the tiers whose product is the number of NPUs"
+    return "other generators, or other values of their keys"
+
+
+def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
+    """What the generators make, each once; of several values of parameters, those that make a
+    network of as many NPUs."""
+    found, known = list[Shape | None](), set[Generator]()
+    for number, family in enumerate(space.generators):
+        for generator in family.members:
+            if generator in known:
+                continue
+            known.add(generator)
+            try:
+                with key(f"space.network.generators[{number}]"):
+                    shape = _by(config, space, generator)
+            except DimsweepError as error:
+                if family.given is None:
+                    raise
+                refused[f"generated networks cannot be ({error.where.rpartition('.')[2]})"] += 1
+                continue
+            if _is_joined(shape.cluster.network):
+                found.append(shape)
+            else:
+                refused["generated networks fall to pieces (network.degrade)"] += 1
+    return found
+
+
+def _is_joined(network: NetworkModel) -> bool:
+    """Whether all NPUs reach each other in what is left of a graph."""
+    assert network.graph is not None
+    try:
+        with key("network.degrade"):
+            degraded(network.graph, network.degrade, network.placement)
+    except InfeasibleError:
+        return False
+    return True
+
+
+def _by(config: Config, space: Networks, generator: Generator) -> Shape:
+    """What a generator makes, simulated by flows."""
+    n = space.npus.at_least
+    if n != space.npus.at_most:
+        n = generator.build().n_npus
+    text = f"Switch({n})"  # who communicates with whom: all with all
+    keys: dict[str, object] = {
+        **fixed(space),
+        "topology.shape": text,
+        "topology.bandwidth": "1 GB/s",  # the links have their own
+        "topology.latency": "0 s",
+        "topology.tiers": [],
+        "network.generator": written(Network(generator=generator))["generator"],
+        "fidelity": "flow",
+    }
+    cluster = build_cluster(config.changed(keys))
+    assert cluster.network.graph is not None
+    if (n := cluster.network.graph.n_npus) not in space.npus:
+        what = f"it has {n:,} NPUs, and {space.npus.text} are asked for"
+        raise DimsweepError(what, where="npus")
+    bandwidth = np.full((1, 1), 1e9)
+    cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
+    return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)
+
+
+def told(generator: Generator) -> str:
+    """What a generator is called in a row: its kind, with what is not as usual."""
+    found = list[str]()
+    for each in dataclasses.fields(generator):
+        value = getattr(generator, each.name)
+        if value == each.default and each.name != "bandwidth":
+            continue
+        if each.name.endswith("latency"):
+            value = units.format_time(value)
+        elif isinstance(value, float) and each.name in ("bandwidth", "nvlink"):
+            value = units.format_quantity(value, units.BANDWIDTH)
+        found.append(f"{each.name} {value}")
+    return f"{generator.kind}({', '.join(found)})"
+
+
+def _within(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
+    """Those networks of a shape that cost, draw and fill no more than there is."""
+    kept = np.ones(len(shape.bandwidth), dtype=bool)
+    racks, pue = space.racks, config.cost.power.pue
+    limits: list[tuple[str, float | None, Floats, str]] = [
+        ("cost", space.cost, shape.cost, "networks cost more than there is"),
+        ("power", space.power, shape.power, "networks draw more than there is"),
+    ]
+    if racks is not None and racks.power:
+        fed, reason = racks.at_most * racks.power * pue, "networks draw more than the racks feed"
+        limits.append(("racks", fed, shape.power, reason))
+    if racks is not None and racks.npus:
+        npus = np.full(len(kept), float(prod(shape.sizes)))
+        reason = "networks have more NPUs than the racks hold"
+        limits.append(("racks", racks.at_most * racks.npus, npus, reason))
+    for name, limit, own, reason in limits:
+        if limit is None:
+            continue
+        if np.isnan(own).any():
+            what = "power" if name == "racks" else name
+            raise DimsweepError(
+                f"the {what} of these networks is not known",
+                where=f"space.network.{name}",
+                hint=f"cost.{'tiers' if name == 'cost' else 'power'}, or no limit",
+            )
+        over = kept & (own > limit)
+        if over.any():
+            refused[reason] += int(over.sum())
+        kept &= ~over
+    return shape.some(kept)
+
+
+def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
+    """Return the amounts of networks (W,), NaN where no parts of the list have a bandwidth."""
+    found = np.full(len(bandwidth), np.nan)
+    if prices is None:
+        return found
+    if prices.linear:
+        return prices.cost(bandwidth)
+    for w, own in enumerate(bandwidth):
+        with suppress(InfeasibleError):
+            found[w] = prices.cost(own)
+    return found
+
+
+def fixed(space: Networks) -> dict[str, object]:
+    """The keys that all networks of a space share."""
+    priced = any(tier.price for tier in space.tiers)
+    return {
+        "topology.file": None,
+        "topology.latency": [tier.latency.text for tier in space.tiers],
+        "topology.tiers": [tier.price for tier in space.tiers] if priced else [],
+        "topology.links": [],
+        "topology.machines": [],
+        "topology.grows": None,
+    }

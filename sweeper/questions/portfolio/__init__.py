@@ -1,0 +1,1 @@
+"""One split, or one network, for several workloads."""

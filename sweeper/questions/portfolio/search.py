@@ -1,0 +1,289 @@
+"""A search of one network for several workloads, each of which has its own best plan on it.
+
+Each workload is searched alone first; then networks are looked at, best first.  What no plan of a
+workload is below on a network is known of each pair of these, and the measure of all workloads'
+bounds is what a network is not below.  A network is closed when that is no less than the measure of
+the best one.  What is looked at next depends on bounds and values alone, batch by batch.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof
+from dimsweep.sweeper.questions.networks.places import Longs
+from dimsweep.sweeper.questions.networks.search import BATCH, Begun, Search, thinned
+from dimsweep.sweeper.questions.networks.shapes import Floats
+from dimsweep.sweeper.questions.portfolio.designs import SharedDesigns
+from dimsweep.sweeper.questions.portfolio.portfolio import Together
+from dimsweep.sweeper.run.driver import Driver
+
+
+class OnNetworks:
+    """What is known of one workload's plans on each of N networks, in the objective's loss: the
+    best that was simulated (``found``, of the cell ``best``), and what none is below that was not.
+
+    A cell that was closed in a search before may be looked at again."""
+
+    def __init__(self, search: Search, n: int) -> None:
+        self.search, designs = search, search.designs
+        first = designs.cells.first
+        rows = map(range, first[:-1].tolist(), first[1:].tolist())
+        self._network: Longs = np.concatenate([designs.networks(own) for own in rows if own])
+        self._order: Longs = np.argsort(self._network, kind="stable")
+        self._first = np.searchsorted(self._network[self._order], np.arange(n + 1))
+        self.found, self.best = np.full(n, np.inf), np.full(n, -1)
+        self._least, self._stuck = np.full(n, np.inf), np.full(n, np.inf)
+        for number in search.losses:
+            self._tell(number)
+        self.reopen()
+        np.minimum.at(self._least, self._network, search.frontier.bounds)
+
+    @property
+    def low(self) -> Floats:
+        """What none of a network's plans is below that can be simulated (N,)."""
+        waiting = self.search.frontier.waiting
+        return np.minimum(np.minimum(self._least, waiting), self.found)
+
+    @property
+    def proven(self) -> Floats:
+        """What none of a network's plans is below (N,)."""
+        return np.minimum(self.low, self._stuck)
+
+    def next(self, network: int) -> int | None:
+        """The cell that promises most on a network, if it may be better than what was found there.
+        Turns of plans come until none of those that wait promises more."""
+        frontier = self.search.frontier
+        while frontier.waiting[network] < min(self._least[network], self.found[network]):
+            new = frontier.advance()
+            cells = slice(new.start, new.stop)
+            np.minimum.at(self._least, self._network[cells], frontier.bounds[cells])
+        if self._least[network] >= self.found[network]:
+            return None
+        own = self._cells(network)
+        return int(own[np.argmin(frontier.bounds[own])])
+
+    def lift(self, cell: int) -> bool:
+        """Bound a cell by its program, and all that are alike; whether that is new."""
+        is_new = self.search.lift(cell)
+        if is_new:
+            self._look(self.search.designs.alike(cell))
+        return is_new
+
+    def told(self, cell: int) -> None:
+        """More is known of a cell: it was simulated or closed, or cannot be."""
+        if cell in self.search.losses:
+            self._tell(cell)
+        self.reopen()
+        self._look([cell])
+
+    def reopen(self) -> None:
+        """Have cells that were closed be looked at again, but for what cannot be simulated."""
+        for cell, bound in self.search.reopen().items():
+            network = self._network[cell]
+            self._stuck[network] = min(self._stuck[network], bound)
+
+    def _tell(self, cell: int) -> None:
+        network, loss = self._network[cell], self.search.losses[cell]
+        if loss < self.found[network]:
+            self.found[network], self.best[network] = loss, cell
+
+    def _look(self, cells: Sequence[int]) -> None:
+        """The bounds of some cells are others."""
+        for network in np.unique(self._network[np.array(cells)]).tolist():
+            self._least[network] = self.search.frontier.bounds[self._cells(network)].min()
+
+    def _cells(self, network: int) -> Longs:
+        return self._order[self._first[network] : self._first[network + 1]]
+
+
+class SharedSearch:
+    """The search of a study with a portfolio."""
+
+    def __init__(self, shared: SharedDesigns, driver: Driver) -> None:
+        config = shared.composed.config
+        self._shared, self._objective = shared, config.objective[0]
+        self._gap, self._budget = config.budget.gap or 0.0, config.budget.trials
+        self._searches = [Search(designs, driver) for designs in shared.designs]
+        self._best, self._winner = np.inf, -1  # the least measure, and the network that has it
+        self._steps = list[tuple[int, float, float]]()
+
+    def run(self) -> tuple[Proof, PortfolioRecord]:
+        """Search each workload alone, and then for all of them, with as many simulations of each at
+        most; the network of each one's own best design is told for all, and where it began."""
+        for search in self._searches:
+            search.run()
+            search.check_feasible()
+        own = np.array([self._own(search) for search in self._searches])
+        self._together = Together(self._shared.weighing, own, self._objective)
+        self._known = [OnNetworks(each, self._shared.n_networks) for each in self._searches]
+        self._most = self._n_simulated + self._budget * len(self._searches)
+        self._compare()
+        alone = [int(each.found.argmin()) for each in self._known]
+        for network in alone:
+            self._settle(network)
+        self._search()
+        if self._winner < 0:
+            raise DimsweepError(
+                "no network was found on which each of the workloads has a plan",
+                where="portfolio.workloads",
+                hint="more plans in space.plan, or networks with more memory",
+            )
+        self._settle(self._winner)
+        return self._proof(), self._record(alone)
+
+    def _own(self, search: Search) -> float:
+        if not np.isfinite(search.best):
+            name = search.designs.part.coordinates[WORKLOAD]
+            raise DimsweepError(
+                f"no trial of {name} is complete, so it has no optimum of its own",
+                where="portfolio.workloads",
+                hint="dimsweep report says what failed",
+            )
+        return search.best
+
+    @property
+    def _n_simulated(self) -> int:
+        return sum(len(each.simulated) for each in self._searches)
+
+    @property
+    def _may_go_on(self) -> bool:
+        return self._n_simulated < self._most or self._winner < 0
+
+    @property
+    def _goal(self) -> float:
+        """A network that is not below it need not be looked at."""
+        return self._best / (1 + self._gap)
+
+    def _low(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """What the workloads' plans are not below on each network (N, K), and of which of these the
+        best that was found is as good as that, but for the gap."""
+        low = np.stack([known.low for known in self._known], axis=-1)
+        found = np.stack([known.found for known in self._known], axis=-1)
+        return low, low >= found / (1 + self._gap)
+
+    def _search(self) -> None:
+        """Look at networks until none may be better than the best by more than the gap."""
+        while self._may_go_on:
+            low, settled = self._low()
+            values = self._together.mean(low)
+            (near,) = np.nonzero((values < self._goal) & ~settled.all(axis=-1))
+            if not len(near):
+                return
+            near = near[np.argsort(values[near], kind="stable")][:BATCH]
+            pairs = [(n, self._doubtful(n, low[n], settled[n])) for n in near.tolist()]
+            self._look_at(pairs, partial(self._is_enough, low))
+
+    def _settle(self, network: int) -> None:
+        """Know the best plan of each workload on a network."""
+        while self._may_go_on:
+            doubtful = np.flatnonzero(~self._low()[1][network]).tolist()
+            if not doubtful:
+                return
+            self._look_at([(network, k) for k in doubtful], lambda *_: False)
+
+    def _doubtful(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
+        """The workload of which the measure of a network grows most if its best plan there is no
+        better than what was found, or twice as bad as its bound where nothing was."""
+        grown = np.tile(low, (len(low), 1))
+        found = np.array([known.found[network] for known in self._known])
+        np.fill_diagonal(grown, np.where(np.isfinite(found), found, 2 * low))
+        return int(np.argmax(np.where(settled, -1.0, self._together.mean(grown))))
+
+    def _is_enough(self, low: Floats, n: int, k: int, bound: float) -> bool:
+        """Whether a network is closed where no plan of a workload is below a ``bound``."""
+        lifted = low[n].copy()
+        lifted[k] = bound
+        return bool(self._together.mean(lifted) >= self._goal)
+
+    def _look_at(
+        self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
+    ) -> None:
+        """Know more of networks with one workload each: the program's bound of the cell that
+        promises most, or, where all are known, its simulation, unless its own bound is enough."""
+        cells, is_new = list[tuple[int, int, int]](), False
+        for n, k in pairs:
+            cell = self._known[k].next(n)
+            if cell is None:
+                is_new = True
+                continue
+            is_new |= self._known[k].lift(cell)
+            cells.append((n, k, cell))
+        if is_new and self._winner >= 0:
+            return  # others may be more promising now
+        left = self._most - self._n_simulated if self._winner >= 0 else len(cells)
+        begun = [(k, self._begin(n, k, cell, is_enough)) for n, k, cell in cells[:left]]
+        for k, each in begun:
+            if each is not None:
+                self._searches[k].tell(each)
+        for _, k, cell in cells[:left]:
+            self._known[k].told(cell)
+        self._compare()
+        self._note()
+
+    def _begin(
+        self, n: int, k: int, cell: int, is_enough: Callable[[int, int, float], bool]
+    ) -> Begun | None:
+        most = self._known[k].found[n] / (1 + self._gap)
+        return self._searches[k].begin(cell, lambda bound: bound >= most or is_enough(n, k, bound))
+
+    def _compare(self) -> None:
+        """More is known of networks, one of which may be the best."""
+        found = np.stack([known.found for known in self._known], axis=-1)
+        values = self._together.mean(found)
+        self._best = float(values.min())
+        self._winner = int(values.argmin()) if np.isfinite(self._best) else -1
+
+    def _least(self) -> float:
+        """What the measure of no network is below."""
+        proven = np.stack([known.proven for known in self._known], axis=-1)
+        return min(float(self._together.mean(proven).min()), self._best)
+
+    def _note(self) -> None:
+        if self._winner >= 0:
+            bounded = sum(each.n_bounded for each in self._searches)
+            self._steps.append((bounded, self._best, self._least()))
+
+    def _proof(self) -> Proof:
+        parts = [each.proof() for each in self._searches]
+        refused = Counter[str](self._shared.refused)
+        for part in parts:
+            refused.update(part.refused)
+        return Proof(
+            cells=sum(part.cells for part in parts),
+            excluded=tuple(np.sum([part.excluded for part in parts], axis=0).tolist()),
+            bounded=sum(part.bounded for part in parts),
+            simulated=sum(part.simulated for part in parts),
+            refused=dict(refused),
+            best=self._best,
+            bound=self._least(),
+            steps=thinned(self._steps),
+        )
+
+    def _record(self, alone: Sequence[int]) -> PortfolioRecord:
+        weighing, together = self._shared.weighing, self._together
+        return PortfolioRecord(
+            cells=self._cells(self._winner),
+            measure=weighing.measure.value,
+            level=weighing.level,
+            share=tuple(weighing.share.tolist()),
+            own=tuple(together.own.tolist()),
+            bound=self._least() - together.offset,
+            alone=tuple(map(self._cells, alone)),
+        )
+
+    def _cells(self, network: int) -> tuple[int, ...]:
+        """The cell of each workload's best plan on a network; -1 where none was found."""
+        return tuple(
+            -1 if known.best[network] < 0 else known.search.at(int(known.best[network]))
+            for known in self._known
+        )
+
+
+def search_shared(shared: SharedDesigns, driver: Driver) -> tuple[Proof, PortfolioRecord]:
+    """Search one network for the workloads of a study; how it ended, and what it found."""
+    return SharedSearch(shared, driver).run()

@@ -1,0 +1,1 @@
+"""How to split bandwidth, and which values other keys should have: grids of cells."""

@@ -1,0 +1,151 @@
+"""What a what-if sets: keys of a configuration with values, options of groups, or factors."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.topology import parse_shape
+from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.overrides import is_group
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.study.kept import BANDWIDTHS, decimal
+
+_FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
+_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*[^\W\d_].*)")
+_OF_DIMENSIONS = re.compile(r"(topology\.(?:bandwidth|latency))\.(.+)")
+_PLACE = re.compile(r"\[([^\]]*)\]")
+
+
+class NoChangeError(DimsweepError):
+    """A change that changes nothing of a design."""
+
+
+def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that ``changes`` give to dotted keys of ``config``.
+
+    A value such as ``x2`` multiplies what is there, every number of it; a text at a config group
+    chooses the group's option.  Places in lists are ``[1]`` or ``.1``, and bandwidths and latencies
+    of single dimensions may be set where one value stands for all.  Raises :class:`DimsweepError`
+    naming the key: one that there is not, or a factor for what is no number; and
+    :class:`NoChangeError` where everything is so already.
+    """
+    found: dict[str, Any] = {}
+    for given, wanted in changes.items():
+        name = re.sub(_PLACE, r".\1", given)
+        with key(given):
+            if name.split(".")[0] not in Design.model_fields:
+                raise DimsweepError(
+                    "no design depends on this key",
+                    hint=suggestion(name.split(".")[0], Design.model_fields),
+                )
+            found |= _setting(config, name, wanted, found)
+    try:
+        same = config.changed(found) == config
+    except DimsweepError:  # a value that cannot be, of which the simulation says why
+        same = False
+    if same:
+        raise NoChangeError(f"it changes nothing: {', '.join(changes)} has this value already")
+    return found
+
+
+def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
+    """Raise :class:`DimsweepError` for a change that no design of ``config`` can have."""
+    searched = set(config.space.parameters)
+    if config.space.bandwidth.is_searched:
+        searched.add(BANDWIDTHS)
+        config = _with_some_bandwidth(config)
+    try:
+        found = resolve(config, changes)
+    except NoChangeError:
+        if not searched.intersection(_prefixes(changes)):
+            raise
+        return
+    config.changed(found)
+
+
+def _with_some_bandwidth(config: Config) -> Config:
+    """A configuration whose split is searched may have no bandwidths of its own."""
+    if config.topology.bandwidth is not None or config.topology.shape is None:
+        return config
+    return config.changed({BANDWIDTHS: "1 GB/s"})
+
+
+def _prefixes(changes: Mapping[str, Any]) -> set[str]:
+    """The keys, and what they are parts of."""
+    parts = [re.sub(_PLACE, r".\1", name).split(".") for name in changes]
+    return {".".join(own[:n]) for own in parts for n in range(1, len(own) + 1)}
+
+
+def _setting(config: Config, name: str, wanted: Any, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What one change sets; ``before`` has what others set of the same design."""
+    if isinstance(wanted, str) and "." not in name and is_group(name):
+        return {name: _option(name, wanted)}
+    factor = _FACTOR.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
+    own = _OF_DIMENSIONS.fullmatch(name)
+    if own is None:
+        if factor is None:
+            return {name: wanted}
+        return {name: times(config.value(name), Fraction(factor[1]))}
+    values = _of_dimensions(config, own[1], before)
+    if not own[2].isdecimal() or int(own[2]) >= len(values):
+        raise DimsweepError(f"the topology has dimensions 0 to {len(values) - 1}")
+    d = int(own[2])
+    values[d] = wanted if factor is None else times(values[d], Fraction(factor[1]))
+    return {own[1]: values}
+
+
+def _of_dimensions(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
+    """A value for each dimension."""
+    if config.topology.shape is None:
+        raise DimsweepError("a file says what the topology is", where="topology.file")
+    values = before.get(name, config.value(name))
+    if isinstance(values, list):
+        return list(values)
+    if values is None:
+        raise DimsweepError("it has no value that could be changed")
+    return [values] * len(parse_shape(config.topology.shape))
+
+
+@lru_cache(maxsize=64)
+def _option(group: str, name: str) -> Any:
+    """What an option of a config group says, on the defaults."""
+    return compose([f"{group}={name}"]).config.text[group]
+
+
+def times(value: Any, factor: Fraction) -> Any:
+    """A number, a quantity with its unit, or all of them in mappings and lists, times ``factor``.
+
+    Raises :class:`DimsweepError` where there is no number, or a text that is no quantity.
+    """
+    if factor == 1:
+        raise NoChangeError("it changes nothing: a factor of 1")
+    product = _times(value, factor)
+    if product == value:
+        raise DimsweepError("there is no number that a factor could change")
+    return product
+
+
+def _times(value: Any, factor: Fraction) -> Any:
+    """The same, whether or not there is a number."""
+    if isinstance(value, Mapping):
+        return {name: _times(each, factor) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_times(each, factor) for each in value]
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        product = value * factor
+        return int(product) if product.denominator == 1 else float(product)
+    if isinstance(value, float):
+        return float(Fraction(repr(value)) * factor)
+    quantity = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if quantity is None:
+        raise DimsweepError(
+            f"{value!r} is no number that a factor could multiply",
+            hint="give the value that it is to have",
+        )
+    return f"{decimal(Fraction(quantity[1]) * factor)}{quantity[2]}"

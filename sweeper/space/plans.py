@@ -1,0 +1,172 @@
+"""All plans of a space, whatever network they run on."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dimsweep.engine import DimsweepError, InfeasibleError
+from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
+from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, Schedule
+from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.config.study import Plans
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.space.refusals import Refusals
+
+# The keys of workload.plan that may have several values, the slowest to vary first.
+KEYS = ("micro_batch", "interleave", "zero", "recompute", "schedule", "offload")
+_WITHOUT_PIPELINE = ("interleave", "schedule")  # those whose value may need a pipeline
+Degrees = tuple[int, ...]  # by AXES
+
+
+@dataclass(frozen=True)
+class Row:
+    """A plan: its degrees, the values of KEYS that are searched, the engine's plan, and the bytes
+    of an NPU's memory, and of its remote memory, that it needs at least."""
+
+    degrees: Degrees
+    values: Mapping[str, Any]
+    plan: ParallelPlan
+    micro_batches: int
+    memory: float = 0.0
+    remote: float = 0.0
+
+    @property
+    def turns(self) -> Turns:
+        """What it does how often, as a table of one row."""
+        _, context, expert, _, data = self.degrees
+        numbers = (self.micro_batches, context * expert * data, context * data)
+        return Turns(*(np.array([number]) for number in numbers))
+
+    def settings(self) -> dict[str, object]:
+        """The keys of the plan, but for its degrees."""
+        return {f"workload.plan.{name}": value for name, value in self.values.items()}
+
+
+def rows_of(
+    workload: Model,
+    space: Plans,
+    npus: int,
+    stagings: Stagings,
+    memory: float | None,
+    refused: Refusals,
+) -> list[Row]:
+    """Return the plans of a space on ``npus`` NPUs of ``memory`` bytes each (None: any).
+
+    Plans that run as the same program count once; infeasible plans are counted in ``refused``.
+    """
+    found, known = list[Row](), set[object]()
+    for degrees, values in _choices(workload, space, npus):
+        try:
+            row = _row(workload, degrees, values)
+            with key("workload"):
+                staging = stagings.of(row.plan, degrees)
+        except DimsweepError as error:
+            refused.add("plans are left out", error, _written(error.where, space))
+            continue
+        # The part that is offloaded automatically depends on each network's memory, too.
+        same = degrees, row.plan, values.get("offload")
+        if same in known:
+            continue
+        known.add(same)
+        settings = workload.plan.model_copy(update=dict(values))
+        plans = settings.offloading(row.plan, holds=stagings.holds)
+        if (fitting := _fitting(row, plans, staging, memory)) is None:
+            refused["plans do not fit the memory"] += 1
+            continue
+        found.append(fitting)
+    return found
+
+
+def _written(where: str, space: Plans) -> str:
+    """Return the key of the space that an error is about, if the study gives it."""
+    name = where.rpartition(".")[2]
+    return f"space.plan.{name}" if name in space.model_fields_set else where
+
+
+def _fitting(
+    row: Row, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
+) -> Row | None:
+    """The first of some ``plans`` that fits the memory; of these, each of which keeps more in
+    remote memory, the last one fits the smallest.  None if there is none."""
+    found, own = None, 0.0
+    for plan in plans:
+        own, remote = (each.item() for each in least_memory(staging, plan, row.turns))
+        if found is None and (memory is None or own <= memory):
+            found = replace(row, plan=plan, remote=remote)
+    return None if found is None else replace(found, memory=own)
+
+
+def _choices(workload: Model, space: Plans, npus: int) -> Iterator[tuple[Degrees, dict[str, Any]]]:
+    """Yield the degrees and the values of KEYS of all plans on ``npus`` NPUs."""
+    lists = {name: getattr(space, name) for name in KEYS}
+    if 1 in space.pipeline:  # the workload's own values may need a pipeline
+        own = {name: getattr(workload.plan, name) for name in _WITHOUT_PIPELINE}
+        lists |= {k: lists[k] or (v,) for k, v in own.items() if v != _without_pipeline(k, v)}
+    names, seen = [name for name in KEYS if lists[name]], set[object]()
+    for degrees in _degrees(space, npus):
+        for chosen in itertools.product(*(lists[name] for name in names)):
+            values = dict(zip(names, chosen, strict=True))
+            if degrees[AXES.index("pipeline")] == 1:
+                values = {name: _without_pipeline(name, value) for name, value in values.items()}
+            if (same := (degrees, *values.values())) not in seen:
+                seen.add(same)
+                yield degrees, values
+
+
+def _degrees(space: Plans, npus: int) -> Iterator[Degrees]:
+    for tensor, context, expert, pipeline in itertools.product(
+        space.tensor, space.context, space.expert, space.pipeline
+    ):
+        data, left = divmod(npus, tensor * context * expert * pipeline)
+        if not left:
+            yield tensor, context, expert, pipeline, data
+
+
+def _without_pipeline(name: str, value: Any) -> Any:
+    """Return the value that a key of a plan has without a pipeline: one stage has nothing to
+    interleave, and no bubbles that gradients of weights could fill."""
+    if name == "interleave":
+        return 1
+    if name == "schedule" and value.cuts_backward:
+        return Schedule.ONE_F_ONE_B
+    return value
+
+
+def _row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> Row:
+    named = dict(zip(AXES, degrees, strict=True))
+    side_by_side = {
+        axis: named[axis] for axis in ("tensor", "pipeline", "expert", "context", "data")
+    }
+    mesh = DeviceMesh.place(side_by_side, (int(np.prod(degrees)),))
+    with key("workload"):
+        with key("plan"):
+            plan = workload.plan.model_copy(update=dict(values)).training(mesh)
+            plan = plan.without_idle_keys(mesh)
+        n = mesh.n_micro_batches(plan.batch, plan.micro_batch)
+    if plan.interleave > 1 and n % degrees[3]:
+        what = "interleaved chunks go through all stages in whole rounds"
+        raise InfeasibleError(what, where="workload.plan.interleave")
+    return Row(degrees, values, plan, n)
+
+
+def check_model(workload: object) -> Model:
+    """The workload, of which plans can be searched; raises :class:`DimsweepError` for another."""
+    if not isinstance(workload, Model) or workload.plan.task != "training":
+        raise DimsweepError(
+            "plans are searched for a model that is trained", where="space.plan", hint="kind: model"
+        )
+    if workload.plan.batch is None:
+        raise DimsweepError(
+            "so many micro-batches of each replica are another batch in each plan, and the plan "
+            "would win that trains the fewest samples",
+            where="workload.plan.batch",
+            hint="how many sequences or samples all plans train at a time, such as 1024; and "
+            "micro_batches: null",
+        )
+    if workload.scale != 1:
+        raise DimsweepError("bounds know no scale", where="workload.scale", hint="scale: 1")
+    return workload
