@@ -26,8 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.content import read_text
-from dimsweep.engine.formats.words import whole
+from dimsweep.engine.formats.reading import read_text, whole
 from dimsweep.engine.workload.coordinates import offset_between
 from dimsweep.engine.workload.graph import Compute, Operator, Receive, Send, Work, Workload
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dimsweep.engine.errors import DimsweepError, suggestion
-from dimsweep.engine.formats.words import Line, read_lines
+from dimsweep.engine.formats.reading import Line, read_lines
 from dimsweep.engine.network import Network
 from dimsweep.engine.network.fabric import MAX_LINKS
 from dimsweep.engine.workload import FlowList, ListedFlow

@@ -16,8 +16,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, at, suggestion, within
-from dimsweep.engine.formats.content import read_text
-from dimsweep.engine.formats.fields import read_json, read_yaml, validated
+from dimsweep.engine.formats.reading import read_json, read_text, read_yaml, validated
 from dimsweep.engine.network import Kind, LinkRate, Network
 from dimsweep.engine.topology.block import Node
 

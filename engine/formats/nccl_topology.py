@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.content import read_bytes
+from dimsweep.engine.formats.reading import read_bytes
 from dimsweep.engine.network import Kind, Network
 from dimsweep.engine.topology.block import Node
 

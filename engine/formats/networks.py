@@ -7,11 +7,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.content import decode_text, read_bytes
-from dimsweep.engine.formats.htsim import read_htsim_topology
+from dimsweep.engine.formats.htsim import read_connection_matrix, read_htsim_topology
 from dimsweep.engine.formats.nccl_topology import ROOT, read_nccl_topology
-from dimsweep.engine.formats.ns3 import read_ns3_topology
+from dimsweep.engine.formats.ns3 import read_ns3_flows, read_ns3_topology
+from dimsweep.engine.formats.reading import decode_text, read_bytes, read_lines
 from dimsweep.engine.network import LinkRate, Network, parse_network
+from dimsweep.engine.workload import FlowList
 
 _HEAD = 1 << 16  # bytes of a file that its format is recognised by
 _READ = (
@@ -120,3 +121,17 @@ def _root(content: bytes) -> str:
     except (ValueError, LookupError, ElementTree.ParseError):
         pass
     return ""
+
+
+def read_flows(path: Path, start: str = "us") -> FlowList:
+    """Return the flows of a connection matrix of htsim or of a ``flow.txt`` of HPCC's ns-3.
+
+    ``start`` is the unit of starts in a connection matrix (see :func:`read_connection_matrix`).
+    Raises :class:`DimsweepError` naming file and line for anything malformed.
+    """
+    first = next(read_lines(path, "flows"), None)
+    if first is None:
+        raise DimsweepError("the list of flows is empty", where=str(path))
+    if first.words[0][0].isdigit() and "->" not in first.words[0]:
+        return read_ns3_flows(path)
+    return read_connection_matrix(path, start)

@@ -14,8 +14,7 @@ from dimsweep.engine.extensions.astra_sim.lower import Row, lower_structure
 from dimsweep.engine.extensions.astra_sim.plans import PS, NotLoweredError
 from dimsweep.engine.extensions.astra_sim.rules import ItsRules
 from dimsweep.engine.extensions.astra_sim.workload import is_gpu, is_hidden, own_time
-from dimsweep.engine.formats.astra_sim.files import topology_of
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, topology_of
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
 from dimsweep.engine.kernels.phase.batch import Run, try_one
 from dimsweep.engine.kernels.phase.state import FINISHED

@@ -11,7 +11,7 @@ from dimsweep.engine.extensions.synthesis.grammar import Loop, Pattern, Place, l
 from dimsweep.engine.extensions.synthesis.job import Symbol
 from dimsweep.engine.extensions.synthesis.model import Layout, Part, TraceModel
 from dimsweep.engine.extensions.synthesis.waiting import SEPARATOR, check_rule
-from dimsweep.engine.formats.fields import read_json, validated
+from dimsweep.engine.formats.reading import read_json, validated
 
 FORMAT = "dimsweep trace model 2"
 _LARGEST = 1e30  # a factor, and the value of a key

@@ -8,8 +8,13 @@ from dimsweep.engine.formats.chakra.files import (
     scan_traces,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups, read_groups
-from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.formats.chakra.node import (
+    MOST_RANKS,
+    Node,
+    groups_text,
+    noted_groups,
+    read_groups,
+)
 from dimsweep.engine.formats.chakra.stats import TraceStats, levels, trace_stats
 from dimsweep.engine.formats.chakra.trace import (
     CollectiveType,

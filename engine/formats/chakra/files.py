@@ -1,20 +1,34 @@
-"""Reading and writing the files of traces."""
+"""The files of traces, in two forms: Chakra's binary stream, and protobuf's JSON of it.
+
+The binary form has one message after the other, each behind its length (a varint): the metadata of
+the trace, then its nodes.  The JSON form has the same messages as JSON objects, as chakra_jsonizer
+writes them; a list of these objects is read as well.
+"""
 
 import gzip
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
+
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError, accessing, within
-from dimsweep.engine.formats.chakra import json_form, stream
-from dimsweep.engine.formats.chakra.decode import Attributes, Decoder, decode_metadata
-from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
 from dimsweep.engine.formats.chakra.graph import check
-from dimsweep.engine.formats.chakra.place import Places
-from dimsweep.engine.formats.chakra.trace import Trace, TraceNode
-from dimsweep.engine.formats.content import read_bytes
+from dimsweep.engine.formats.chakra.protobuf import (
+    Attributes,
+    Decoder,
+    GlobalMetadata,
+    Node,
+    decode_metadata,
+    encode_metadata,
+    encode_node,
+)
+from dimsweep.engine.formats.chakra.trace import Places, Trace, TraceNode
+from dimsweep.engine.formats.reading import read_bytes
 
 FORMS = ("et", "json", "et.gz", "json.gz")  # how the names of traces end
 _HINT = (
@@ -78,9 +92,8 @@ def write_trace(path: Path | str, trace: Trace, *, compress: bool = False) -> No
         path.write_bytes(data)
 
 
-def _form(path: Path) -> Any:
-    is_json = path.name.removesuffix(".gz").endswith(".json")
-    return json_form if is_json else stream
+def _form(path: Path) -> "_Form":
+    return _JSON if path.name.removesuffix(".gz").endswith(".json") else _STREAM
 
 
 def _checked(scanned: Scanned) -> Trace:
@@ -95,7 +108,7 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     if not data.strip():
         raise DimsweepError("the trace is empty", where=str(path))
     form = _form(path)
-    places = Places(path, form.UNIT)
+    places = Places(path, form.unit)
     header: tuple[str, Attributes] | None = None
     nodes: list[TraceNode] = []
     fault: DimsweepError | None = None
@@ -106,7 +119,7 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
             nodes.append(decode(message))
     except DimsweepError as error:
         if header is None:
-            named = isinstance(error, json_form.OtherFileError)
+            named = isinstance(error, _OtherFileError)
             what = f"this is not a Chakra trace: {error.what}"
             raise DimsweepError(
                 what, where=str(path), hint=error.hint if named else _HINT
@@ -124,3 +137,145 @@ def _messages(trace: Trace, places: Places) -> Iterator[Any]:
             yield encode_node(node)
         except DimsweepError as error:
             raise places.name(error, number, node.id) from error
+
+
+# --- forms --------------------------------------------------------------------------------------
+
+# A node whose every field has its default is no bytes at all, and there Chakra's own tools stop
+# reading.  This is the same node, its id (0) spelt out.
+_EMPTY_NODE = b"\x08\x00"
+
+
+def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
+    """The messages in ``data``; notes in ``starts`` the byte where each starts."""
+    position = 0
+    end = len(data)
+    while position < end:
+        starts.append(position)
+        length = data[position]
+        position += 1
+        if length > 127:
+            length, position = _length(data, position - 1)
+        if not length and len(starts) > 1:
+            raise DimsweepError("it is empty; Chakra's own tools would stop reading here")
+        following = position + length
+        if following > end:
+            there = end - position
+            raise DimsweepError(f"the file ends with {there} of its {length} bytes")
+        yield data[position:following]
+        position = following
+
+
+def _length(data: bytes, position: int) -> tuple[int, int]:
+    """A length of more than one byte, and where its message begins."""
+    length = 0
+    # Five bytes hold 35 bits; protobuf's messages end at 31.
+    for i, byte in enumerate(data[position : position + 5]):
+        length |= (byte & 127) << 7 * i
+        if byte < 128:
+            return length, position + i + 1
+    raise DimsweepError("it does not begin with the length of a message")
+
+
+def join_stream(messages: Iterable[Any]) -> bytes:
+    """The messages, the metadata and then nodes, each behind its length."""
+    metadata, *nodes = messages
+    return b"".join((delimited(metadata.SerializeToString()), *map(node_bytes, nodes)))
+
+
+def node_bytes(message: Any) -> bytes:
+    """A node behind its length."""
+    return delimited(message.SerializeToString() or _EMPTY_NODE)
+
+
+def delimited(raw: bytes) -> bytes:
+    """A message behind its length."""
+    length = bytearray()
+    rest = len(raw)
+    while rest > 127:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    length.append(rest)
+    return bytes(length) + raw
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class _OtherFileError(DimsweepError):
+    """A JSON file that is known not to be a trace, with what to do instead."""
+
+
+def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:
+    """The messages in ``data``, as in the binary form; notes in ``starts`` the line of each."""
+    kind = GlobalMetadata
+    try:
+        for value in _json_values(data.decode("utf-8-sig"), starts):
+            if not isinstance(value, dict):
+                raise DimsweepError("it is not a JSON object")
+            _refuse_others(value)
+            message = ParseDict(value, kind())
+            yield message.SerializeToString()
+            kind = Node
+    except RecursionError as error:
+        raise DimsweepError("it is nested too deeply") from error
+    except (ParseError, ValueError, ArithmeticError) as error:
+        raise DimsweepError(str(error).partition("\n")[0]) from error
+
+
+def _refuse_others(value: dict[str, Any]) -> None:
+    """Raise :class:`_OtherFileError` for the other JSON files that PyTorch writes of a run."""
+    if "traceEvents" in value:
+        raise _OtherFileError(
+            "it is a profile (Kineto's, or another of Chrome's trace events), which says when "
+            "things happened but not what waited for what",
+            hint="record the same run with PyTorch's ExecutionTraceObserver, too, as "
+            "profile(..., execution_trace_observer=observer), and convert both: "
+            "dimsweep trace convert et.json w.et --kineto profile.json",
+        )
+    if "nodes" in value and "chakra" in str(value.get("schema")):
+        raise _OtherFileError(
+            "it is PyTorch's execution trace",
+            hint="convert it first: dimsweep trace convert et.json w.et --kineto profile.json",
+        )
+
+
+def _json_values(text: str, starts: list[int]) -> Iterator[Any]:
+    position = _after_space(text, 0)
+    if text.startswith("[", position):
+        yield from json.loads(text)
+        return
+    read = json.JSONDecoder().raw_decode
+    line, counted = 1, 0
+    while position < len(text):
+        line += text.count("\n", counted, position)
+        counted = position
+        starts.append(line)
+        value, position = read(text, position)
+        yield value
+        position = _after_space(text, position)
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def _join_json(messages: Iterable[Any]) -> bytes:
+    """The messages as JSON objects, one after the other."""
+    return "".join(f"{MessageToJson(message)}\n" for message in messages).encode()
+
+
+class _Form(NamedTuple):
+    """How messages lie in a file; places in it are counted in ``unit``.
+
+    ``split`` yields the messages in bytes and notes where each starts.  ``join`` does the reverse.
+    """
+
+    unit: str
+    split: Callable[[bytes, list[int]], Iterator[bytes]]
+    join: Callable[[Iterable[Any]], bytes]
+
+
+_STREAM = _Form("byte", _split_stream, join_stream)
+_JSON = _Form("line", _split_json, _join_json)

@@ -1,5 +1,7 @@
-"""The graph of a trace: every dependency exists, and no node waits for itself."""
+"""The graph of a trace: every dependency exists, no node waits for itself, the order of issue."""
 
+import contextlib
+import heapq
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, repeat
@@ -9,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.chakra.place import Places
-from dimsweep.engine.formats.chakra.trace import TraceNode
+from dimsweep.engine.formats.chakra.trace import Places, TraceNode
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:
@@ -108,3 +109,28 @@ def _waits_for_itself(circle: Sequence[TraceNode], number: int, places: Places) 
         way = [*way[:3], f"{len(way) - 4} more", way[-1]]
     what = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
     return places.name(DimsweepError(what), number, circle[0].id)
+
+
+def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:
+    """The places of the nodes in ``nodes``: of those that are ready, the lowest id comes first.
+
+    Nodes of a circle, and those that wait for one, come last.
+    """
+    ids = [node.id for node in nodes]
+    if all(max(n.data_dependencies + n.control_dependencies, default=-1) < n.id for n in nodes):
+        return sorted(range(len(ids)), key=ids.__getitem__)
+    place = {node_id: i for i, node_id in enumerate(ids)}
+    sorter = TopologicalSorter(
+        {i: [place[d] for d in node.dependencies if d in place] for i, node in enumerate(nodes)}
+    )
+    with contextlib.suppress(CycleError):  # what waits for no circle is ordered all the same
+        sorter.prepare()
+    order: dict[int, None] = {}
+    ready: list[tuple[int, int]] = []
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heapq.heappush(ready, (ids[i], i))
+        _, i = heapq.heappop(ready)
+        order[i] = None
+        sorter.done(i)
+    return [*order, *(i for i in range(len(ids)) if i not in order)]

@@ -1,14 +1,153 @@
-"""A trace's nodes with the attributes that simulators read."""
+"""A trace's nodes with the attributes that simulators read: numbers, groups, collectives.
 
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+The communicator groups that traces name are in a file, ``{"1": [0, 1, ...], ...}``, or in
+the traces.
+
+PyTorch records its process groups in a METADATA node ``process_group:init``, whose inputs Chakra's
+converter keeps as text: ``["[{"pg_name": "1", "ranks": [0, 1]}, ...]"]``.  ASTRA-sim reads them
+there, too.  An empty list of ranks is the group of all.
+
+The native model has four kinds of collectives, which its algorithms run in every dimension.  Each
+other type is simulated as the kind whose ports carry as many bytes.  With ``s`` comm_size and ``p``
+members:
+
+==================== ========================== ================================================
+type                 simulated as               why
+==================== ========================== ================================================
+BROADCAST            all-gather of s/(p-1)      A pipelined chain sends every byte through every
+                                                port once: s/b, and the algorithm's steps.
+REDUCE               reduce-scatter of sp/(p-1) The same backwards; a member reduces s.
+GATHER               all-gather of s            The root receives s(p-1).
+SCATTER              all-gather of s/p          The same backwards; s is all that the root has.
+REDUCE_SCATTER_BLOCK reduce-scatter of s        It is one, with equal blocks.
+BARRIER              all-reduce of nothing      Latency alone; PyTorch's barrier over NCCL is an
+                                                all-reduce of one element.
+==================== ========================== ================================================
+
+Chan, Heimlich, Purkayastha and van de Geijn, "Collective communication: theory, practice, and
+experience" (2007), give s/b as the least time of a broadcast and of a reduction, s(p-1)/(pb) as
+that of gathering and scattering s bytes in all, and the pairs that mirror each other.  NCCL's
+broadcast and reduction are pipelined chains, for which nccl-tests reckons s/b.  (The scatter and
+all-gather of Thakur, Rabenseifner and Gropp, 2005, take up to twice as long.)  Where the root is
+does not matter: all members take part for as long as it does.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import count, zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import BaseModel, StrictInt
+
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.chakra.groups import groups_text
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
+from dimsweep.engine.formats.reading import read_json, validated
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.workload.graph import Group
+
+MOST_RANKS = 2**31  # ranks that a group may name, where the number of traces does not say
+_INIT = "process_group:init"
+_LISTED = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
+
+
+class _Group(BaseModel):
+    pg_name: str | int
+    ranks: list[StrictInt] = []
+
+
+def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
+    """The ranks of each group, in file order; no file is no groups.
+
+    Raises :class:`DimsweepError` naming file and group.
+    """
+    if path is None:
+        return {}
+    groups = validated(dict[str, tuple[StrictInt, ...]], read_json(path), path)
+    for name, ranks in groups.items():
+        _check(ranks, n_npus, f"{path}: {name}")
+    return groups
+
+
+def _check(ranks: tuple[int, ...], n_npus: int, where: str) -> None:
+    known = all(0 <= rank < n_npus for rank in ranks)
+    if not ranks or len(set(ranks)) < len(ranks) or not known:
+        raise DimsweepError(f"{ranks!r} is no list of different ranks below {n_npus}", where=where)
+
+
+def groups_text(node: TraceNode) -> str:
+    """Return the text of the process groups in a node, "" if it has none."""
+    has_groups = node.type is NodeType.METADATA and _INIT in node.name and node.inputs
+    return node.inputs.values if has_groups and node.inputs else ""
+
+
+class Noted(NamedTuple):
+    """The groups that traces record: ``ranks`` of each group, and by trace the group that each
+    recorded name means.  A name may mean other ranks on another rank, as PyTorch names groups."""
+
+    ranks: Mapping[str, tuple[int, ...]]
+    names: Sequence[Mapping[str, str]]
+
+    def of_trace(self, i: int, nodes: tuple[TraceNode, ...]) -> tuple[TraceNode, ...]:
+        """Return the nodes of a trace, whose ``pg_name`` are the names of :attr:`ranks`."""
+        changed = {name: group for name, group in self.names[i].items() if name != group}
+        if not changed:
+            return nodes
+        return tuple(
+            node._replace(attributes={**node.attributes, "pg_name": changed[name]})
+            if (name := str(node.attributes.get("pg_name"))) in changed
+            else node
+            for node in nodes
+        )
+
+
+def noted_groups(
+    texts: Iterable[Iterable[str]], n_npus: int, given: Mapping[str, tuple[int, ...]]
+) -> Noted:
+    """Return the groups in the ``texts`` of each trace (:func:`groups_text`).
+
+    Groups that are ``given`` go before them.  Raises :class:`DimsweepError` for a text that lists
+    no groups.
+    """
+    groups = dict(given)
+    names: list[Mapping[str, str]] = []
+    for own in texts:
+        mine: dict[str, str] = {}
+        for text in filter(None, own):
+            for name, members in _listed(text, n_npus):
+                if name in given or (not members and n_npus == MOST_RANKS):
+                    continue  # of a single trace, whose job has an unknown number of ranks
+                mine[name] = _unique(name, members or tuple(range(n_npus)), groups)
+        names.append(mine)
+    return Noted(groups, names)
+
+
+def _unique(name: str, ranks: tuple[int, ...], groups: dict[str, tuple[int, ...]]) -> str:
+    """Return the name of a group in ``groups``, to which it is added if it is missing."""
+    for number in count(1):
+        key = name if number == 1 else f"{name} ({number})"
+        if groups.setdefault(key, ranks) == ranks:
+            return key
+    raise AssertionError
+
+
+@lru_cache
+def _listed(text: str, n_npus: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the name and the ranks of each group in a text."""
+    where = f"METADATA node {_INIT}"
+    found = _LISTED.search(text)
+    try:
+        content = json.loads(found[0].replace('\\"', '"')) if found else []
+    except (ValueError, RecursionError) as error:
+        raise DimsweepError(f"it lists no groups: {error}", where=where) from error
+    groups = validated(list[_Group], content, where)
+    for group in groups:
+        if group.ranks:
+            _check(tuple(group.ranks), n_npus, f"{where}: {group.pg_name}")
+    return [(str(group.pg_name), tuple(group.ranks)) for group in groups]
+
 
 # The collectives that are simulated as what they are; they have the same names.
 KINDS: Mapping[int, CollectiveKind] = {CollectiveType[kind.name]: kind for kind in CollectiveKind}
@@ -107,3 +246,36 @@ def _needed(node: TraceNode) -> tuple[str, ...]:
     if node.attributes.get("comm_type") == CollectiveType.BARRIER:
         return tuple(name for name in names if name != "comm_size")  # a barrier has no bytes
     return names
+
+
+class Meaning(NamedTuple):
+    """A native collective, and what a member holds on entry, given ``s`` and ``p`` (2 or more)."""
+
+    kind: CollectiveKind
+    held: Callable[[float, int], float]
+
+
+def _itself(s: float, p: int) -> float:
+    return s
+
+
+_MEANINGS: Mapping[CollectiveType, Meaning] = {
+    **{CollectiveType(number): Meaning(kind, _itself) for number, kind in KINDS.items()},
+    CollectiveType.BROADCAST: Meaning(CollectiveKind.ALL_GATHER, lambda s, p: s / (p - 1)),
+    CollectiveType.REDUCE: Meaning(CollectiveKind.REDUCE_SCATTER, lambda s, p: s * p / (p - 1)),
+    CollectiveType.GATHER: Meaning(CollectiveKind.ALL_GATHER, _itself),
+    CollectiveType.SCATTER: Meaning(CollectiveKind.ALL_GATHER, lambda s, p: s / p),
+    CollectiveType.REDUCE_SCATTER_BLOCK: Meaning(CollectiveKind.REDUCE_SCATTER, _itself),
+    CollectiveType.BARRIER: Meaning(CollectiveKind.ALL_REDUCE, lambda s, p: 0.0),
+}
+assert set(_MEANINGS) == set(CollectiveType)
+
+
+def simulated_as(collective: int, size: float, members: int) -> tuple[CollectiveKind, float]:
+    """The native collective, and the bytes that a member holds on entry, of a ``comm_type`` with a
+    ``comm_size`` among ``members``.  Raises :class:`DimsweepError` for an unknown type."""
+    if collective not in tuple(CollectiveType):
+        known = ", ".join(f"{kind.value} ({kind.name})" for kind in CollectiveType)
+        raise DimsweepError(f"comm_type {collective} is no type of collective", hint=known)
+    meaning = _MEANINGS[CollectiveType(collective)]
+    return meaning.kind, meaning.held(size, members) if members > 1 else size

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups
-from dimsweep.engine.formats.chakra.node import Node, node_of
-from dimsweep.engine.formats.chakra.order import issue_order
+from dimsweep.engine.formats.chakra.graph import issue_order
+from dimsweep.engine.formats.chakra.node import MOST_RANKS, Node, groups_text, node_of, noted_groups
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
 
 

@@ -18,10 +18,17 @@ import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import own
-from dimsweep.engine.formats.chakra.collectives import simulated_as
 from dimsweep.engine.formats.chakra.files import FORMS, read_traces
-from dimsweep.engine.formats.chakra.groups import groups_text, noted_groups, read_groups
-from dimsweep.engine.formats.chakra.node import Node, check_complete, involved_group, node_of
+from dimsweep.engine.formats.chakra.node import (
+    Node,
+    check_complete,
+    groups_text,
+    involved_group,
+    node_of,
+    noted_groups,
+    read_groups,
+    simulated_as,
+)
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.workload.coordinates import coordinates_of, offset_between
 from dimsweep.engine.workload.graph import (
@@ -49,7 +56,7 @@ def read_chakra_workload(
     in the traces; ``sizes`` are the sizes of the topology's dimensions.  Computation is by FLOPs
     and bytes where a node gives them, else by its duration; a CPU's is the host's, by its
     duration.  Each communicator of a rank is a group of its own, and collectives are what
-    :mod:`engine.formats.chakra.collectives` says.  Nodes that are ready together start in the
+    :mod:`engine.formats.chakra.node` says.  Nodes that are ready together start in the
     order of their ids, as their framework issued them; those of our own traces as those of the
     workload do that was written.  Raises :class:`DimsweepError` naming file, rank and node for
     what cannot be read, for communications that lack an attribute, and for groups that are no

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.errors import DimsweepError, accessing, within
-from dimsweep.engine.formats.chakra import own, stream
-from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra import own
+from dimsweep.engine.formats.chakra.files import delimited, node_bytes
 from dimsweep.engine.formats.chakra.node import KINDS
+from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.coordinates import (
@@ -162,7 +163,7 @@ class _Writer:
         if not self._workload.in_order:  # else operators' ids say what goes first, as everywhere
             ours[own.GRAPH] = number
         metadata = Trace((), metadata=ours)
-        fixed = [stream.delimited(encode_metadata(metadata).SerializeToString())]
+        fixed = [delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
         for index, operator in enumerate(graph):
             with within(f"{where}, operator {operator.name!r}"):
@@ -187,7 +188,7 @@ class _Writer:
                 duration_micros=micros,
                 attributes={"is_cpu_op": False, **attributes},
             )
-            return stream.node(encode_node(trace_node))
+            return node_bytes(encode_node(trace_node))
 
         if isinstance(work, Compute):
             if work.stream:

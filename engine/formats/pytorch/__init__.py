@@ -1,5 +1,10 @@
 """PyTorch's execution traces (ExecutionTraceObserver) and profiles (Kineto), as Chakra traces."""
 
 from dimsweep.engine.formats.pytorch.convert import Converted, convert_traces
-from dimsweep.engine.formats.pytorch.host import HostOp, is_execution_trace, read_host
-from dimsweep.engine.formats.pytorch.profile import Profile, read_profile
+from dimsweep.engine.formats.pytorch.recorded import (
+    HostOp,
+    Profile,
+    is_execution_trace,
+    read_host,
+    read_profile,
+)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import dimsweep.engine.formats.content
+import dimsweep.engine.formats.reading
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.formats.content import read_bytes, read_text
-from dimsweep.engine.formats.table import read_table
+from dimsweep.engine.formats.reading import read_bytes, read_table, read_text
 
 TABLE = "kernel,duration\r\nmatmul,12.5 us\r\n"
 
@@ -23,7 +22,7 @@ def test_a_small_compressed_file_takes_little_memory(tmp_path: Path) -> None:
     body = """
         import resource, sys
         from pathlib import Path
-        from dimsweep.engine.formats.content import read_bytes
+        from dimsweep.engine.formats.reading import read_bytes
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 2**28,) * 2)
@@ -37,7 +36,7 @@ def test_a_file_inflates_within_a_limit(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "bomb.et"
     file.write_bytes(gzip.compress(bytes(2_000_000)))
     assert len(read_bytes(file, "trace")) == 2_000_000
-    monkeypatch.setattr(dimsweep.engine.formats.content, "_LARGEST", 1_000_000)
+    monkeypatch.setattr(dimsweep.engine.formats.reading, "_LARGEST", 1_000_000)
     with pytest.raises(DimsweepError, match="the compressed trace inflates to more than"):
         read_bytes(file, "trace")
 

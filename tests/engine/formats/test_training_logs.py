@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.formats.training_logs import is_training_log, read_training_log
+from dimsweep.engine.formats.measurements import is_training_log, read_training_log
 from tests.support.examples import examples
 from tests.support.training_logs import MESHES, megatron, titan
 

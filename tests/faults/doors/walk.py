@@ -69,7 +69,7 @@ def _files(part: type[Part], place: str) -> Iterator[str]:
 @functools.cache
 def readers() -> dict[str, str]:
     """The functions that read, by file and first line: their names, such as
-    ``engine.formats.content.read_bytes``."""
+    ``engine.formats.reading.read_bytes``."""
     found = {}
     for module in pkgutil.walk_packages(dimsweep.__path__, "dimsweep."):
         file = importlib.util.find_spec(module.name).origin  # type: ignore[union-attr]

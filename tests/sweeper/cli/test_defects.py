@@ -118,11 +118,11 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
     "tensor in ONNX": ("onnx.numpy_helper.to_array", onnx),
     "attribute in ONNX": ("onnx.helper.get_attribute_value", onnx),
     "trace": (
-        "dimsweep.engine.formats.chakra.json_form.ParseDict",
+        "dimsweep.engine.formats.chakra.files.ParseDict",
         lambda: partial(read_trace, file("t.json", '{"version": "0.0.4"}\n{"id": 1}')),
     ),
     "PyTorch": (
-        "dimsweep.engine.formats.pytorch.host.HostOp",
+        "dimsweep.engine.formats.pytorch.recorded.HostOp",
         lambda: partial(convert_traces, [file("h.json", HOST)], []),
     ),
     "model of traces": (

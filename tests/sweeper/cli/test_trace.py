@@ -11,10 +11,10 @@ from dimsweep.engine.formats.chakra import (
     Trace,
     TraceNode,
     read_traces,
-    stream,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.files import join_stream
+from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
 from dimsweep.sweeper.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +77,7 @@ def time_of(capsys: pytest.CaptureFixture[str], *overrides: str) -> int:
 def broken(path: str) -> None:
     """A trace that waits for what is not there."""
     node = TraceNode(1, "odd", NodeType.COMP, (7,))
-    Path(path).write_bytes(stream.join([encode_metadata(Trace(())), encode_node(node)]))
+    Path(path).write_bytes(join_stream([encode_metadata(Trace(())), encode_node(node)]))
 
 
 def small(preset: str) -> list[str]:
@@ -144,7 +144,7 @@ def test_repair_writes_the_job_and_a_report(capsys: pytest.CaptureFixture[str]) 
 def test_what_cannot_be_repaired_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     a, b = TraceNode(1, "a", NodeType.COMP, (2,)), TraceNode(2, "b", NodeType.COMP, (1,))
     messages = [encode_metadata(Trace(())), encode_node(a), encode_node(b)]
-    Path("x.et").write_bytes(stream.join(messages))
+    Path("x.et").write_bytes(join_stream(messages))
     assert main(["trace", "lint", "x.et", "--repair", "mended"]) == 1
     assert "0 traces in mended, 1 left out" in capsys.readouterr().out
     assert "not written: it waits for itself" in Path("mended/repairs.txt").read_text()

@@ -1,25 +1,487 @@
-"""Lints the traces of a job: each trace by itself, and all of them against one another.
+"""Lint the traces of a job: each trace by itself, and all of them against one another.
 
-Ranks issue their nodes in ASTRA-sim's order, the lowest id of those that are ready first.
+Between the ranks: sends without receives, collectives whose members disagree, and nodes that wait
+for each other for ever.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import own
 from dimsweep.engine.formats.chakra.files import Scanned
-from dimsweep.engine.formats.chakra.groups import MOST_RANKS, groups_text, noted_groups
-from dimsweep.engine.formats.chakra.lint.collectives import Collectives
-from dimsweep.engine.formats.chakra.lint.deadlocks import Deadlocks
-from dimsweep.engine.formats.chakra.lint.messages import Fault, Messages, Place
+from dimsweep.engine.formats.chakra.graph import Edges, edges_of, issue_order, strong_components
 from dimsweep.engine.formats.chakra.lint.trace import Finding, lint_trace
-from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node, node_of
-from dimsweep.engine.formats.chakra.order import issue_order
+from dimsweep.engine.formats.chakra.node import (
+    COMMUNICATION,
+    MOST_RANKS,
+    Node,
+    groups_text,
+    involved_group,
+    node_of,
+    noted_groups,
+)
+from dimsweep.engine.formats.chakra.stats import collective_name
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode, Value
+from dimsweep.engine.workload.coordinates import first_members
+
+Place = tuple[int, int]  # rank, and place in its trace
+Fault = tuple[str, str]  # what is wrong, and the fix
+
+
+class _Message(NamedTuple):
+    """A send or a receive."""
+
+    tag: int
+    size: int
+    place: Place
+
+    @property
+    def content(self) -> tuple[int, int]:
+        """What the two ends must agree on, as in ASTRA-sim."""
+        return self.tag, self.size
+
+    def __str__(self) -> str:
+        return f"{self.size:,} B with tag {self.tag}"
+
+
+class Messages:
+    """The messages among ``n`` ranks; ``where`` names a node."""
+
+    def __init__(self, n: int, where: Callable[[Place], str]) -> None:
+        self._n, self._where = n, where
+        self._sends: dict[tuple[int, int], list[_Message]] = {}  # by source and target
+        self._receives: dict[tuple[int, int], list[_Message]] = {}
+
+    def add(self, place: Place, node: Node) -> Fault | None:
+        """Note a send or a receive; returns a fault if its peer is wrong."""
+        rank, sends = place[0], node.type is NodeType.COMM_SEND
+        peer = node.target if sends else node.source
+        if peer >= self._n or peer == rank:
+            what = f"its peer is rank {peer}" + (", itself" if peer == rank else "")
+            return what, f"there are traces of ranks 0 to {self._n - 1}"
+        ends = (rank, peer) if sends else (peer, rank)
+        table = self._sends if sends else self._receives
+        table.setdefault(ends, []).append(_Message(node.tag, node.size, place))
+        return None
+
+    def findings(self) -> Iterator[Finding]:
+        """Messages that one rank sends and the other does not receive, or the reverse: they match
+        by tag and size."""
+        for ends in sorted({*self._sends, *self._receives}):
+            sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
+            if Counter(m.content for m in sends) != Counter(m.content for m in receives):
+                yield from self._unmatched(*ends, sends, receives)
+
+    def pairs(self) -> Iterator[tuple[Place, Place]]:
+        """Each receive, and its send: of equal ones, in the order of issue."""
+        for ends, receives in self._receives.items():
+            sends: dict[tuple[int, int], deque[Place]] = {}
+            for send in self._sends.get(ends, []):
+                sends.setdefault(send.content, deque()).append(send.place)
+            for receive in receives:
+                if sends.get(receive.content):
+                    yield receive.place, sends[receive.content].popleft()
+
+    def _unmatched(
+        self, source: int, target: int, sends: Sequence[_Message], receives: Sequence[_Message]
+    ) -> Iterator[Finding]:
+        sent, received = _surplus(sends, receives), _surplus(receives, sends)
+        for send in sent:
+            what = f"rank {target} does not receive {send} of rank {source}"
+            other = _nearest(send, received)
+            if other is None:
+                fix = f"add the receive to the trace of rank {target}"
+            else:
+                received.remove(other)
+                what += f", but {other}"
+                fix = f"make them equal; the receive is {self._where(other.place)}"
+            yield Finding(self._where(send.place), what, fix)
+        for receive in received:
+            what = f"rank {source} does not send {receive} to rank {target}"
+            fix = f"add the send to the trace of rank {source}"
+            yield Finding(self._where(receive.place), what, fix)
+
+
+def _surplus(some: Sequence[_Message], others: Sequence[_Message]) -> list[_Message]:
+    """Those of ``some`` that find no equal among ``others``."""
+    left = Counter(message.content for message in others)
+    surplus = []
+    for message in some:
+        if left[message.content]:
+            left[message.content] -= 1
+        else:
+            surplus.append(message)
+    return surplus
+
+
+def _nearest(send: _Message, receives: Sequence[_Message]) -> _Message | None:
+    """The receive that was probably meant: of the same tag, else of the same size."""
+    same_tag = [receive for receive in receives if receive.tag == send.tag]
+    same_size = [receive for receive in receives if receive.size == send.size]
+    return next(iter(same_tag + same_size), None)
+
+
+class _Meeting(NamedTuple):
+    """A collective as one rank issues it."""
+
+    collective: int
+    size: int
+    name: str
+    place: Place
+
+    @property
+    def content(self) -> tuple[int, int]:
+        return self.collective, self.size
+
+    def __str__(self) -> str:
+        return f"{collective_name(self.collective)} of {self.size:,} B"
+
+
+class Collectives:
+    """The collectives of the ranks; ``groups`` lists those of each communicator group.
+
+    ``n`` is the number of ranks, none if there is a single trace and nothing to compare it with;
+    ``sizes`` those of the dimensions, where the traces say them; ``where`` names a node.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Sequence[int]],
+        n: int | None,
+        sizes: tuple[int, ...] | None,
+        where: Callable[[Place], str],
+    ) -> None:
+        self._groups, self._n, self._sizes, self._where = groups, n, sizes, where
+        self._missing: set[str] = set()
+        # By the name of the set of ranks that take part.
+        self._members: dict[str, Sequence[int]] = {"all ranks": range(n or 0)}
+        self._meetings: dict[str, dict[int, list[_Meeting]]] = {}  # and by rank
+        # By rank: the group, and the number of the collective in it.
+        self._order: dict[int, list[tuple[str, int]]] = {}
+        self._first: dict[tuple[bool, ...], list[int]] = {}  # of every rank's sub-mesh
+        self._shapes: dict[Value, tuple[int, ...]] = {}  # by the name that a trace of ours gives
+
+    def add(self, place: Place, node: Node, name: Value) -> Fault | None:
+        """Note a collective, in the order of issue; returns a fault if its group is wrong.
+
+        ``name`` is the group's name in the workload, None in traces of other tools.
+        """
+        rank = place[0]
+        fault = self._membership(rank, node.group) if node.group not in ("", "0") else None
+        fault = fault or self._renamed(node, name)
+        if fault:
+            return fault
+        over = self._over(rank, node)
+        if self._n is None or over is None:
+            return None
+        meetings = self._meetings.setdefault(over, {}).setdefault(rank, [])
+        self._order.setdefault(rank, []).append((over, len(meetings)))
+        meetings.append(_Meeting(node.collective, node.size, node.name, place))
+        return None
+
+    def _membership(self, rank: int, name: str) -> Fault | None:
+        if name not in self._groups:
+            if name in self._missing:
+                return None  # said of its first node
+            self._missing.add(name)
+            known = ", ".join(list(self._groups)[:8]) or "none; give a file of them"
+            return f"there is no communicator group {name!r}", f"groups: {known}"
+        if self._n is not None and rank not in self._groups[name]:
+            return f"rank {rank} is no member of its group {name!r}", "add it, or name another"
+        return None
+
+    def _renamed(self, node: Node, name: Value) -> Fault | None:
+        """Return a fault if the group called ``name`` has another shape than at an earlier node."""
+        if name is None or node.group in self._missing:
+            return None
+        ranks = sorted(self._groups.get(node.group, ()))
+        shape = tuple(rank - ranks[0] for rank in ranks) or node.involved
+        if self._shapes.setdefault(name, shape) == shape:
+            return None
+        standard = f"pg_name {node.group!r}" if ranks else f"involved_dim {node.involved}"
+        what = f"{own.GROUP} is {name!r}, but {standard} has another shape than before"
+        return what, f"name a group of the former shape, or another {own.GROUP}"
+
+    def _over(self, rank: int, node: Node) -> str | None:
+        """The name of the set of ranks that take part; None if the set cannot be known."""
+        if node.group in self._missing:
+            return None
+        if node.group not in ("", "0"):
+            over = f"group {node.group!r}"
+            self._members.setdefault(over, self._groups[node.group])
+            return over
+        if all(node.involved):
+            return "all ranks"
+        return self._sub_mesh(rank, node.involved) if self._sizes else None
+
+    def _sub_mesh(self, rank: int, involved: tuple[bool, ...]) -> str:
+        """The name of the rank's neighbours in the ``involved`` dimensions; notes their ranks."""
+        sizes = self._sizes or ()
+        if involved not in self._first:
+            group = involved_group(involved, sizes)
+            self._first[involved] = first_members(group, sizes).tolist()
+        firsts = self._first[involved]
+        dims = " ".join(str(d) for d, use in enumerate(involved) if use)
+        over = f"dimensions {dims or 'none'} of rank {firsts[rank]}"
+        if over not in self._members:
+            self._members[over] = [r for r, first in enumerate(firsts) if first == firsts[rank]]
+        return over
+
+    def disagreements(self) -> Iterator[Finding]:
+        """Collectives whose type, size or order differ between members, or that a member lacks."""
+        n = self._n or 0
+        for over, by_rank in self._meetings.items():
+            members = sorted(self._members[over])
+            absent = [rank for rank in members if rank >= n]
+            if absent:
+                first = next(iter(by_rank.values()))[0]
+                what = f"{over} has rank {absent[0]}, of which there is no trace"
+                fix = "write its trace, or take it out of the group"
+                yield Finding(self._where(first.place), what, fix)
+            there = {rank: by_rank.get(rank, []) for rank in members if rank < n}
+            yield from self._disagree(over, there)
+
+    def _disagree(self, over: str, by_rank: Mapping[int, Sequence[_Meeting]]) -> Iterator[Finding]:
+        """A finding for each rank that differs from the majority, at its first difference."""
+        contents = {rank: tuple(m.content for m in meetings) for rank, meetings in by_rank.items()}
+        usual, count = Counter(contents.values()).most_common(1)[0]
+        model = next(rank for rank, content in contents.items() if content == usual)
+        others = f"rank {model}" + (f" and {count - 1} more" if count > 1 else "")
+        for rank, content in contents.items():
+            if content == usual:
+                yield from self._swapped(over, rank, by_rank[rank], model, by_rank[model])
+                continue
+            pairs = enumerate(zip_longest(by_rank[rank], by_rank[model]))
+            k, (here, there) = next(
+                (k, (a, b)) for k, (a, b) in pairs if not (a and b and a.content == b.content)
+            )
+            known = here or there
+            assert known is not None
+            what = (
+                f"collective number {k} over {over} is {here or 'none'} on rank {rank}, "
+                f"{there or 'none'} on {others}"
+            )
+            again = "; they do, in another order" if sorted(content) == sorted(usual) else ""
+            fix = f"members must run the same collectives in the same order{again}"
+            if here and there:
+                fix += f"; that of rank {model} is {self._where(there.place)}"
+            yield Finding(self._where(known.place), what, fix)
+
+    def _swapped(
+        self, over: str, rank: int, here: Sequence[_Meeting], model: int, there: Sequence[_Meeting]
+    ) -> Iterator[Finding]:
+        """Equal collectives that two ranks issue in different orders, as their names tell."""
+        names, others = [m.name for m in here], [m.name for m in there]
+        if names == others or sorted(names) != sorted(others):
+            return
+        k, a, b = next(
+            (k, *ab)
+            for k, ab in enumerate(zip(here, there, strict=True))
+            if ab[0].name != ab[1].name
+        )
+        yield Finding(
+            self._where(a.place),
+            f"collective number {k} over {over} is {a.name!r} on rank {rank}, {b.name!r} on rank "
+            f"{model}: they issue the same ones in different orders",
+            "members match by the order of issue, so these two would run as one; that of rank "
+            f"{model} is {self._where(b.place)}",
+        )
+
+    def turns(self, stream_of: Callable[[Place], object]) -> list[list[list[Place]]]:
+        """The collectives of each stream of a communicator, by member, in the order of issue."""
+        found: dict[tuple[str, object], dict[int, list[Place]]] = {}
+        for over, by_rank in self._meetings.items():
+            for rank, meetings in by_rank.items():
+                for meeting in meetings:
+                    stream = found.setdefault((over, stream_of(meeting.place)), {})
+                    stream.setdefault(rank, []).append(meeting.place)
+        return [list(by_rank.values()) for by_rank in found.values()]
+
+    def crossed(self) -> Iterator[Finding]:
+        """Collectives of several groups that ranks issue in orders which cannot all be kept.
+
+        With one communication at a time, as in ASTRA-sim, such ranks wait for each other for ever.
+        """
+        stuck = self._stuck()
+        for rank in sorted(stuck)[:1]:
+            over, k = meeting = self._order[rank][stuck[rank]]
+            other = min(r for r in stuck if meeting in self._order[r][stuck[r] + 1 :])
+            before = self._order[other][stuck[other]]
+            yield Finding(
+                self._where(self._meetings[over][rank][k].place),
+                f"rank {rank} runs collective number {k} over {over} first, rank {other} "
+                f"number {before[1]} over {before[0]}: {len(stuck)} ranks wait for each "
+                "other if each communicates once at a time",
+                "give ranks one order (lower ids first), or run it with a stream for each group",
+            )
+
+    def _stuck(self) -> dict[int, int]:
+        """The ranks that cannot end if each runs one collective after the other, and where."""
+        members = Counter(meeting for order in self._order.values() for meeting in order)
+        at = dict.fromkeys(self._order, 0)
+        arrived: dict[tuple[str, int], list[int]] = {}
+        moving = list(self._order)
+        while moving:
+            rank = moving.pop()
+            if at[rank] == len(self._order[rank]):
+                continue
+            meeting = self._order[rank][at[rank]]
+            here = arrived.setdefault(meeting, [])
+            here.append(rank)
+            if len(here) == members[meeting]:
+                for member in here:
+                    at[member] += 1
+                moving += here
+        return {rank: k for rank, k in at.items() if k < len(self._order[rank])}
+
+
+_SHOWN = 8
+_Longs = NDArray[np.int64]
+
+
+class _Waits(NamedTuple):
+    """Who waits for whom: nodes are numbered rank by rank, and collectives, of which a node of each
+    member is a part, behind them.  ``meant`` is the node of the waiting rank where one waits for a
+    collective, else the target itself."""
+
+    sources: _Longs
+    targets: _Longs
+    meant: _Longs
+
+
+class Deadlocks:
+    """Those among the nodes of ``ranks``; ``where`` names a node."""
+
+    def __init__(self, ranks: Sequence[Sequence[TraceNode]], where: Callable[[Place], str]) -> None:
+        self._ranks, self._where = ranks, where
+        self._first = np.cumsum([0, *map(len, ranks)])  # of each rank's nodes
+
+    def findings(
+        self, turns: Sequence[Sequence[Sequence[Place]]], messages: Sequence[tuple[Place, Place]]
+    ) -> Iterator[Finding]:
+        """One for each circle of waiting nodes.
+
+        ``turns`` has, for each communicator, the collectives of each member in the order of issue;
+        ``messages`` each receive and its send.  All dependencies exist.
+        """
+        waits = self._waits(turns, messages)
+        n = int(max(waits.sources.max(initial=-1), waits.targets.max(initial=-1))) + 1
+        order = np.argsort(waits.sources, kind="stable")
+        counts = np.bincount(waits.sources, minlength=n)
+        component = strong_components(
+            Edges(np.concatenate(([0], np.cumsum(counts))), waits.targets[order])
+        )
+        if component is None:
+            return
+        inner = component[waits.sources] == component[waits.targets]
+        inner &= (np.bincount(component) > 1)[component[waits.sources]]
+        after: dict[int, dict[int, int]] = defaultdict(dict)
+        for source, target, meant in zip(*(each[inner].tolist() for each in waits), strict=True):
+            after[source].setdefault(target, meant)
+        told: set[int] = set()
+        for node in sorted(after):
+            if component[node] not in told and node < self._first[-1]:
+                told.add(int(component[node]))
+                yield self._finding(node, after)
+
+    def _waits(
+        self, turns: Sequence[Sequence[Sequence[Place]]], messages: Sequence[tuple[Place, Place]]
+    ) -> _Waits:
+        known: dict[int, Edges] = {}  # ranks may share a trace
+        pairs = [np.zeros((0, 2), np.int64)]
+        for first, nodes in zip(self._first.tolist(), self._ranks, strict=False):
+            if id(nodes) not in known:
+                known[id(nodes)] = edges_of(nodes, {node.id: i for i, node in enumerate(nodes)})
+            edges = known[id(nodes)]
+            pairs.append(np.stack([edges.sources, edges.targets], axis=1) + first)
+        pairs.append(self._pairs(messages))
+        end, parts = np.arange(self._first[-1]), list[tuple[int, int]]()
+        n = len(end)
+        for by_member in turns:
+            for members in by_member:
+                pairs.append(self._pairs(list(zip(members[1:], members, strict=False))))
+                numbers = [self._number(place) for place in members]
+                end[numbers] = np.arange(n, n + len(numbers))
+                parts += zip(range(n, n + len(numbers)), numbers, strict=True)
+            n += max(map(len, by_member))
+        sources, meant = np.concatenate(pairs).T
+        joined = np.array(parts, np.int64).reshape(-1, 2)
+        return _Waits(
+            np.concatenate([sources, joined[:, 0]]),
+            np.concatenate([end[meant], joined[:, 1]]),
+            np.concatenate([meant, joined[:, 1]]),
+        )
+
+    def _pairs(self, places: Sequence[tuple[Place, Place]]) -> _Longs:
+        numbers = [(self._number(one), self._number(other)) for one, other in places]
+        return np.array(numbers, np.int64).reshape(-1, 2)
+
+    def _number(self, place: Place) -> int:
+        return int(self._first[place[0]]) + place[1]
+
+    def _finding(self, start: int, after: dict[int, dict[int, int]]) -> Finding:
+        circle = _circle(start, after)
+        said = [
+            self._said(source, after[source][target])
+            for source, target in zip(circle, [*circle[1:], start], strict=True)
+            if source < self._first[-1]
+        ]
+        ranks = {self._place(node)[0] for node in circle if node < self._first[-1]}
+        more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+        return Finding(
+            self._where(self._place(start)),
+            f"{len(ranks)} ranks wait for each other for ever, whatever anything lasts: "
+            + "; ".join(said[:_SHOWN])
+            + more,
+            "a communicator runs its collectives in the order of issue (lower ids first): issue "
+            "them in an order that allows what they wait for",
+        )
+
+    def _said(self, source: int, meant: int) -> str:
+        (rank, _), (there, _) = self._place(source), self._place(meant)
+        behind = meant not in self._dependencies(source) and rank == there
+        how = "comes behind" if behind else "waits for"
+        of = "" if rank == there else f" of rank {there}"
+        return f"rank {rank}: {self._name(source)} {how} {self._name(meant)}{of}"
+
+    def _dependencies(self, number: int) -> list[int]:
+        rank, i = self._place(number)
+        nodes = self._ranks[rank]
+        waits = set(nodes[i].dependencies)
+        return [int(self._first[rank]) + k for k, node in enumerate(nodes) if node.id in waits]
+
+    def _name(self, number: int) -> str:
+        rank, i = self._place(number)
+        node = self._ranks[rank][i]
+        return f"{node.name!r} (id {node.id})"
+
+    def _place(self, number: int) -> Place:
+        rank = int(np.searchsorted(self._first, number, side="right")) - 1
+        return rank, number - int(self._first[rank])
+
+
+def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
+    """The shortest way from ``start`` back to it, without its end."""
+    before, found = dict[int, int](), deque([start])
+    while start not in before:
+        node = found.popleft()
+        for target in after[node]:
+            if target not in before:
+                before[target] = node
+                found.append(target)
+    circle = [before[start]]
+    while circle[-1] != start:
+        circle.append(before[circle[-1]])
+    return circle[::-1]
 
 
 @no_collector()

@@ -11,8 +11,7 @@ from dimsweep.engine import FINISHED, Cluster, DimsweepError, account, run_batch
 from dimsweep.engine.extensions.astra_sim.fold import fold
 from dimsweep.engine.extensions.astra_sim.interpret import interpret
 from dimsweep.engine.extensions.astra_sim.sweep import lower_for_sweep
-from dimsweep.engine.formats.astra_sim.files import topology_of
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, topology_of
 from dimsweep.engine.formats.chakra.node import Node
 from tests.support.astra_runs import inputs, ring_of_four, traces
 from tests.support.examples import examples

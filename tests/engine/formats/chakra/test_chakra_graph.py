@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.graph import check
-from dimsweep.engine.formats.chakra.place import Places
+from dimsweep.engine.formats.chakra.trace import Places
 
 PLACES = Places(Path("w.et"))
 MANY = 50_000

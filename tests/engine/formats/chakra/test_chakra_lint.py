@@ -17,15 +17,14 @@ from dimsweep.engine.formats.chakra import (
     TraceNode,
     read_traces,
     scan_traces,
-    stream,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.encode import encode_metadata, encode_node
-from dimsweep.engine.formats.chakra.files import Scanned
+from dimsweep.engine.formats.chakra.files import Scanned, join_stream
 from dimsweep.engine.formats.chakra.graph import check
 from dimsweep.engine.formats.chakra.lint import Finding, lint_job, repaired
 from dimsweep.engine.formats.chakra.lint.trace import lint_trace
-from dimsweep.engine.formats.chakra.place import Places
+from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.trace import Places
 from dimsweep.engine.formats.chakra.workload import read_chakra_workload
 from tests.support.examples import examples
 from tests.support.golden import astra_case, astra_cases
@@ -64,7 +63,7 @@ def job(*ranks: Sequence[TraceNode], **groups: Sequence[int]) -> list[Finding]:
 def write_anything(path: Path, nodes: Sequence[TraceNode]) -> Path:
     """A file with nodes that the writer would refuse."""
     messages = [encode_metadata(Trace(())), *map(encode_node, nodes)]
-    path.write_bytes(stream.join(messages))
+    path.write_bytes(join_stream(messages))
     return path
 
 

@@ -227,8 +227,8 @@ def test_collectives_have_type_size_and_group(tmp_path: Path) -> None:
 
 def test_groups_of_the_same_ranks_are_several(tmp_path: Path) -> None:
     """Each rank has names of its own for them, and makes them in the same order."""
-    from dimsweep.engine.formats.pytorch.groups import Groups
-    from dimsweep.engine.formats.pytorch.profile import Profile as Read
+    from dimsweep.engine.formats.pytorch.convert import Groups
+    from dimsweep.engine.formats.pytorch.recorded import Profile as Read
 
     groups = Groups()
     all_ranks: list[int] = []

@@ -1,35 +1,116 @@
-"""The first line of ASTRA-sim 1.0 text: the policy of parallelism, and what it makes of the layers.
+"""ASTRA-sim 1.0 workload text: one layer a line, twelve columns.
 
-    DATA | MODEL | HYBRID_DATA_MODEL | HYBRID_MODEL_DATA | DISTRIBUTED_INFERENCE | MICRO
-    HYBRID_TRANSFORMER model_parallel_NPU_group: N
-    HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: N
-        checkpoints: n LAYER... checkpoint_initiates: n LAYER...
-    HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: LAYER        (or HYBRID_DLRM_ENHANCED)
+    name  reserved  (ns  type  bytes) of forward, input-grad and weight-grad  update
 
-SimAI and AICB (github.com/aliyun/SimAI) add ``ep: N pp: N vpp: N ga: N all_gpus: N pp_comm: N``.
-Pipelines and expert parallelism are not simulated, so their degrees must be 1; without a pipeline,
-vpp, ga and pp_comm mean nothing in SimAI.  A header with any other word is refused.
-
-Layers count from 0.  What each policy does is that of ASTRA-sim 1.0's workload layer
-(Workload.cc), for one iteration:
-
-- FWD_IN_BCKWD: before the input gradients of a layer that initiates, the layers from the nearest
-  checkpoint up to it run forward again, with their collectives.
-- DLRM: the first layer is the embeddings.  Its exchange forward goes on beside the bottom layers
-  and is waited for after the last of them; its exchange backward begins when the input gradients of
-  the layer after that are done, and nothing waits for it.  It has no other input gradients.
-  ENHANCED differs in the next iteration only.
-- DISTRIBUTED_INFERENCE: the layers forward.
-- MICRO: the weight-gradient collective of a single layer, and nothing else.
+The file may start with ASTRA-sim's two header lines (the policy of parallelism, the number of
+layers); LIBRA's files have none.  The first one must agree with the plan that the layers run under,
+and says how they run (:mod:`engine.formats.astra1`).  The update time is read and, as in
+LIBRA, not simulated.
 """
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.workload.layers import Layer, Pass
+from dimsweep.engine.formats.reading import read_text
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.workload.graph import Compute
+from dimsweep.engine.workload.layers import Communication, Layer, Pass
+
+_KINDS = {
+    "ALLREDUCE": CollectiveKind.ALL_REDUCE,
+    "REDUCESCATTER": CollectiveKind.REDUCE_SCATTER,
+    "ALLGATHER": CollectiveKind.ALL_GATHER,
+    "ALLTOALL": CollectiveKind.ALL_TO_ALL,
+}
+PASSES = ("forward", "input_grad", "weight_grad")
+_COLUMNS = 12
+_MAX_NANOSECONDS = 2**62 // 1000
+
+
+def read_layers(
+    path: Path, groups: Mapping[str, str], degrees: Mapping[str, int] | None = None
+) -> list[Layer]:
+    """The layers in the file; ``groups`` names the process group of each of :data:`PASSES`.
+
+    ``degrees`` are the members of each group, where they are known: the header must not say
+    otherwise.  Raises :class:`DimsweepError` naming file and line for anything malformed, for
+    another parallelism than that of ``degrees``, and for one that is not simulated.
+    """
+    lines = [
+        (n, line.split())
+        for n, line in enumerate(read_text(path, "workload").splitlines(), 1)
+        if line.strip()
+    ]
+    if not lines:
+        raise DimsweepError("the workload is empty", where=str(path))
+    expected = policy = None
+    # Without a header the first line is a layer, of twelve words.
+    is_layer = len(lines[0][1]) == _COLUMNS and not Policy.begins(lines[0][1])
+    if not is_layer and len(lines) > 1 and len(lines[1][1]) == 1:
+        policy = Policy(lines[0][1], f"{path}:{lines[0][0]}")
+        if degrees is not None:
+            policy.check(groups, degrees)
+        groups = policy.groups(groups)
+        expected = _count(lines[1][1][0], f"{path}:{lines[1][0]}")
+        lines = lines[2:]
+    if not lines:
+        raise DimsweepError("the workload is empty: no line after the header", where=str(path))
+    layers = [_layer(words, groups, f"{path}:{number}") for number, words in lines]
+    if expected is not None and expected != len(layers):
+        raise DimsweepError(
+            f"the header promises {expected} layers, the file has {len(layers)}", where=str(path)
+        )
+    return layers if policy is None else policy.applied(layers)
+
+
+def _count(word: str, where: str) -> int:
+    if not (word.isascii() and word.isdigit()):
+        raise DimsweepError(f"{word!r} is not the number of layers", where=where)
+    return int(word)
+
+
+def _layer(words: list[str], groups: Mapping[str, str], where: str) -> Layer:
+    if len(words) != _COLUMNS:
+        raise DimsweepError(
+            f"{len(words)} columns instead of {_COLUMNS}",
+            where=where,
+            hint="name, reserved, three times (ns, type, bytes), update time",
+        )
+    _number(words[11], where, "the update time")
+    forward, input_grad, weight_grad = (
+        _pass(words[2 + 3 * i : 5 + 3 * i], groups[name], f"{where} ({name})")
+        for i, name in enumerate(PASSES)
+    )
+    return Layer(words[0], forward, input_grad, weight_grad)
+
+
+def _pass(words: list[str], group: str, where: str) -> Pass:
+    nanoseconds = _number(words[0], where, "the compute time")
+    n_bytes = _number(words[2], where, "the message size")
+    compute = Compute(duration=round(nanoseconds * 1000))
+    kind = words[1].upper()
+    if kind == "NONE":
+        return Pass(compute)
+    if kind not in _KINDS:
+        raise DimsweepError(
+            f"unknown collective {words[1]!r}", where=where, hint=f"NONE, {', '.join(_KINDS)}"
+        )
+    return Pass(compute, Communication(_KINDS[kind], n_bytes, group))
+
+
+def _number(word: str, where: str, what: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        raise DimsweepError(f"{what} {word!r} is not a number", where=where) from None
+    if not 0 <= number <= _MAX_NANOSECONDS:
+        raise DimsweepError(f"{what} {word!r} is out of range", where=where)
+    return number
+
 
 # Whether the layers of a policy are divided among model-parallel NPUs; if not, all NPUs take part
 # in all collectives.

@@ -1,0 +1,388 @@
+"""Read files of other tools: bytes, text, JSON and YAML checked by Pydantic, tables, and lines.
+
+Every reader of a format starts with one of these, so that all of them name the file and the place
+in it alike."""
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from dimsweep.engine.errors import DimsweepError, accessing, in_yaml, suggestion
+
+_GZIP = b"\x1f\x8b"
+_LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
+_PIECE = 1 << 20  # bytes inflated at a time
+_MARKS = {  # byte order marks, which Excel and PowerShell write, and the encoding that each means
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """The content of a file, decompressed if it is gzip; ``what`` names it in errors.
+
+    Raises :class:`DimsweepError` for a file that cannot be read, whose compression is damaged, or
+    that inflates to more than 4 GiB.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.peek(len(_GZIP)).startswith(_GZIP):
+                return _inflated(gzip.GzipFile(fileobj=file), path, what)
+            return file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        message = f"the compressed {what} is damaged: {error}"
+        raise DimsweepError(message, where=str(path)) from error
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        message = f"cannot read the {what}: {getattr(error, 'strerror', None) or error}"
+        raise DimsweepError(message, where=str(path)) from error
+    except MemoryError:
+        message = f"there is not enough memory for the {what}"
+        raise DimsweepError(message, where=str(path)) from None
+
+
+def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
+    """All of it, piece by piece: asked for all at once, Python takes memory for the largest."""
+    pieces, n_bytes = [], 0
+    while piece := file.read(_PIECE):
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > _LARGEST:
+            message = f"the compressed {what} inflates to more than {_LARGEST / (1 << 30):g} GiB"
+            raise DimsweepError(message, where=str(path))
+    return b"".join(pieces)
+
+
+def read_head(path: Path, n_bytes: int) -> bytes:
+    """Return the first bytes of a file, plain or gzip, without a byte order mark of UTF-8; nothing
+    of a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            is_gzip = file.peek(len(_GZIP)).startswith(_GZIP)
+            head = (gzip.GzipFile(fileobj=file) if is_gzip else file).read(n_bytes)
+    except (OSError, ValueError, EOFError, zlib.error):
+        return b""
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
+def read_text(path: Path, what: str) -> str:
+    """Return the text of a file, plain or gzip, without a byte order mark.
+
+    The encoding is UTF-8, or UTF-16 if a mark says so.  Raises :class:`DimsweepError` as
+    :func:`read_bytes` does, and for a file that is not text.
+    """
+    content = read_bytes(path, what)
+    try:
+        return decode_text(content)
+    except UnicodeDecodeError as error:
+        message = f"cannot read the {what}: it is not text"
+        raise DimsweepError(message, where=str(path)) from error
+
+
+def decode_text(content: bytes, errors: str = "strict") -> str:
+    """Decode UTF-8, or the encoding of a byte order mark, which is left out.
+
+    Raises :class:`UnicodeDecodeError` for other bytes, unless ``errors`` says otherwise.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    return content.decode(encoding, errors)
+
+
+_T = TypeVar("_T")
+# What each kind of error of Pydantic's expects, and what would be right.
+_EXPECTED = {
+    "int_type": ("whole number", "such as 8, without a point or an exponent"),
+    "int_from_float": ("whole number", "such as 8, without a point or an exponent"),
+    "int_parsing": ("whole number", "such as 8, without a point or an exponent"),
+    "float_type": ("number", "such as 0.05, which is 5 %"),
+    "float_parsing": ("number", "such as 0.05, which is 5 %"),
+    "finite_number": ("finite number", "neither inf nor nan"),
+    "bool_type": ("truth value", "true or false"),
+    "string_type": ("text", "a single word, or a number in quotes"),
+    "list_type": ("list", "such as [a, b]"),
+    "tuple_type": ("list", "such as [a, b]"),
+    "dict_type": ("mapping", "such as {KEY: VALUE}"),
+}
+_MOST = 1e15  # up to it a number that is asked about is exact
+GIVE = "give it in a file, or as KEY=VALUE on the command line"
+_LIMITS = {
+    "greater_than_equal": ("ge", "{} or more"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "{} or less"),
+    "less_than": ("lt", "less than {}"),
+}
+
+# What Pydantic puts among the keys where a value may be of several types.
+_ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", "bool"}
+
+
+def read_json(path: Path, what: str = "file") -> dict[str, Any]:
+    """The JSON object in a file, plain or gzip; ``what`` names it in errors.
+
+    Raises :class:`DimsweepError` for a file that cannot be read, or holds no such object.
+    """
+    return parse_json(read_text(path, what), path, what)
+
+
+def parse_json(text: str, where: object, what: str = "file") -> dict[str, Any]:
+    """The JSON object in a text, which is at ``where``: a file, or a line of one.
+
+    Raises :class:`DimsweepError` for any other text.
+    """
+    return _mapping(text, where, json.loads, f"the {what} is not JSON")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
+    return _mapping(read_text(path, "file"), path, _load_yaml, "the file is not YAML")
+
+
+# Numbers that YAML 1.1 reads otherwise than people do: 010 is eight, and 1:30 is ninety.
+_SUSPECT = re.compile(r"!|\b0\d|\d:\d")  # no text without it needs a closer look
+_TRAPS = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+
+
+def refuse_surprises(text: str) -> None:
+    """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem: those with tags
+    (``!!timestamp x``), over which PyYAML fails in ways that it does not document, octal numbers
+    and numbers to the base of sixty."""
+    for event in yaml.parse(text, yaml.SafeLoader) if _SUSPECT.search(text) else ():
+        if tag := getattr(event, "tag", None):
+            problem = f"the tag {tag!r}, and no tags are read"
+        elif (
+            isinstance(event, yaml.ScalarEvent)
+            and event.implicit[0]
+            and _TRAPS.fullmatch(event.value)
+        ):
+            problem = f"YAML reads {event.value} as {yaml.safe_load(event.value)}"
+        else:
+            continue
+        mark: Any = event.start_mark
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def explain_yaml(error: Exception, file: object) -> DimsweepError:
+    """What YAML's parser says, in a sentence, with the line."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    what, hint = problem or str(error).partition("\n")[0], ""
+    where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+    if "'\\t'" in what:
+        what, hint = "a tab where a line begins", "indent with spaces"
+    elif "found duplicate key" in what:
+        what, hint = f"the key {what.split()[-1]} is there twice", "leave one of the two out"
+    elif "cannot start any token" in what:
+        hint = "quote a text that begins with a sign"
+    elif "could not find expected ':'" in what or "<block mapping start>" in what:
+        hint = "each line is KEY: VALUE, with a space after the colon, indented as those beside it"
+    elif what.startswith("YAML reads"):
+        hint = "write it without the zeros in front, or in quotes if it is a text"
+    elif "another document" in what:
+        hint = "a file is one document; leave --- out"
+    elif isinstance(error, UnicodeDecodeError):
+        hint = "save it as UTF-8"
+    return DimsweepError(f"it is not YAML: {what}", where=where, hint=hint)
+
+
+def _load_yaml(text: str) -> object:
+    refuse_surprises(text)
+    return yaml.safe_load(text)
+
+
+def _mapping(
+    text: str, where: object, parse: Callable[[str], object], otherwise: str
+) -> dict[str, Any]:
+    try:
+        content = parse(text)
+    except yaml.YAMLError as error:
+        raise explain_yaml(error, where) from error
+    except ValueError as error:
+        raise DimsweepError(f"{otherwise}: {error}", where=str(where)) from error
+    except RecursionError as error:
+        raise DimsweepError("the file is nested too deeply", where=str(where)) from error
+    if not isinstance(content, dict):
+        hint = "such as " + ('{"a": 1}' if parse is json.loads else "a: 1")
+        raise DimsweepError("the file holds no mapping of keys", where=str(where), hint=hint)
+    return content
+
+
+def validated(kind: type[_T], content: Any, path: object) -> _T:
+    """``content`` of the file, or of a line of it, as a ``kind``.
+
+    Raises :class:`DimsweepError` naming file and key.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        raise explained(error, missing="add it to the file").within(path) from error
+
+
+def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
+    """Return the first fault, with its key; ``missing`` is the hint for a key without a value."""
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for step in first["loc"]:
+        if isinstance(step, int):
+            place += f"[{step}]"
+        elif step not in _ALTERNATIVES:
+            place += f".{step}"
+    place = place.removeprefix(".")
+    cause, kind, given = first.get("ctx", {}).get("error"), first["type"], in_yaml(first["input"])
+    if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
+        found = cause.args[0]
+        return found.at(place) if place else found
+    if kind == "value_error":  # of a validator, whose text says it all
+        return DimsweepError(str(cause), where=place)
+    if kind == "missing":
+        return DimsweepError("this key needs a value", where=place, hint=missing)
+    if kind in _EXPECTED:
+        expected, such_as = _EXPECTED[kind]
+        hint = _cure(expected, first["input"]) or such_as
+        return DimsweepError(f"{given} is no {expected}", where=place, hint=hint)
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        limit = words.format(f"{first['ctx'][name]:.15g}")
+        return DimsweepError(f"{given}; it must be {limit}", where=place)
+    if kind == "too_short" and not first["input"]:
+        return DimsweepError("it is empty", where=place)
+    if kind == "literal_error":
+        expected = first["ctx"]["expected"]
+        known = re.findall(r"'([^']*)'", expected)
+        hint = suggestion(str(first["input"]), known)
+        return DimsweepError(f"{given} is none of {expected}", where=place, hint=hint)
+    return DimsweepError(f"{given}: {first['msg']}", where=place)
+
+
+def _cure(expected: str, given: object) -> str:
+    """What a value of another type was to be, as a question; nothing where that is not to tell."""
+    if expected == "text" and isinstance(given, (int, float)):
+        return f"quotes make it one: \"'{str(given).lower()}'\""
+    if isinstance(given, bool):
+        return ""
+    if expected == "list" and isinstance(given, (int, float)):
+        return f"a list has brackets, also around one value; did you mean [{given}]?"
+    if expected not in ("whole number", "number"):
+        return ""
+    text = str(given).strip()
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return ""
+    if abs(number) > _MOST or (expected == "whole number" and not number.is_integer()):
+        return ""
+    return f"did you mean {number:.15g}?"
+
+
+Row = dict[str, str]
+
+
+def read_table(
+    file: Path, columns: Collection[str], more: Collection[str] | None = None
+) -> list[tuple[str, Row]]:
+    """The rows of a table that has ``columns``, and perhaps ``more`` (None: any others): the place
+    of each (file and line), and the text in each column.  Empty lines and those that begin with #
+    are comments.  Names of columns are compared in small letters, if ``columns`` names some.
+
+    Raises :class:`DimsweepError` naming the file, and the line, for what is no such table.
+    """
+    text = read_text(file, "table")
+    lines = _without_comments(io.StringIO(text, newline=""))
+    with accessing(file, "it is no table", csv.Error):
+        said = csv.reader(lines, delimiter=delimiter_of(text), skipinitialspace=True, strict=True)
+        header = [name.strip() for name in next(filter(None, said), [])]
+        header = [name.lower() for name in header] if columns else header
+        _check(header, file, columns, more)
+        rows = ((f"{file}: line {said.line_num}", row) for row in said if row)
+        return [(where, _row(header, row, where)) for where, row in rows]
+
+
+def delimiter_of(text: str) -> str:
+    """Return the sign between the columns of a table: the comma, semicolon or tab that its first
+    line has most of."""
+    return max(",;\t", key=first_line(text).count)
+
+
+def first_line(text: str) -> str:
+    """Return the first line that is neither empty nor a comment, or ""."""
+    return next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
+
+
+def _without_comments(lines: Iterable[str]) -> Iterator[str]:
+    return ("\n" if line.startswith("#") else line for line in lines)
+
+
+def _check(
+    header: list[str], file: Path, columns: Collection[str], more: Collection[str] | None
+) -> None:
+    if missing := [name for name in columns if name not in header]:
+        what, hint = f"no column {', '.join(missing)}", f"its columns are {', '.join(columns)}"
+        raise DimsweepError(what, where=str(file), hint=hint)
+    for name in header:
+        if more is not None and name not in (known := [*columns, *more]):
+            hint = suggestion(name, known)
+            raise DimsweepError(f"unknown column {name!r}", where=str(file), hint=hint)
+        if name and header.count(name) > 1:
+            raise DimsweepError(f"the column {name} twice", where=str(file))
+
+
+def _row(header: list[str], cells: list[str], where: str) -> Row:
+    if len(cells) != len(header):
+        what = f"{len(cells)} cells below {len(header)} columns"
+        raise DimsweepError(what, where=where, hint="quote a cell with a comma")
+    return dict(zip(header, map(str.strip, cells), strict=True))
+
+
+class Line(NamedTuple):
+    """The words of a line, and its place in errors."""
+
+    words: list[str]
+    where: str
+
+    def wrong(self, what: str, hint: str = "") -> DimsweepError:
+        """Return an error at this line."""
+        return DimsweepError(what, where=self.where, hint=hint)
+
+    def whole(self, place: int, name: str, least: int, most: int) -> int:
+        """Return the whole number at a ``place`` of the line; ``name`` is its name in errors."""
+        word = self.words[place] if place < len(self.words) else ""
+        return whole(word, name, self.where, least, most)
+
+    def number(self, place: int, name: str, most: float) -> float:
+        """Return the number of zero or more at a ``place`` of the line."""
+        word = self.words[place] if place < len(self.words) else ""
+        try:
+            found = float(word)
+        except ValueError:
+            found = math.nan
+        if not 0 <= found <= most:
+            raise self.wrong(f"{name} is {word[:40]!r}", f"a number from 0 to {most:g}")
+        return found
+
+
+def read_lines(path: Path, what: str, comment: str = "#") -> Iterator[Line]:
+    """Yield the lines of a file that have words, without those that begin with ``comment``.
+
+    Raises :class:`DimsweepError` for a file that cannot be read; ``what`` is its name in errors.
+    """
+    for number, text in enumerate(read_text(path, what).splitlines(), 1):
+        words = text.split()
+        if words and not words[0].startswith(comment):
+            yield Line(words, f"{path}: line {number}")
+
+
+def whole(word: str, name: str, where: str, least: int, most: int) -> int:
+    """Return a decimal number from ``least`` to ``most``, or raise :class:`DimsweepError`."""
+    if not (word.isascii() and word.isdigit() and len(word) <= 20 and least <= int(word) <= most):
+        hint = f"a whole number from {least:,} to {most:,}"
+        raise DimsweepError(f"{name} is {word[:40]!r}", where=where, hint=hint)
+    return int(word)
