@@ -4,12 +4,9 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
@@ -41,23 +38,24 @@ class Asked:
         if self.cfg is not None and self.info is not None:
             raise click.UsageError("--cfg and --info each print something else; give one")
         if self.cfg is not None:
-            from dimsweep.sweeper.config.compose import composed_tree
-
-            print(self._configuration(composed_tree(overrides, may_sweep=may_sweep)), end="")
+            print(self._configuration(overrides, may_sweep=may_sweep), end="")
         if self.info is not None:
-            from dimsweep.sweeper.config.compose import tell_info
+            from dimsweep.sweeper.config.compose import print_info
 
-            tell_info(overrides, self.info)
+            print_info(overrides, self.info)
         return self.cfg is not None or self.info is not None
 
-    def _configuration(self, composed: "tuple[DictConfig, DictConfig]") -> str:
+    def _configuration(self, overrides: Sequence[str], *, may_sweep: bool) -> str:
         from omegaconf import Container, OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
         from dimsweep.engine import DimsweepError
+        from dimsweep.sweeper.config.compose import compose_hydras, compose_keys
 
-        job, hydra = composed
-        whole: Any = {"job": job, "hydra": hydra}.get(str(self.cfg)) or OmegaConf.merge(hydra, job)
+        whole: Any = compose_keys(overrides, may_sweep=may_sweep)  # raises errors in our own words
+        if self.cfg != "job":
+            hydra = compose_hydras(overrides)
+            whole = hydra if self.cfg == "hydra" else OmegaConf.merge(hydra, whole)
         package = None if self.package == "_global_" else self.package
         try:
             part = whole if package is None else OmegaConf.select(whole, package)

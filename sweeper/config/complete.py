@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.compose import composed_tree
+from dimsweep.sweeper.config.compose import compose_keys
 from dimsweep.sweeper.config.parts.part import Parsed, Part
 from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.config.schema import Config
@@ -91,9 +91,9 @@ def _names(kind: Any) -> Iterator[str]:
 def _composed(typed: Sequence[str]) -> Any:
     """All keys under the overrides; without them where they cannot be composed."""
     try:
-        return OmegaConf.to_container(composed_tree(typed)[0])
+        return OmegaConf.to_container(compose_keys(typed))
     except DimsweepError:
-        return OmegaConf.to_container(composed_tree(())[0])
+        return OmegaConf.to_container(compose_keys(()))
 
 
 def _keys(node: Any, parent: str) -> Iterator[str]:

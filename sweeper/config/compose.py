@@ -1,25 +1,23 @@
 """Composing a configuration with Hydra: conf/, studies/, and overrides from the command line."""
 
 import logging
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.axes import lay, take_over
-from dimsweep.sweeper.config.explain import explaining
-from dimsweep.sweeper.config.files import (
-    ROOT,
+from dimsweep.sweeper.config.composition import (
     compose_files,
-    hydra_knowing,
-    lines_of,
+    compose_whole,
+    folder_place,
+    show_info,
     state_of_files,
 )
+from dimsweep.sweeper.config.explain import explaining
 from dimsweep.sweeper.config.guess import refuse_unknown
 from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH, refuse_hydras
 from dimsweep.sweeper.config.options import read_options
@@ -35,7 +33,6 @@ from dimsweep.sweeper.config.parts.places import (
     search_also,
 )
 from dimsweep.sweeper.config.schema import Config, load_plugins
-from dimsweep.sweeper.config.search_path import Options
 
 CLUSTER = "cluster"  # the group whose options choose those of other groups
 WORKLOAD = "workload"
@@ -60,7 +57,7 @@ def compose(
     words = list(map(read, overrides))
     for word in words if not may_sweep else ():
         _refuse_sweep(word)
-    choices, node, _ = _composed_node(words, anew=values is None)  # workers have a cell's plug-ins
+    choices, node = _compose_node(words, anew=values is None)  # workers have a cell's plug-ins
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
     with explaining(origin):
         for key, value in (values or {}).items():
@@ -81,31 +78,32 @@ def compose(
     return Composed(origin.overrides, origin.choices, config, varied=origin.varied)
 
 
-def composed_tree(
-    overrides: Sequence[str], *, may_sweep: bool = False
-) -> tuple[DictConfig, DictConfig]:
-    """What :func:`compose` would check and resolve, and Hydra's own configuration beside it."""
+def compose_keys(overrides: Sequence[str], *, may_sweep: bool = False) -> DictConfig:
+    """Return the configuration that :func:`compose` would resolve and check."""
     words = list(map(read, overrides))
-    choices, node, hydras = _composed_node(words)
+    choices, node = _compose_node(words)
     with explaining(Origin(tuple(overrides), choices)):
         if may_sweep:
             take_over(node, words)
         lay(node, words)
-    return node, pickle.loads(hydras)
+    return node
 
 
-def tell_info(overrides: Sequence[str], info: str) -> None:
-    """Print what Hydra tells of a composition: its ``info`` is one of those of ``--info``."""
+def compose_hydras(overrides: Sequence[str]) -> DictConfig:
+    """Return Hydra's own configuration under ``overrides``, below its key ``hydra``."""
+    chosen = _choose(list(map(read, overrides)))
+    return OmegaConf.masked_copy(compose_whole(chosen), ["hydra"])
+
+
+def print_info(overrides: Sequence[str], info: str) -> None:
+    """Print Hydra's information on a composition, one of the choices of its ``--info``."""
     words = list(map(read, overrides))
-    _composed_node(words)  # raises what is wrong in our own words
-    chosen = _for_hydra(words, _plugins(words, [name for word in words for name in word.studies]))
+    _compose_node(words)  # raises errors in our own words
     lines = [word.line for word in words if word.sets_a_key and not word.sweeps]
     log = logging.getLogger()  # Hydra has it print, and leaves it so
     level, handlers = log.level, list(log.handlers)
     try:
-        with hydra_knowing(chosen):
-            hydra: Any = GlobalHydra.instance().hydra
-            hydra.show_info(info, ROOT, [*lines_of(chosen), *lines])
+        show_info(info, _choose(words), lines)
     finally:
         log.setLevel(level)
         log.handlers[:] = handlers
@@ -121,14 +119,14 @@ def _refuse_sweep(word: Word) -> None:
         raise DimsweepError(what, where=word.key, hint=hint)
 
 
-def _composed_node(
+def _compose_node(
     words: Sequence[Word], *, anew: bool = True
-) -> tuple[dict[str, str], DictConfig, bytes]:
-    """The option chosen for each group, what the files and the keys that are set say, neither
-    resolved nor checked, and Hydra's own configuration, pickled.  Plug-ins are loaded before, and
-    ``anew`` where they have changed: Hydra is to know their options and kinds of workloads."""
+) -> tuple[Mapping[str, str], DictConfig]:
+    """Return the option chosen for each group, and the keys of files and overrides, unresolved and
+    unchecked.  Plug-ins are loaded before, and ``anew`` where they have changed: Hydra is to know
+    their options and kinds of workloads."""
     origin = Origin(tuple(word.text for word in words), {})
-    if len(named := sorted({name for word in words for name in word.studies})) > 1:
+    if len(named := _named_studies(words)) > 1:
         hint = "give one; `dimsweep compare` shows the best of several"
         raise DimsweepError(f"{' and '.join(named)} are named", where="study", hint=hint)
     with explaining(origin):
@@ -136,17 +134,26 @@ def _composed_node(
     with replace(origin, choices={STUDY: "".join(named) or "none"}).blaming():
         load_plugins({"plugins": plugins}, anew=anew)
     with explaining(origin):
-        chosen = tuple(_for_hydra(words, plugins))
-        choices, files, hydras = compose_files(chosen, state_of_files(chosen))
-    node = pickle.loads(files)  # a third of the time of a deep copy
-    with explaining(Origin(origin.overrides, choices)):
+        chosen = _for_hydra(words, plugins)
+        tree = compose_files(chosen, state_of_files(chosen))
+    node = tree.node()
+    with explaining(Origin(origin.overrides, tree.choices)):
         for word in words:
             if word.sets_a_key:
                 refuse_unknown(word.key, node)
             if word.sets_a_key and not word.sweeps:
                 value = word.parsed.value()
                 OmegaConf.update(node, word.key, value, merge=True, force_add=True)
-    return choices, node, hydras
+    return tree.choices, node
+
+
+def _choose(words: Sequence[Word]) -> list[Word]:
+    """Return the part of checked overrides that Hydra composes."""
+    return _for_hydra(words, _plugins(words, _named_studies(words)))
+
+
+def _named_studies(words: Sequence[Word]) -> list[str]:
+    return sorted({name for word in words for name in word.studies})
 
 
 def _plugins(words: Sequence[Word], studies: Sequence[str]) -> list[Any]:
@@ -202,11 +209,11 @@ def _search_path(words: Sequence[Word], plugins: Sequence[str]) -> list[Word]:
         if not folder.is_dir():
             raise DimsweepError(f"there is no folder {place}", where=SEARCH_PATH)
         folders.append(folder)
-        places.append(f"{Options.scheme()}://{folder}")
+        places.append(folder_place(folder))
     for name in (*plugins, *installed_plugins()):
         if (brought := options_of(name)) and brought.resolve() != Path("conf").resolve():
             folders.append(brought)
-            places.append(f"{Options.scheme()}://{brought}")
+            places.append(folder_place(brought))
     search_also(folders)
     once = dict.fromkeys(places)
     return [read(f"{SEARCH_PATH}=[{','.join(map(quoted, once))}]")] if once else []

@@ -1,6 +1,5 @@
 """What is wrong with a configuration that cannot be composed: Hydra's messages in our words."""
 
-import pickle
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError, nearest, suggestion
 from dimsweep.engine.formats import GIVE
-from dimsweep.sweeper.config.files import compose_files, state_of_files
+from dimsweep.sweeper.config.composition import compose_files, state_of_files
 from dimsweep.sweeper.config.origin import Origin
 from dimsweep.sweeper.config.parts.places import find_option, find_study, groups, homes
 from dimsweep.sweeper.config.workload import KINDS
@@ -134,7 +133,7 @@ def _file_of(option: str) -> str:
 def _misplaced_in(file: str) -> tuple[str, bool] | None:
     """What is misplaced in a file that Hydra has read, beside a configuration in which nothing is
     chosen."""
-    known = pickle.loads(compose_files((), state_of_files(()))[1])
+    known = compose_files((), state_of_files(())).node()
     given, plain = (OmegaConf.to_container(each) for each in (OmegaConf.load(file), known))
     return _misplaced(given, plain)
 

@@ -1,7 +1,7 @@
 """Where a configuration came from: which file, override or grid set a key."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ class Origin:
     """Where a configuration came from: overrides, and the options of the config groups."""
 
     overrides: tuple[str, ...]
-    choices: dict[str, str]
+    choices: Mapping[str, str]
     varied: tuple[str, ...] = field(default=(), kw_only=True)  # dotted keys that a grid sets
 
     @property

@@ -5,7 +5,7 @@ Values live in conf/ and studies/.  Hydra composes them; what it composed become
 """
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -41,7 +41,7 @@ from dimsweep.sweeper.config.study import (
     Space,
     WhatIf,
 )
-from dimsweep.sweeper.config.workload import KINDS, AnyWorkload, Workload
+from dimsweep.sweeper.config.workload import KINDS, AnyWorkload
 from dimsweep.sweeper.objective import Objective, parse_objectives
 from dimsweep.sweeper.plugins.loading import load
 
@@ -292,30 +292,3 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
     if isinstance(node, list) and last:
         return node, int(last) if last.isdecimal() else -1
     return node, last
-
-
-def register() -> None:
-    """Make the keys and their defaults known to Hydra; a workload file names its kind, which may
-    be a plug-in's, in its defaults list."""
-    _register()
-    for name, kind in KINDS.items():
-        _register_kind(name, kind)
-
-
-@cache
-def _register() -> None:
-    from hydra.core.config_store import ConfigStore  # a fifth of a second that no worker needs
-
-    store = ConfigStore.instance()
-    root = Config.defaults()
-    root["workload"] = {}
-    root["search"] = {**Search.defaults()}
-    store.store(name="schema", node=root)
-
-
-@cache
-def _register_kind(name: str, kind: type[Workload]) -> None:
-    from hydra.core.config_store import ConfigStore
-
-    node = {**kind.defaults(), "kind": name}
-    ConfigStore.instance().store(group="workload/kind", name=name, node=node, package="workload")

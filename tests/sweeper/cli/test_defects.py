@@ -19,9 +19,8 @@ from dimsweep.engine.formats.weights import read_network as read_weights
 from dimsweep.engine.network.files import read_network
 from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
 from dimsweep.sweeper.cli.main import DEFECT, main
-from dimsweep.sweeper.config import loader, options
+from dimsweep.sweeper.config import composition, options
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.files import compose_files
 from dimsweep.sweeper.ledger.bookmark import kept
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import place, reaching
@@ -69,8 +68,8 @@ def quantity() -> Use:
 
 def configuration() -> Use:
     compose(SMALL)  # so that Hydra has found its plugins
-    for forget in (compose_files.cache_clear, options._pickled.cache_clear, loader._kept.clear):
-        forget()
+    composition._compose_options.cache_clear()
+    options._pickled.cache_clear()
     return lambda: compose(SMALL)
 
 
@@ -129,7 +128,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
         "dimsweep.engine.extensions.synthesis.model_file.TraceModel",
         lambda: partial(read_model, file("m.json", json.dumps(MODEL))),
     ),
-    "configuration": ("dimsweep.sweeper.config.files.hydra_compose", configuration),
+    "configuration": ("hydra.compose", configuration),
     "file of it": ("omegaconf.OmegaConf.load", configuration),
     "options of a sampler": ("optuna.samplers._tpe.sampler.LazyRandomState", sampler),
     "record": (

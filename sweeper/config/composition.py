@@ -1,0 +1,404 @@
+"""Composing the files of conf/ and studies/ with Hydra, once for all cells that choose them.
+
+Hydra resolves the defaults lists and merges the files, which it reads from the sources below.  Its
+result is kept while the files stay as they are.  The cells of a grid choose combinations of a few
+options: each option is composed once, and a combination is merged from these compositions wherever
+that is provably what Hydra would compose of it.
+"""
+
+import os
+import pickle
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import hydra
+import yaml
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import OverrideType
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf, flag_override
+from omegaconf.errors import OmegaConfBaseException
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.formats import explain_yaml
+from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH
+from dimsweep.sweeper.config.options import Options, read_options, state_of
+from dimsweep.sweeper.config.overrides import STUDY, Word
+from dimsweep.sweeper.config.parts.places import (
+    find_study,
+    homes,
+    installed,
+    names_file,
+    study_names,
+)
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.sources import SOURCES
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.config.workload import KINDS, Workload
+
+ROOT = "dimsweep"
+# Groups that Hydra composes for its own applications: a seventh of the time.
+_HYDRAS = (
+    *("env", "help", "hydra_help", "hydra_logging", "job_logging"),
+    *("launcher", "output", "sweeper"),
+)
+_KIND = "workload/kind/"
+
+
+@dataclass(frozen=True)
+class File:
+    """What the place of a file's keys depends on: its package and the entries of its defaults."""
+
+    package: str | None
+    defaults: tuple[Any, ...]
+
+    def is_within(self, group: str) -> bool:
+        """Return whether the file of an option sets keys of its ``group`` only."""
+        inner = [isinstance(e, str) and "@" not in e and e[:1] != "/" for e in self.defaults]
+        return self.package in (None, group) and all(inner)
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether its defaults choose one option by another."""
+        return any("${" in str(entry) for entry in self.defaults)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The keys that files set: the option chosen for each group, the keys as a pickled DictConfig,
+    and the files by their paths within conf/."""
+
+    choices: Mapping[str, str]
+    pickled: bytes
+    files: dict[str, File]
+
+    def node(self) -> DictConfig:
+        """Return the caller's own copy of the keys: a third of the time of a deep copy."""
+        return pickle.loads(self.pickled)
+
+
+class _Files(ConfigSource):
+    """A source that remembers the files that Hydra has read from all such sources."""
+
+    read: ClassVar[dict[str, File]] = {}
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return False
+
+    def is_config(self, config_path: str) -> bool:
+        return self._find(config_path.removesuffix(".yaml")) is not None
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        found = self._find(config_path.removesuffix(".yaml"))
+        assert found is not None  # Hydra has asked is_config before
+        node, package = self._load(found)
+        keys: Any = OmegaConf.to_container(node)
+        self.read[config_path.removesuffix(".yaml")] = File(
+            package, tuple(keys.get("defaults", ()))
+        )
+        return ConfigResult(self.provider, self.full_path(), node, {"package": package})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        return []
+
+    def _find(self, path: str) -> Any:
+        """Return what :meth:`_load` reads for a path without its ending, or None."""
+        raise NotImplementedError
+
+    def _load(self, found: Any) -> Options:
+        raise NotImplementedError
+
+
+class _Conf(_Files):
+    """The files of a conf/ folder.  Hydra's own source passes on whatever PyYAML raises, and its
+    defaults lists whatever asserts their shape; this one names the file and the error."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "options"
+
+    def available(self) -> bool:
+        return self.is_group("")
+
+    def is_group(self, config_path: str) -> bool:
+        return os.path.isdir(Path(self.path) / config_path)
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        folder = Path(self.path) / config_path
+        found = []
+        if results_filter is not ObjectType.CONFIG:
+            found += [each.name for each in folder.iterdir() if each.is_dir()]
+        if results_filter is not ObjectType.GROUP:
+            found += [each.stem for each in folder.glob("*.yaml")]
+        return sorted(found)
+
+    def _find(self, path: str) -> Path | None:
+        file = Path(self.path) / f"{path}.yaml"
+        return file if os.path.isfile(file) else None
+
+    def _load(self, found: Path) -> Options:
+        options = read_options(found)
+        options.node.pop(SOURCES, None)
+        return options
+
+
+class _Studies(_Files):
+    """The files in studies/ as options of the group ``study``, and those that overrides name by
+    their paths."""
+
+    given: ClassVar[dict[str, Path]] = {}  # by name, of the configuration that is being composed
+
+    @staticmethod
+    def scheme() -> str:
+        return "studies"
+
+    def is_group(self, config_path: str) -> bool:
+        return config_path.strip("/") == STUDY
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        wanted = self.is_group(config_path) and results_filter is not ObjectType.GROUP
+        return sorted({*study_names(), *self.given}) if wanted else []
+
+    def _find(self, path: str) -> Path | None:
+        group, _, name = path.strip("/").rpartition("/")
+        if group != STUDY:
+            return None
+        return self.given.get(name) or (find_study(name) if name in study_names() else None)
+
+    def _load(self, found: Path) -> Options:
+        return Options(read_options(found).node, "_global_")
+
+
+class _Schema(_Files):
+    """The keys of the schema with their defaults.  The file of a workload names its kind, which may
+    be a plug-in's, in its defaults list."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "schema"
+
+    def is_group(self, config_path: str) -> bool:
+        return f"{config_path.strip('/')}/" == _KIND
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        wanted = self.is_group(config_path) and results_filter is not ObjectType.GROUP
+        return sorted(KINDS) if wanted else []
+
+    def _find(self, path: str) -> str | None:
+        kind = path.removeprefix(_KIND)
+        return kind if path == "schema" or (kind != path and kind in KINDS) else None
+
+    def _load(self, found: str) -> Options:
+        if found == "schema":
+            return Options(pickle.loads(_pickled_schema()), "_global_")
+        return Options(pickle.loads(_pickled_kind(found, KINDS[found])), "workload")
+
+
+@cache
+def _pickled_schema() -> bytes:
+    defaults = {**Config.defaults(), "workload": {}, "search": Search.defaults()}
+    return pickle.dumps(OmegaConf.create(defaults))
+
+
+@lru_cache(maxsize=64)
+def _pickled_kind(name: str, kind: type[Workload]) -> bytes:
+    return pickle.dumps(OmegaConf.create({**kind.defaults(), "kind": name}))
+
+
+class _SearchPath(SearchPathPlugin):
+    """Searches the user's conf/ folder before the installed one, then studies and the schema."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for home in dict.fromkeys((installed("conf"), homes("conf")[0])):
+            search_path.prepend("dimsweep-conf", folder_place(home))
+        search_path.append("dimsweep-studies", f"{_Studies.scheme()}://")
+        search_path.append("dimsweep-schema", f"{_Schema.scheme()}://")
+
+
+def folder_place(folder: Path) -> str:
+    """Return a folder of config groups as an entry of Hydra's search path."""
+    return f"{_Conf.scheme()}://{folder}"
+
+
+@cache
+def _register() -> None:
+    for plugin in (_SearchPath, _Conf, _Studies, _Schema):
+        Plugins.instance().register(plugin)
+
+
+@contextmanager
+def initialized_hydra(chosen: Sequence[Word]) -> Iterator[None]:
+    """Initialize Hydra on our folders; ``chosen`` may name a study by its path.
+
+    Raises :class:`DimsweepError` for a path of no file; of a name, Hydra tells the known ones.
+    """
+    _register()
+    _Studies.given = {}
+    for name in (name for word in chosen for name in word.studies):
+        if file := find_study(name):
+            _Studies.given[file.stem] = file
+        elif names_file(name):
+            raise DimsweepError("there is no such file", where=name)
+    with hydra.initialize_config_dir(str(installed("conf")), version_base="1.3"):
+        yield
+
+
+def _lines_of(chosen: Sequence[Word]) -> list[str]:
+    """Return overrides as Hydra's own commands take them."""
+    return [*(f"hydra/{group}=[]" for group in _HYDRAS), *(word.line for word in chosen)]
+
+
+def compose_whole(chosen: Sequence[Word]) -> DictConfig:
+    """Return Hydra's composition of ``chosen`` options, its own configuration included."""
+    with initialized_hydra(chosen), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="provider=")  # of a place that is missing
+        try:
+            return hydra.compose(ROOT, overrides=_lines_of(chosen), return_hydra_config=True)
+        except UserWarning as error:
+            raise DimsweepError(str(error).rstrip("."), where=SEARCH_PATH) from error
+        except yaml.YAMLError as error:  # of a place that Hydra's own sources read
+            raise explain_yaml(error, Path(SEARCH_PATH)) from error
+
+
+def show_info(info: str, chosen: Sequence[Word], lines: Sequence[str]) -> None:
+    """Print Hydra's information on a composition, one of the choices of its ``--info``.
+
+    The printing is only in the object behind ``hydra.main``, which Hydra 1.3 has at GlobalHydra.
+    """
+    with initialized_hydra(chosen):
+        main: Any = GlobalHydra.instance().hydra
+        main.show_info(info, ROOT, [*_lines_of(chosen), *lines])
+
+
+def state_of_files(chosen: Sequence[Word]) -> int:
+    """Return a number that changes with every change of a file that may be composed."""
+    folders = [str(home) for kind in ("conf", "studies") for home in homes(kind)]
+    named = [name for word in chosen for name in word.studies]
+    files = [str(file) for name in named if (file := find_study(name))]
+    states = [state_of(file) for each in (*map(_options_below, folders), files) for file in each]
+    if None in states:  # it is so new that another change might not show
+        states.append(time.time_ns())
+    return hash((*states, *KINDS.items()))
+
+
+def _options_below(folder: str) -> Iterator[str]:
+    """The files of options in a folder and in those below it, wherever these lead."""
+    for above, _, names in os.walk(folder):
+        yield from (f"{above}/{name}" for name in names if name.endswith(".yaml"))
+
+
+def compose_files(chosen: Sequence[Word], state: int) -> Tree:
+    """Return the keys that files set under ``chosen`` options, while the files are in ``state``."""
+    rest, options = list[Word](), dict[str, Word]()
+    for word in chosen:
+        if _is_plain(word):
+            options[word.key] = word  # as Hydra has it, the last of several counts
+        else:
+            rest.append(word)
+    return _compose_options(tuple(rest), _by_group(options), state)
+
+
+def _is_plain(word: Word) -> bool:
+    """Return whether an override names one option of a group whose files may set only its keys."""
+    parsed = word.parsed
+    return (
+        word.chooses
+        and word.key != STUDY
+        and parsed.type is OverrideType.CHANGE
+        and parsed.package is None
+        and isinstance(parsed.value(), str)
+    )
+
+
+def _by_group(options: Mapping[str, Word]) -> tuple[Word, ...]:
+    return tuple(options[group] for group in sorted(options))
+
+
+# By all else that is chosen and the state of the files: the options that were first chosen with it.
+_bases: dict[tuple[tuple[Word, ...], int], dict[str, Word]] = {}
+_MOST_BASES = 64
+
+
+@lru_cache(maxsize=512)
+def _compose_options(rest: tuple[Word, ...], chosen: tuple[Word, ...], state: int) -> Tree:
+    """Compose ``chosen`` options of groups, and the ``rest`` of what is chosen.
+
+    Files are merged key by key.  So if the files of options set keys and choose options of their
+    own groups only, then with option B of one group and C of another, the keys of the first group
+    are those of the composition with B alone, and the keys of the second those with C alone.
+    """
+    options = {word.key: word for word in chosen}
+    if len(_bases) >= _MOST_BASES and (rest, state) not in _bases:
+        _bases.clear()
+    start = _bases.setdefault((rest, state), options)
+    turned = [g for g in {**start, **options} if start.get(g) != options.get(g)]
+    if len(turned) > 1 and all(map(_is_known, rest)):
+        with suppress(HydraException, OmegaConfBaseException, DimsweepError):  # the whole's counts
+            base = _compose_options(rest, _by_group(start), state)
+            parts = dict[str, Tree]()
+            for group in turned:
+                one = {**start, group: options[group]} if group in options else {**start}
+                if group not in options:
+                    del one[group]
+                parts[group] = _compose_options(rest, _by_group(one), state)
+            if all(_is_apart(base, part, group) for group, part in parts.items()):
+                return _merge(base, parts)
+    _Files.read.clear()
+    composed = compose_whole((*rest, *chosen))
+    choices = dict(composed.hydra.runtime.choices)
+    keys: Any = composed  # whatever they are: the schema refuses what is no text
+    own = _take({key: composed for key in keys if key != "hydra"})
+    return Tree(choices, pickle.dumps(own), dict(_Files.read))
+
+
+def _is_known(word: Word) -> bool:
+    """Return whether an override has Hydra search no other folders than our sources read."""
+    places: Any = word.parsed.value() if word.is_hydras else ()
+    return all(str(place).startswith(f"{_Conf.scheme()}://") for place in places)
+
+
+def _is_apart(base: Tree, part: Tree, group: str) -> bool:
+    """Return whether the only files in which a composition differs set keys of ``group`` only."""
+    if any(file.interpolates for tree in (base, part) for file in tree.files.values()):
+        return False
+    return all(
+        path.startswith(f"{group}/") and (base.files | part.files)[path].is_within(group)
+        for path in base.files.keys() ^ part.files.keys()
+    )
+
+
+def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
+    """Return ``base`` with the keys of each group as in its composition in ``parts``."""
+    whole, nodes = base.node(), {group: part.node() for group, part in parts.items()}
+    keys: Any = whole
+    choices, files = dict(base.choices), base.files
+    for group, part in parts.items():
+        choices[group] = part.choices[group]
+        files = {p: f for p, f in files.items() if not p.startswith(f"{group}/")}
+        files |= {p: f for p, f in part.files.items() if p.startswith(f"{group}/")}
+    merged = _take({key: nodes.get(key, whole) for key in keys})
+    return Tree(choices, pickle.dumps(merged), files)
+
+
+def _take(places: Mapping[Any, DictConfig]) -> DictConfig:
+    """Return a configuration of keys, each of a configuration that nobody needs any more."""
+    taken = OmegaConf.create()
+    with flag_override(taken, "no_deepcopy_set_nodes", True):
+        for key, node in places.items():
+            for _, value in node.items_ex(resolve=False, keys=[key]):
+                taken[key] = value
+    return taken
