@@ -7,7 +7,7 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.guess import meant_by
+from dimsweep.sweeper.config.explain import meant_by
 from dimsweep.sweeper.config.overrides import choice_of, is_group
 
 

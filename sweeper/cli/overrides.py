@@ -32,7 +32,7 @@ class Overrides(click.ParamType[str]):
 
     def unknown(self, word: str) -> str:
         """Return what is wrong with a word that means nothing."""
-        from dimsweep.sweeper.config.guess import meant_by
+        from dimsweep.sweeper.config.explain import meant_by
 
         return f"{word!r} is no study and sets no key; did you mean {meant_by(word)}?"
 

@@ -9,7 +9,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.axes import lay, take_over
 from dimsweep.sweeper.config.composition import (
     compose_files,
     compose_whole,
@@ -17,12 +16,18 @@ from dimsweep.sweeper.config.composition import (
     show_info,
     state_of_files,
 )
-from dimsweep.sweeper.config.explain import explaining
-from dimsweep.sweeper.config.guess import refuse_unknown
-from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH, refuse_hydras
-from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.origin import Origin
-from dimsweep.sweeper.config.overrides import STUDY, Word, choice_of, is_group, quoted, read
+from dimsweep.sweeper.config.explain import Origin, explaining, refuse_unknown
+from dimsweep.sweeper.config.options import SEARCH_PATH, read_options, refuse_hydras
+from dimsweep.sweeper.config.overrides import (
+    STUDY,
+    Word,
+    choice_of,
+    is_group,
+    lay,
+    quoted,
+    read,
+    take_over,
+)
 from dimsweep.sweeper.config.parts.part import has_order
 from dimsweep.sweeper.config.parts.places import (
     find_option,

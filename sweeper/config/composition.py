@@ -32,8 +32,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml
-from dimsweep.sweeper.config.hydra_keys import SEARCH_PATH
-from dimsweep.sweeper.config.options import Options, read_options, state_of
+from dimsweep.sweeper.config.options import SEARCH_PATH, Options, read_options, state_of
 from dimsweep.sweeper.config.overrides import STUDY, Word
 from dimsweep.sweeper.config.parts.places import (
     find_study,

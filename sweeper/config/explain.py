@@ -1,24 +1,39 @@
-"""What is wrong with a configuration that cannot be composed: Hydra's messages in our words."""
+"""Where a key came from, what is wrong with it, and what was meant.
 
+Hydra's and OmegaConf's errors in our words, with the file or the override that set the key, and
+names that are known for one that is not.
+"""
+
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError, nearest, suggestion
 from dimsweep.engine.formats import GIVE
+from dimsweep.engine.workload import AXES as PLAN_AXES
 from dimsweep.sweeper.config.composition import compose_files, state_of_files
-from dimsweep.sweeper.config.origin import Origin
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.overrides import AXES, SEARCHED, Word, read
+from dimsweep.sweeper.config.parts.part import keys_in
 from dimsweep.sweeper.config.parts.places import find_option, find_study, groups, homes
+from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
 
-_MOST = 3  # options that are told
-
+_MOST = 3  # names that a hint suggests
+_SHORT, _ALIKE = (
+    3,
+    0.7,
+)  # letters of a name that any other is like; likeness of a name that is meant
+# What others call the size of a cluster.
+_SIZES = {"npus", "gpus", "n_npus", "n_gpus", "num_npus", "num_gpus", "ranks", "world_size"}
 _MISSING = re.compile(
     r"Could not find '(?:.*/)?(?P<name>[^/']*)'.*?Available options in "
     r"'(?P<group>[^']*)':(?P<options>.*?)(?:Config search path|$)",
@@ -27,7 +42,113 @@ _MISSING = re.compile(
 _NO_GROUP = re.compile(r"In '(?P<file>[^']*)': Could not override '(?P<group>[^']*)'")
 _NO_SLASH = re.compile(r"In '(?P<file>study/[^']*)': Could not find 'study/(?P<entry>[^']+)'")
 _NO_KIND = re.compile(r"In '(?P<file>[^']*)': Could not (?:load|find) '[^']*kind/(?P<kind>[^']*)'")
-_ALIKE = 0.7  # a name that is less like it comes after those whose files speak of it
+# Names by which other tools know our keys: Megatron-LM, DeepSpeed, Hugging Face, vLLM, Slurm.
+_NAMES = {
+    "workload": "model arch architecture",
+    "npu": "gpu gpu_type accelerator device chip",
+    "cluster": "machine server_type",
+    "nodes": "node nnodes num_nodes n_nodes n_node servers hosts",
+    "topology": "topo",
+    "topology.bandwidth": "bw bandwidths link_bandwidth",
+    "topology.latency": "lat latencies link_latency",
+    "collective.algorithms": "algo algos algorithm",
+    "collective.chunks": "chunk n_chunks num_chunks splits",
+    "fidelity": "backend mode",
+    "workload.parallel.tensor": "tp tp_size tensor_parallel tensor_parallel_size "
+    "tensor_model_parallel_size",
+    "workload.parallel.pipeline": "pp pp_size pipeline_parallel pipeline_parallel_size "
+    "pipeline_model_parallel_size",
+    "workload.parallel.data": "dp dp_size data_parallel data_parallel_size",
+    "workload.parallel.expert": "ep ep_size expert_parallel expert_parallel_size "
+    "expert_model_parallel_size",
+    "workload.parallel.context": "cp cp_size context_parallel context_parallel_size",
+    "workload.plan.batch": "bs gbs batch_size global_batch global_batch_size train_batch_size",
+    "workload.plan.micro_batch": "mbs microbatch micro_batch_size train_micro_batch_size_per_gpu",
+    "workload.plan.micro_batches": "ga gas gradient_accumulation_steps num_microbatches",
+    "workload.plan.interleave": "vpp vp virtual_pipeline",
+    "workload.plan.precision": "dtype precision data_type",
+    "workload.plan.zero": "zero_stage",
+    "workload.plan.recompute": "ac recompute_granularity activation_checkpointing",
+    "workload.plan.sequence_parallel": "sp",
+    "workload.model.sequence": "seq seqlen seq_len seq_length sequence_length context_length "
+    "max_position_embeddings",
+    "workload.model.layers": "n_layer n_layers num_layers num_hidden_layers",
+    "workload.model.hidden": "d_model n_embd hidden_size",
+    "workload.model.heads": "n_head n_heads num_heads num_attention_heads",
+    "workload.model.kv_heads": "n_kv_heads num_key_value_heads num_query_groups",
+    "workload.model.ffn": "d_ff ffn_hidden_size intermediate_size",
+    "workload.model.vocabulary": "vocab vocab_size",
+    "workload.model.experts": "n_experts num_experts",
+    "workload.model.top_k": "topk moe_router_topk num_experts_per_tok",
+}
+ALIASES = {name: key for key, names in _NAMES.items() for name in names.split()}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a configuration came from: overrides, and the options of the config groups."""
+
+    overrides: tuple[str, ...]
+    choices: Mapping[str, str]
+    varied: tuple[str, ...] = field(default=(), kw_only=True)  # dotted keys that a grid sets
+
+    @property
+    def study(self) -> str | None:
+        """The study's name, if there is a study."""
+        study = self.choices.get("study", "none")
+        return None if study == "none" else study
+
+    @property
+    def words(self) -> list[Word]:
+        """The overrides, as they were read."""
+        return list(map(read, self.overrides))
+
+    @property
+    def overridden(self) -> list[str]:
+        """The keys of the overrides."""
+        return [word.key for word in self.words if not word.is_hydras]
+
+    @property
+    def set_in_study(self) -> list[str]:
+        """The dotted keys that the study's file gives values, those of config groups in full."""
+        file = self.study and find_study(self.study)
+        plain = OmegaConf.to_container(read_options(file).node) if file else {}
+        return [key for key, each in keys_in(plain) if not isinstance(each, dict) or not each]
+
+    def given(self, key: str) -> Any:
+        """What the last override of ``key`` itself says, or None."""
+        said = [word for word in self.words if word.key == key and word.sets_a_key]
+        return said[-1].parsed.value() if said and not said[-1].sweeps else None
+
+    def blame(self, error: DimsweepError) -> DimsweepError:
+        """The same error, with the file that its key came from."""
+        where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
+        return type(error)(error.what, where=where, hint=error.hint)
+
+    @contextmanager
+    def blaming(self) -> Iterator[None]:
+        """Errors of what is done meanwhile say the file that their key came from."""
+        try:
+            yield
+        except DimsweepError as error:
+            raise self.blame(error) from error.__cause__
+
+    def source(self, key: str) -> str:
+        """The file (or the command line, or the grid) that most likely set ``key``."""
+        if any(re.match(rf"{re.escape(name)}(?![^.\[])", key) for name in self.varied):
+            return "the grid"
+        group = re.split(r"[.\[]", key, maxsplit=1)[0]
+        named = {word.key: word.text for word in self.words if not word.chooses}
+        swept = [word for word in self.words if word.sweeps]
+        named |= {f"{at}.{each.key}": each.text for each in swept for at in (AXES, SEARCHED)}
+        setting = [n for n in named if key == n or key.startswith(tuple(n + m for m in ".[ :"))]
+        setting = setting or [n for n in named if n.startswith(f"{key}.")]
+        if setting:
+            return f"the override {named[max(setting, key=len)]!r}"
+        study = self.study and find_study(self.study)
+        if study and any(str(k).partition(".")[0] == group for k in read_options(study).node):
+            return str(study)
+        return str(find_option(group, str(self.choices.get(group))) or "the configuration")
 
 
 @contextmanager
@@ -149,3 +270,48 @@ def _misplaced(given: Any, known: Any, place: str = "") -> tuple[str, bool] | No
         _misplaced(each, known.get(key), f"{place}.{key}".strip(".")) for key, each in given.items()
     )
     return next(filter(None, below), None)
+
+
+def meant_by(word: str) -> str:
+    """The override that a word without a key may stand for: an option like it, or whose name begins
+    with it."""
+    known = groups()
+    options = {name: f"{group}={name}" for group in reversed(known) for name in known[group]}
+    options |= {name: f"study={name}" for name in known["study"]}
+    if close := difflib.get_close_matches(word, options, n=1, cutoff=0.8):
+        return options[close[0]]
+    begins = [name for name in sorted(options) if name.startswith(word.lower())]
+    return options[begins[0]] if len(word) > 2 and begins else "KEY=VALUE"
+
+
+def _has(plain: Any, key: str) -> bool:
+    """Return whether a configuration takes a key: it has the key, or its plan has such an axis."""
+    part, _, name = key.rpartition(".")
+    if not part:
+        return key in Config.model_fields or key in groups()
+    if part == "workload.parallel" and plain.get("workload", {}).get("kind") == "model":
+        return name in PLAN_AXES
+    return any(key == each or each.startswith(f"{key}.") for each, _ in keys_in(plain))
+
+
+def refuse_unknown(name: str, node: DictConfig | Mapping[str, Any]) -> None:
+    """Raise :class:`DimsweepError` for a dotted key in none of the parts of a configuration, with
+    the keys that end like it."""
+    first, known = name.split(".")[0], list(Config.model_fields)
+    if first in known:
+        return
+    plain = OmegaConf.to_container(node) if isinstance(node, DictConfig) else node
+    keys = [key for key, _ in keys_in(plain)]
+    meant = [key for key in [ALIASES.get(name.lower().replace("-", "_"), "")] if _has(plain, key)]
+    meant = meant or [key for key in keys if key.endswith(f".{name}")]
+    if not meant and nearest(first, known):
+        raise DimsweepError("unknown key", where=first, hint=suggestion(first, known))
+    if not meant and len(name) > _SHORT:
+        last = {key.rsplit(".", 1)[-1]: key for key in reversed(keys)}
+        close = difflib.get_close_matches(name.rsplit(".", 1)[-1], last, n=1, cutoff=_ALIKE)
+        meant = [last[end] for end in close]
+    told = f"did you mean {' or '.join(map(repr, meant[:_MOST]))}? " if meant else ""
+    if first.lower() in _SIZES:
+        told = "topology.shape says the size, or nodes= with cluster=; "
+    hint = f"{told}known: {', '.join(Config.model_fields)}"
+    raise DimsweepError("unknown key", where=name, hint=hint)

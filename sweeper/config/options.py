@@ -1,11 +1,14 @@
-"""The files of a configuration, a study or an option of a group, as a user wrote them."""
+"""Reading the files of conf/ and studies/ as a user wrote them.
+
+Hydra's own keys are refused, with the key of dimsweep that does the same.
+"""
 
 import io
 import os
 import pickle
 import re
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +19,24 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml, refuse_surprises
-from dimsweep.sweeper.config.hydra_keys import first_hydras, refuse_hydras
 
 _SETTLED = 10**8  # ns after which a file that changes again has another time of change
 _HINT = "such as [/workload: gpt3_libra, /search: tpe, _self_]"
 _HEADER = re.compile(r"^#\s*@(.*)$", re.MULTILINE)
 _PACKAGE = re.compile(r"package\s+([\w.]+)")
 _GROUP = re.compile(r"(?:(?:optional|override)\s+)*(?!_self_@)/?[^\s/@:].*")
+
+SEARCH_PATH = "hydra.searchpath"
+# By the start of the key; the first that fits.
+_INSTEAD = {
+    "hydra.sweeper.params": "write an axis as `grid: {KEY: [A, B]}`, a range that is searched as "
+    "`space: {parameters: {KEY: {low: A, high: B}}}`; or give KEY=A,B on the command line",
+    "hydra.sweeper": "`search` chooses the sampler, `budget.trials` the number of trials",
+    "hydra.launcher": "`executor` says where trials run",
+    SEARCH_PATH: f"on the command line, --config-dir DIR or {SEARCH_PATH}=[DIR] adds a folder",
+}
+_OTHERS = f"`results` and `name` say where results go, `executor` where trials run; {SEARCH_PATH} "
+_OTHERS += "has folders beside conf/, on the command line only"
 
 
 class Options(NamedTuple):
@@ -84,7 +98,7 @@ def _read(file: Path) -> Options:
     keys: Any = OmegaConf.to_container(node)
     if "defaults" in keys:
         _check_defaults(keys, f"{file}: defaults")
-    if (key := first_hydras(keys, package)) is not None:
+    if (key := _first_hydras(keys, package)) is not None:
         raise refuse_hydras(key, str(file))
     return Options(node, package)
 
@@ -114,3 +128,35 @@ def _check_defaults(keys: Any, where: str) -> None:
         for option in chosen if isinstance(chosen, list) else [chosen]:
             if not isinstance(option, str | None) or "\0" in (option or ""):
                 raise DimsweepError(f"{option!r} is no option", where=where, hint=_HINT)
+
+
+def refuse_hydras(key: str, file: str = "") -> DimsweepError:
+    """Return the error for one of Hydra's own keys, such as ``hydra.sweeper.params`` or
+    ``hydra/launcher``, on the command line or in a ``file``."""
+    dotted = key.replace("/", ".")
+    hint = next((hint for start, hint in _INSTEAD.items() if dotted.startswith(start)), _OTHERS)
+    what = "dimsweep starts and logs its runs itself, so it does not read Hydra's key"
+    return DimsweepError(what, where=f"{file}: {key}" if file else key, hint=hint)
+
+
+def _first_hydras(keys: Mapping[Any, Any], package: str | None) -> str | None:
+    """Return the first of Hydra's own keys that a file's ``keys`` set below its ``package``, or
+    that its defaults choose an option for; None where they have none."""
+    if package is not None and package.split(".")[0] == "hydra":
+        return package
+    if "hydra" in keys:
+        return _deepest("hydra", keys["hydra"])
+    for entry in keys.get("defaults") or ():
+        group = next(iter(entry)) if isinstance(entry, Mapping) else str(entry)
+        name = str(group).split()[-1].lstrip("/").partition("@")[0]
+        if name.split("/")[0] == "hydra":
+            return name
+    return None
+
+
+def _deepest(key: str, node: Any) -> str:
+    """The first key below ``key``, two levels deep: ``hydra.sweeper.params``."""
+    while isinstance(node, Mapping) and node and key.count(".") < 2:
+        name = next(iter(node))
+        key, node = f"{key}.{name}", node[name]
+    return key

@@ -8,7 +8,7 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import EventBound, Portfolio, Weighing, portfolio
-from dimsweep.sweeper.config.guess import refuse_unknown
+from dimsweep.sweeper.config.explain import refuse_unknown
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.aliases import ALIASES
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.explain import ALIASES
 
 MODEL = ("workload=mixtral_8x22b", "cluster=dgx_h100", "nodes=16")
 VALUES = {
