@@ -7,7 +7,7 @@ from functools import partial
 from time import process_time
 
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.places import groups
+from dimsweep.sweeper.places import groups
 from dimsweep.sweeper.simulation.program import build_program
 
 _STUDY = ("study=libra_gpt3_4d",)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dimsweep.engine.registry import registered
-from dimsweep.sweeper.plugins.loading import forget_all
+from dimsweep.sweeper.plugins import forget_all
 from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run
 
 # Its plug-ins compile kernels that tests/sweeper/plugins needs too: in one process, once.

@@ -22,7 +22,7 @@ class _Billed(Overrides):
 
     def meaning(self, word: str) -> str | None:
         from dimsweep.sweeper.config.compose import CLUSTER
-        from dimsweep.sweeper.config.parts.places import groups
+        from dimsweep.sweeper.places import groups
 
         if word in groups().get(CLUSTER, ()):
             return f"{CLUSTER}={word}"
@@ -110,8 +110,8 @@ def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
 def _by_tier(composed: "Composed") -> "DimsweepError":
     """The error to raise where prices are of tiers, and the links of a graph are of none."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.config.parts.places import groups
     from dimsweep.sweeper.config.sources import values_of
+    from dimsweep.sweeper.places import groups
 
     lists = [name for name in groups()["cost"] if values_of("cost", name).get("parts")]
     return DimsweepError(

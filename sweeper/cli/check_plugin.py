@@ -30,7 +30,7 @@ def command(plugins: Sequence[str]) -> int:
     """
     from rich.console import Console
 
-    from dimsweep.sweeper.plugins.loading import load, loaded
+    from dimsweep.sweeper.plugins import load, loaded
     from dimsweep.sweeper.study.plugin_checks import fault
     from dimsweep.sweeper.terminal import say, table
 
@@ -56,7 +56,7 @@ def command(plugins: Sequence[str]) -> int:
 def _names(plugin: str) -> Iterator[str]:
     """Yield the names by which a PLUGIN is loaded: its modules, if it is a folder."""
     from dimsweep.engine import DimsweepError, accessing
-    from dimsweep.sweeper.config.parts.places import PLUGINS
+    from dimsweep.sweeper.places import PLUGINS
 
     folder = Path(plugin).absolute()
     if not folder.is_dir():

@@ -87,7 +87,7 @@ def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
 def _search(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """The folders, which are searched from now on: a study's bare name may be one of theirs."""
     if given:
-        from dimsweep.sweeper.config.parts.places import search_also
+        from dimsweep.sweeper.places import search_also
 
         folders = [Path(folder).expanduser().resolve() for folder in given]
         for folder, name in zip(folders, given, strict=True):

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from dimsweep.engine import DimsweepError, suggestion
-from dimsweep.sweeper.config.parts import places
+from dimsweep.sweeper import places
 
 
 class _Group(click.ParamType[str]):

@@ -105,7 +105,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _as_key(error: click.UsageError) -> str:
     """What is meant by an option that is a key of the configuration."""
-    from dimsweep.sweeper.config.parts.places import groups
+    from dimsweep.sweeper.places import groups
 
     name = error.option_name.lstrip("-") if isinstance(error, click.NoSuchOption) else ""
     keys = {"nodes": "16", "fidelity": "message", **dict.fromkeys(groups(), "NAME")}
@@ -118,7 +118,7 @@ def _tell(message: str) -> int:
 
 
 def _tell_defect(error: Exception) -> int:
-    from dimsweep.sweeper.plugins.loading import raised
+    from dimsweep.sweeper.plugins import raised
     from dimsweep.sweeper.versions import all_versions
 
     traceback.print_exception(error)

@@ -31,8 +31,8 @@ def command(name: str, question: str) -> int:
       dimsweep new my_front --question price
     """
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.config.parts.places import installed
     from dimsweep.sweeper.output import write_file
+    from dimsweep.sweeper.places import installed
 
     if not re.fullmatch(r"\w[\w.+-]*", name):
         raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")

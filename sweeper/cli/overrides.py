@@ -19,7 +19,7 @@ class Overrides(click.ParamType[str]):
     name = "override"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from dimsweep.sweeper.config.parts import places
+        from dimsweep.sweeper import places
 
         # Before a key is looked for: folders of Hydra's have names such as lr=0.1.
         if (not is_override(value) or places.names_file(value)) and (meant := self.meaning(value)):
@@ -38,7 +38,7 @@ class Overrides(click.ParamType[str]):
 
     def meaning(self, word: str) -> str | None:
         """The override that a word without a key stands for: a study, by its name or its file."""
-        from dimsweep.sweeper.config.parts.places import find_study
+        from dimsweep.sweeper.places import find_study
 
         if not find_study(word):
             return None

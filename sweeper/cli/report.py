@@ -24,8 +24,8 @@ class _Results(Overrides):
 
     def unknown(self, word: str) -> str:
         from dimsweep.engine import nearest
-        from dimsweep.sweeper.config.parts.places import study_names
         from dimsweep.sweeper.ledger.place import STUDY
+        from dimsweep.sweeper.places import study_names
 
         names = [folder.parent.name for folder in Path("results").glob(f"*/{STUDY}")]
         what = f"{word!r} is neither a study nor a folder of results"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dimsweep.sweeper.cli.overrides import overrides
-from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.places import found
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,7 @@ class _Shown(Overrides):
     name = "shown"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from dimsweep.sweeper.config.parts import places
+        from dimsweep.sweeper import places
 
         group, slash, _ = value.partition("/")
         if slash and "=" not in value and group in places.groups() and group != "study":

@@ -27,7 +27,7 @@ from dimsweep.sweeper.config.parts.part import (
     one_of,
     quantity,
 )
-from dimsweep.sweeper.config.parts.places import find_option
+from dimsweep.sweeper.places import find_option
 
 MEDIA = ("board", "copper", "fibre")
 _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2]))?")

@@ -40,7 +40,7 @@ from dimsweep.sweeper.config.parts.part import (
     one_or_each,
     per_dimension,
 )
-from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.places import found
 
 _Count = Annotated[Whole, Field(ge=1)]
 _NEAR = 2  # sizes that are told on either side of one that is not possible

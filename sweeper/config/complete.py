@@ -9,9 +9,9 @@ from omegaconf import OmegaConf
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose_keys
 from dimsweep.sweeper.config.parts.part import Parsed, Part
-from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.places import groups
 
 # Keys whose values are the names of a registry.
 _REGISTERED = {

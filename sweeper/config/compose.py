@@ -29,7 +29,8 @@ from dimsweep.sweeper.config.overrides import (
     take_over,
 )
 from dimsweep.sweeper.config.parts.part import has_order
-from dimsweep.sweeper.config.parts.places import (
+from dimsweep.sweeper.config.schema import Config, load_plugins
+from dimsweep.sweeper.places import (
     find_option,
     find_study,
     groups,
@@ -37,7 +38,6 @@ from dimsweep.sweeper.config.parts.places import (
     options_of,
     search_also,
 )
-from dimsweep.sweeper.config.schema import Config, load_plugins
 
 CLUSTER = "cluster"  # the group whose options choose those of other groups
 WORKLOAD = "workload"

@@ -34,17 +34,17 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml
 from dimsweep.sweeper.config.options import SEARCH_PATH, Options, read_options, state_of
 from dimsweep.sweeper.config.overrides import STUDY, Word
-from dimsweep.sweeper.config.parts.places import (
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.sources import SOURCES
+from dimsweep.sweeper.config.study import Search
+from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.places import (
     find_study,
     homes,
     installed,
     names_file,
     study_names,
 )
-from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.config.sources import SOURCES
-from dimsweep.sweeper.config.study import Search
-from dimsweep.sweeper.config.workload import KINDS, Workload
 
 ROOT = "dimsweep"
 # Groups that Hydra composes for its own applications: a seventh of the time.

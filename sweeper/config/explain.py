@@ -23,15 +23,13 @@ from dimsweep.sweeper.config.composition import compose_files, state_of_files
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.overrides import AXES, SEARCHED, Word, read
 from dimsweep.sweeper.config.parts.part import keys_in
-from dimsweep.sweeper.config.parts.places import find_option, find_study, groups, homes
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
+from dimsweep.sweeper.places import find_option, find_study, groups, homes
 
 _MOST = 3  # names that a hint suggests
-_SHORT, _ALIKE = (
-    3,
-    0.7,
-)  # letters of a name that any other is like; likeness of a name that is meant
+_ALIKE = 0.7  # similarity from which a name may be meant
+_SHORT = 3  # letters of a name that is similar to any other
 # What others call the size of a cluster.
 _SIZES = {"npus", "gpus", "n_npus", "n_gpus", "num_npus", "num_gpus", "ranks", "world_size"}
 _MISSING = re.compile(

@@ -59,7 +59,7 @@ from dimsweep.sweeper.config.parts.part import (
     spread,
     written,
 )
-from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.places import found
 
 FABRICS: dict[str, type[Fabric]] = {
     "auto": Auto,

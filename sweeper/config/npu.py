@@ -40,9 +40,9 @@ from dimsweep.sweeper.config.parts.part import (
     spread,
     written,
 )
-from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
 from dimsweep.sweeper.config.workload.workload import PRECISIONS
+from dimsweep.sweeper.places import found
 
 _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ
 

@@ -26,7 +26,7 @@ from hydra.errors import HydraException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.parts.part import has_order
-from dimsweep.sweeper.config.parts.places import find_study, groups, homes, names_file
+from dimsweep.sweeper.places import find_study, groups, homes, names_file
 
 STUDY = "study"  # the group whose options are files in studies/, or anywhere
 MOST_VALUES = 10_000  # of one axis

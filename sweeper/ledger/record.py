@@ -29,7 +29,7 @@ from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.ledger.versions import check_version, identity, upgraded, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
-from dimsweep.sweeper.plugins.loading import load
+from dimsweep.sweeper.plugins import load
 
 WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid
 

@@ -12,11 +12,11 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.overrides import is_group
-from dimsweep.sweeper.config.parts.places import find_study
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.ledger.rows import BASELINE
+from dimsweep.sweeper.places import find_study
 from dimsweep.sweeper.questions.networks.shapes import fixed
 from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.space.trials import Trial, Trials

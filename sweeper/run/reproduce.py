@@ -14,8 +14,8 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import CellRecord, Provenance, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE, Cell
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.plugins.loading import digests as plugin_digests
-from dimsweep.sweeper.plugins.loading import load as load_plugins
+from dimsweep.sweeper.plugins import digests as plugin_digests
+from dimsweep.sweeper.plugins import load as load_plugins
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.content import Content, digests

@@ -13,7 +13,7 @@ from typing import Any
 
 from dimsweep.engine import MODEL_VERSION, DimsweepError, cache_folder
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.plugins.loading import Loaded, loaded, raised
+from dimsweep.sweeper.plugins import Loaded, loaded, raised
 
 # Registries whose checks take seconds; the checks of the others compile kernels for minutes.
 _QUICK = ("block", "collective algorithm", "generator", "memory", "family of models")

@@ -13,8 +13,8 @@ from dimsweep.engine.formats.astra_sim import (
     with_noted_groups,
 )
 from dimsweep.sweeper.config.parts.part import File, Flag, Whole
-from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.places import found
 
 
 class AstraSim(Workload):

@@ -32,8 +32,8 @@ from dimsweep.sweeper.config.parts.part import (
     key,
     member,
 )
-from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.places import found
 
 # Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26
 # nodes for each layer and micro-batch, and 300 to 320 bytes for each node while it is lowered.

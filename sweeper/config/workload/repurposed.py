@@ -23,8 +23,8 @@ from dimsweep.sweeper.config.parts.part import (
     default,
     key,
 )
-from dimsweep.sweeper.config.parts.places import found
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.places import found
 
 Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from dimsweep.sweeper.config.parts import places
+from dimsweep.sweeper import places
 
 _POINTS, _VIEWS, _PICTURE = ".points.csv", ".views.sql", places.PICTURE
 

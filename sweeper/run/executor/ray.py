@@ -12,7 +12,7 @@ import pyarrow as pa
 import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.rows import LOST, failed_row, labels
-from dimsweep.sweeper.plugins.loading import Shipped
+from dimsweep.sweeper.plugins import Shipped
 from dimsweep.sweeper.run.executor import guest
 from dimsweep.sweeper.run.executor.cluster import Cluster, Node, connect
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome

@@ -11,8 +11,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from dimsweep.sweeper.config.parts.places import bring, contents, found
 from dimsweep.sweeper.ledger.rows import Cell
+from dimsweep.sweeper.places import bring, contents, found
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.run.executor.guest import digest, packed, unpacked
 

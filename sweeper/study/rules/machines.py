@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.places import find_option, groups
+from dimsweep.sweeper.places import find_option, groups
 
 
 def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from dimsweep.engine import Fidelity
 from dimsweep.engine.formats import read_ns3_config
 from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.parts.places import found
+from dimsweep.sweeper.places import found
 
 
 def without_effect(composed: Composed) -> list[str]:

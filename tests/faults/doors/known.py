@@ -46,7 +46,7 @@ NO_READER = {
     "sweeper.ledger.record._frontier": "a part of a record, whose types Pydantic checks",
     "sweeper.ledger.schema.Column._pattern": "the name of a column of ours, once a process",
     "sweeper.ledger.place.create": "it writes",
-    "sweeper.plugins.loading._arrived": _OWN,
+    "sweeper.plugins._arrived": _OWN,
     "sweeper.run.executor.cluster._last_words": _OWN,
     "sweeper.run.executor.cluster._silence": _OWN,
     "sweeper.run.executor.evaluate._arrived": _OWN,

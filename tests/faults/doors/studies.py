@@ -7,7 +7,7 @@ import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.plugins.loading import forget_all
+from dimsweep.sweeper.plugins import forget_all
 from dimsweep.sweeper.questions.plan import plan_study
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.formats import ON_A_RING

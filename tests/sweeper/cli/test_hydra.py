@@ -9,7 +9,7 @@ import yaml
 
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.places import homes, search_also
+from dimsweep.sweeper.places import homes, search_also
 
 OWN = """\
 defaults: [kind/layers, _self_]

@@ -9,7 +9,7 @@ from dimsweep.engine import DimsweepError, Result, run_one
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.complete import completions
 from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.parts.places import groups, homes
+from dimsweep.sweeper.places import groups, homes
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.study.rules.machines import unlike_parts

@@ -17,7 +17,7 @@ from dimsweep.sweeper.config import composition
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.composition import compose_files, compose_whole, state_of_files
 from dimsweep.sweeper.config.overrides import choice_of, read
-from dimsweep.sweeper.config.parts.places import groups
+from dimsweep.sweeper.places import groups
 from dimsweep.sweeper.study.grid import Grid
 from tests.support.examples import times
 

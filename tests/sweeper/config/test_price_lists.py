@@ -13,8 +13,8 @@ from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.places import groups
 from dimsweep.sweeper.config.sources import values_of
+from dimsweep.sweeper.places import groups
 from dimsweep.sweeper.simulation.program import build_cluster
 
 LISTS = [name for name in groups()["cost"] if "parts" in values_of("cost", name)]

@@ -10,7 +10,6 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose, parts_of
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.places import groups, homes
 from dimsweep.sweeper.config.sources import (
     GROUPS,
     SOURCES,
@@ -24,6 +23,7 @@ from dimsweep.sweeper.config.sources import (
     values_of,
     without_sources,
 )
+from dimsweep.sweeper.places import groups, homes
 
 PRESETS = [(group, name) for group in GROUPS for name in groups()[group]]
 

@@ -15,11 +15,11 @@ from dimsweep.engine.kernels.packet.kernel import run as run_packets
 from dimsweep.engine.kernels.phase.entrances import of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.network.generators import GENERATORS
+from dimsweep.sweeper import plugins as loading
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import FAMILIES
-from dimsweep.sweeper.plugins import loading
 from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plugins"

@@ -12,14 +12,13 @@ import dimsweep
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.cluster.memory import MEMORIES
 from dimsweep.engine.topology import BLOCKS, register
+from dimsweep.sweeper import places, plugins
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config import compose as compose_module
 from dimsweep.sweeper.config.complete import completions
 from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.config.parts import places
-from dimsweep.sweeper.config.parts.places import groups
-from dimsweep.sweeper.plugins import loading as plugins
+from dimsweep.sweeper.places import groups
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.content import Content
@@ -172,9 +171,8 @@ def test_an_option_whose_name_is_taken(tmp_path: Path) -> None:
 
 def test_a_package_that_is_installed_brings_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PACKAGE.parent))
-    for module in (places, compose_module):
+    for module in (places, compose_module, plugins):
         monkeypatch.setattr(module, "installed_plugins", lambda: ("shuffles",))
-    monkeypatch.setattr(plugins, "installed", lambda: ("shuffles",))
     places._brought_along.cache_clear()
     try:
         assert "shuffle_pods" in groups()["topology"]
@@ -270,7 +268,7 @@ def test_an_installed_plug_in_is_always_loaded(monkeypatch: pytest.MonkeyPatch) 
     Path("installed_loop.py").write_text(BLOCK)
     monkeypatch.syspath_prepend(".")
     without = Content(composed().config).text
-    monkeypatch.setattr(plugins, "installed", lambda: ("installed_loop",))
+    monkeypatch.setattr(plugins, "installed_plugins", lambda: ("installed_loop",))
     config = composed("topology.shape=Loop(4)_Switch(2)").config
     assert config.topology.build().dims[0].block is BLOCKS["Loop"]
     assert Content(composed().config).text != without
@@ -284,3 +282,21 @@ def test_a_registered_name_is_given_once() -> None:
         register(Mine())
     with pytest.raises(DimsweepError, match=r"'pool' is taken: there is a memory"):
         MEMORIES["pool"] = MEMORIES["npu"]
+
+
+def test_a_plugin_does_not_register_what_it_imports_first(tmp_path: Path) -> None:
+    """Our own modules register before, or are not noted: forgetting it must not forget ours."""
+    code = """\
+import dimsweep.sweeper.plugins as plugins
+plugins.load(["first.py"])
+assert [name for _, name in plugins.loaded(["first.py"])[-1].entries] == ["mine"], plugins._loaded
+"""
+    text = "import dimsweep.sweeper.config.schema, dimsweep.sweeper.study.plan\n"
+    text += "import dimsweep.sweeper.search.choose\n"
+    text += "from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory\n"
+    (tmp_path / "first.py").write_text(f"{text}MEMORIES['mine'] = RemoteMemory\n")
+    root = str(Path(dimsweep.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": root}, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()

@@ -12,8 +12,8 @@ import pytest
 
 import dimsweep
 from dimsweep.engine import DimsweepError
+from dimsweep.sweeper import places
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts import places
 from dimsweep.sweeper.config.study import Executor
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.questions.plan import StudyPlan

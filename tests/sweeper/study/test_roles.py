@@ -6,10 +6,10 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.places import study_names
 from dimsweep.sweeper.config.roles import default_role, roles_of
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.places import study_names
 from dimsweep.sweeper.questions.portfolio.portfolio import grid_of
 from tests.support.studies import SMALL, planned, run
 

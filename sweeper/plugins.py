@@ -1,21 +1,120 @@
-"""Loading plug-ins: once in a process, and anew where their text has changed."""
+"""Plug-ins: files and modules of others that register blocks, algorithms, memories, and so on.
 
+A plug-in is a Python file, or a module that can be imported, which registers something when it is
+loaded (:class:`engine.registry.Registry`).  A configuration names it under ``plugins``; installed
+packages name theirs as entry points of the group ``dimsweep.plugins``, and these are always loaded.
+Its text goes with a study to the workers, which may be on machines that do not have it, and a
+digest of the text is a part of what a row depends on.
+"""
+
+import hashlib
 import importlib
+import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.registry import Entry, registered
-from dimsweep.sweeper.config.parts.places import installed as installed_folder
-from dimsweep.sweeper.config.parts.places import installed_plugins as installed
-from dimsweep.sweeper.config.parts.places import options_of
-from dimsweep.sweeper.plugins.plugin import Importer, Plugin, read
+from dimsweep.sweeper.places import found, installed, installed_plugins, is_file, options_of
+
+_HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that can be imported"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a plug-in is made of: its ``name`` as a configuration has it, and the ``files`` of its
+    package, by their paths within the folder in which Python would look for it.
+
+    ``path`` is where the file of a plug-in lies, or lay; None for a module.
+    """
+
+    name: str
+    files: Mapping[str, bytes]
+    path: str | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all its text."""
+        text = repr(sorted(self.files.items())).encode()
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+    @property
+    def module(self) -> str:
+        """The name of its module.  It has no digest in it: compiled code is kept by it."""
+        stem = Path(self.name).stem
+        return self.name if self.path is None else f"dimsweep_plugin_{stem}"
+
+    def wrote(self, file: str) -> bool:
+        """Whether code of this file is its own."""
+        own = self.files if self.path is None else [self.path]
+        return any(file.endswith(each) for each in own)
+
+
+def read(name: str) -> Plugin:
+    """A plug-in as it is on this machine; raises :class:`DimsweepError` if there is none."""
+    if not is_file(name):
+        return _read_module(name)
+    path = found(name)
+    try:
+        return Plugin(name, {path.name: path.read_bytes()}, str(path))
+    except OSError as error:
+        what = "there is no such file" if not path.exists() else f"{error.strerror}"
+        raise DimsweepError(what, where=f"plugins: {name}", hint=_HINT) from error
+
+
+def _read_module(name: str) -> Plugin:
+    package = name.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise DimsweepError("there is no such module", where=f"plugins: {name}", hint=_HINT)
+    origin = Path(spec.origin)
+    if not spec.submodule_search_locations:
+        return Plugin(name, {origin.name: origin.read_bytes()})
+    files, root = sorted(origin.parent.rglob("*.py")), origin.parent.parent
+    return Plugin(name, {file.relative_to(root).as_posix(): file.read_bytes() for file in files})
+
+
+class Importer(MetaPathFinder, InspectLoader):
+    """Lets Python import modules of which it has the text only."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Of a module that is among the files."""
+        if self._file(name) not in self._files:
+            return None
+        return importlib.util.spec_from_loader(name, self, origin=self._file(name))
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module has others inside."""
+        return f"{name.replace('.', '/')}/__init__.py" in self._files
+
+    def get_source(self, name: str) -> str:
+        """The text of a module."""
+        return self._files[self._file(name)].decode()
+
+    def get_code(self, name: str) -> Any:
+        """A module's text, compiled."""
+        return self.source_to_code(self.get_source(name), self._file(name))
+
+    def _file(self, name: str) -> str:
+        plain = name.replace(".", "/")
+        return f"{plain}/__init__.py" if self.is_package(name) else f"{plain}.py"
 
 
 @dataclass(frozen=True)
@@ -45,7 +144,7 @@ def load(names: Sequence[str], *, anew: bool = False) -> None:
     Raises :class:`DimsweepError` with file and line for one that there is not, that cannot be
     read or run, that registers nothing, or whose name of something is taken.
     """
-    for name in (*installed(), *names):
+    for name in (*installed_plugins(), *names):
         if name in _loaded and not (anew and name in names):
             continue
         plugin = _brought.get(name) or read(name)
@@ -64,7 +163,7 @@ def forget_all() -> None:
 
 def loaded(names: Iterable[str]) -> list[Loaded]:
     """What has been loaded of plug-ins of these names, after the installed ones."""
-    return [_loaded[name] for name in dict.fromkeys((*installed(), *names))]
+    return [_loaded[name] for name in dict.fromkeys((*installed_plugins(), *names))]
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
@@ -90,8 +189,6 @@ def _arrived(plugins: Sequence[Plugin]) -> None:
 
 def _load(plugin: Plugin) -> Loaded:
     """Run a plug-in, in the place of an earlier text of it."""
-    # Before the plug-in imports it: what dimsweep registers itself is not the plug-in's.
-    importlib.import_module("dimsweep.sweeper.config.schema")
     module, known = plugin.module, set(sys.modules)
     options = _options(plugin)
     for name, other in list(_loaded.items()):
@@ -125,7 +222,7 @@ def _options(plugin: Plugin) -> list[str]:
         return []  # the current folder's may be in the place of others
     options = [file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml"))]
     others = [options_of(name) for name in _loaded if name != plugin.name]
-    for place in {home for home in (installed_folder("conf"), *others) if home} - {folder}:
+    for place in {home for home in (installed("conf"), *others) if home} - {folder}:
         if taken := [option for option in options if (place / option).exists()]:
             raise DimsweepError(
                 f"there is a {taken[0].parent} {taken[0].stem!r} already, in {place}",

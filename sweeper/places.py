@@ -14,7 +14,7 @@ from pathlib import Path
 
 _brought: dict[str, Path] = {}
 _also: list[Path] = []
-_HERE = Path(__file__).resolve().parents[3]
+_HERE = Path(__file__).resolve().parents[1]
 PLUGINS = "dimsweep.plugins"  # the entry points by which installed packages name their plug-ins
 PICTURE = ".picture.yaml"  # how a file in studies/ ends that is no study, but its picture
 
