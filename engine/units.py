@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any, Self, TypeGuard
 
 from dimsweep.engine.errors import DimsweepError, in_yaml
 from dimsweep.engine.meant import meant, of_number
@@ -77,6 +77,33 @@ SAMPLE_RATE = Unit("throughput", "samples/s", "1200 samples/s")
 TOKEN_RATE = Unit("throughput", "tokens/s", "460 k tokens/s")
 PRICE_PER_BANDWIDTH = Unit("price of bandwidth", "USD/(B/s)", "7.8 USD/(GB/s)")
 _BARE = {LONG_TIME: ("s", "min", "hour", "day")}  # what a bare number may be of, if not as usual
+
+
+class Written:
+    """A number with the text that it was written as."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str) -> Self:
+        made = super().__new__(cls, value)  # type: ignore[call-arg]
+        made.text = text
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        number: Any = int if isinstance(self, int) else float
+        return number(self), self.text
+
+
+class Quantity(Written, float):
+    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...)."""
+
+
+class Duration(Written, int):
+    """A time in whole picoseconds."""
+
+
+class Bits(Written, int):
+    """A rate in whole bits a second."""
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import yaml
 
 from dimsweep.engine.registry import registered
 from dimsweep.sweeper.plugins import forget_all
-from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run
+from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run, with_tables
 
 # Its plug-ins compile kernels that tests/sweeper/plugins needs too: in one process, once.
 COMPILED = pytest.param(
@@ -34,6 +34,13 @@ def registries() -> Iterator[None]:
     for registry, name in entries:
         if name in registry and not registry[name].__module__.startswith("dimsweep."):
             del registry[name]
+
+
+def test_the_tables_of_keys_are_those_of_the_fields() -> None:
+    """``python -m tests.support.pages keys`` writes them."""
+    for page in PAGES:
+        text = page.read_text()
+        assert with_tables(text) == text, f"{name_of(page)}: python -m tests.support.pages keys"
 
 
 @pytest.mark.long

@@ -120,6 +120,7 @@ DOORS = {
     "dimsweep.engine.reliability",
     "dimsweep.engine.rules",
     "dimsweep.engine.extensions.synthesis",
+    "dimsweep.engine.settings",
     "dimsweep.engine.testing",
     "dimsweep.engine.topology",
     "dimsweep.engine.workload",

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.checked import convert
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.library import Nccl, Timings
 from dimsweep.engine.cluster.memory import RemoteMemory
@@ -19,6 +18,7 @@ from dimsweep.engine.kinds import DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
+from dimsweep.engine.settings import check_settings
 from dimsweep.engine.topology.block import SubgroupBandwidth
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.units import MAX_PICOSECONDS
@@ -54,7 +54,7 @@ class CollectiveModel:
     node_dimensions: int = 1
 
     def __post_init__(self) -> None:
-        convert(self)
+        check_settings(self)
         for key in ("chunks", "chunks_on_one_dimension", "streams"):
             number = getattr(self, key)
             if number is not None and not 1 <= number <= 65536:

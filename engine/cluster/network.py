@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dimsweep.engine.checked import convert
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.wafer import Wafer
@@ -13,6 +12,7 @@ from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.fabric import Fabric
 from dimsweep.engine.network.graph import Network, some
 from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.settings import check_settings
 
 
 class Switching(StrEnum):
@@ -60,7 +60,7 @@ class NetworkModel:
     placement: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        convert(self)
+        check_settings(self)
         if not 0 <= self.packet < math.inf:
             raise DimsweepError(f"{self.packet:g} bytes is no packet", where="packet")
         if self.buffer is not None and not 1 <= self.buffer < math.inf:

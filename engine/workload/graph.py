@@ -11,9 +11,9 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.checked import convert
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.settings import check_settings
 from dimsweep.engine.units import MAX_PICOSECONDS
 from dimsweep.engine.workload.amount import Amount
 from dimsweep.engine.workload.footprint import Footprint
@@ -142,7 +142,7 @@ class Collective:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        convert(self)
+        check_settings(self)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose_keys
-from dimsweep.sweeper.config.parts.part import Parsed, Part
+from dimsweep.sweeper.config.parts.part import Parsed
+from dimsweep.sweeper.config.reference import parts_in, type_of
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
 from dimsweep.sweeper.places import groups
@@ -56,24 +57,10 @@ def _values(typed: Sequence[str], key: str) -> list[str]:
     part: Any = Config
     *path, last = key.split(".")
     for name in path:
-        part = next(_parts(_field(part, name)), None)
+        part = next(parts_in(type_of(part, name)), None)
         if part is Workload:
             part = KINDS.get(_composed(typed).get("workload", {}).get("kind", ""))
-    return list(_names(_field(part, last)))
-
-
-def _field(part: Any, name: str) -> Any:
-    """The type of a key of a part, as it was annotated; None where there is none."""
-    field = getattr(part, "model_fields", {}).get(name)
-    return field and Annotated[field.annotation, *field.metadata, None]
-
-
-def _parts(kind: Any) -> Iterator[type[Part]]:
-    """The parts that are in a type."""
-    if isinstance(kind, type) and issubclass(kind, Part):
-        yield kind
-    for each in get_args(kind):
-        yield from _parts(each)
+    return list(_names(type_of(part, last)))
 
 
 def _names(kind: Any) -> Iterator[str]:

@@ -7,8 +7,12 @@ A comment before a block may say what a test does instead of what is printed:
     <!-- written -->                  the block is a file that others run: it is written only
     <!-- output -->                   the block is what the commands before it print
 
-``python -m tests.support.pages`` runs the pages that have outputs, as they stand and not small, and
-writes what is printed today into them. A test compares those whose commands are not made small.
+After ``<!-- keys: PLACE -->`` the page has the table of the keys at a dotted key, which is derived
+from the fields.
+
+``python -m tests.support.pages`` writes the tables of keys, runs the pages that have outputs, as
+they stand and not small, and writes what is printed today into them (``keys`` as its argument: the
+tables only). Tests compare the tables, and the outputs whose commands are not made small.
 """
 
 import contextlib
@@ -24,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.reference import key_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -91,6 +96,14 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for found in _BLOCK.finditer(text)
     ]
+
+
+_TABLE = re.compile(r"(?<=^<!-- keys: )(?P<place>[\w.]+) -->\n(?P<table>(?:\|.*\n)*)", re.MULTILINE)
+
+
+def with_tables(text: str) -> str:
+    """Return a page's text with its tables of keys as the fields are today."""
+    return _TABLE.sub(lambda found: f"{found['place']} -->\n{key_table(found['place'])}", text)
 
 
 def name_of(page: Path) -> str:
@@ -186,5 +199,6 @@ def _kept(before: str, now: str) -> list[str]:
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "80"
     for page in PAGES:
-        if any(block.is_output for block in blocks_of(page)):
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+        if "keys" not in sys.argv and any(block.is_output for block in blocks_of(page)):
             write_outputs(page)

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Annotated
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
+from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.settings import Bounds, Count, check_settings
+from dimsweep.engine.units import BYTES
 from dimsweep.engine.workload.models.rank import (
     ContextExchange,
     Module,
@@ -43,83 +46,112 @@ class Offload(StrEnum):
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """How an iteration over ``batch`` sequences (or samples) is run.
+    """How an iteration over ``batch`` sequences (or samples) is run."""
 
-    ``zero`` 1 cuts the optimizer's state among the replicas, 2 the gradients too, 3 the weights too
-    (Rajbhandari et al., SC 2020; stage 3 is what FSDP does).  ``bucket`` bytes of gradients are
-    summed up at once, those that ``stack`` takes unless given, beside the rest of the backward pass
-    if ``overlap_gradients``.  What stage 1 or 2 divided is gathered in the same buckets after the
-    update, or beside the first forward pass of each chunk if ``overlap_parameters``; a gathered
-    weight has ``gathered_value`` bytes.
-    ``whole_experts``: tensor-parallel ranks divide the experts as expert-parallel ones do, and cut
-    none of them (Megatron's expert tensor parallelism of 1).
-    ``fused_experts``: one kernel has the products of all experts of a rank, which else are done one
-    after another (Transformer Engine's grouped linear layers).
-    ``experts_by_node``: a token is sent once to each node that has experts for it, and copied to
-    them there (DeepSeek-AI's DeepEP), to ``nodes_a_token`` nodes at most unless that is 0
-    (node-limited routing, DeepSeek-V3, section 2.1.2).  A token's values have ``dispatch_value``
-    bytes on the way to experts, if that is given (DeepSeek-V3's fp8 dispatch).
-    ``overlap_experts``: a backward pass and the forward pass
-    after it run at once, so that the way of one's tokens goes beside the other's products
-    (Megatron-LM's overlap of expert parallelism in 1F1B).
-    ``whole_sums``: every replica gets all sums of gradients though ``zero`` cuts the optimizer's
-    state (an all-reduce in the place of a reduce-scatter, as DeepSpeed's stage 1); ``fused_sums``:
-    a product adds its gradient to the sum of earlier micro-batches' by itself (Megatron-LM's
-    gradient accumulation fusion).
-    ``shard_ranks``: neighbouring replicas that divide among themselves what ``zero`` divides, while
-    groups of them hold copies (hybrid sharding); 0: all replicas divide it.
-    ``value`` and ``gradient_value``: bytes of a weight or activation, and of a gradient; ``narrow``
-    the precision that the layers' linear products cast their factors to, if they do;
-    ``wide_gathers``: sequence parallelism gathers what is not cast yet.
-    ``blocking_messages``: a rank waits until its message to the next stage is sent, as in
-    DeepSpeed's pipelines; else what follows goes on beside it.
-    ``stage_layers``: the layers of each chunk of each stage, in the order in which a micro-batch
-    passes them; as equal as can be unless given.
-    ``weight_streaming``: a block's weights come from remote memory for its forward and its backward
-    pass of each micro-batch, nothing ahead of time, and its gradients leave for there, summed up on
-    the way; the optimizer is there, too.
-    ``offload``: what lives in remote memory; a block's part of it is loaded while the block before
-    it runs.  ``memory_collectives``: what ZeRO divides is gathered by the memory's switches as it
-    is loaded, and gradients are reduced by them as they are stored.
-    ``overlap``: of a collective that goes beside products, the share that does; the NPU does
-    nothing else for the rest (:attr:`Npu.overlap`).
-    """
-
-    batch: int
-    micro_batch: int = 1
+    #: Sequences or samples of an iteration, in all replicas together.
+    batch: Count
+    #: Sequences or samples that a replica works on at once.
+    micro_batch: Count = 1
+    #: Order of the forward and backward passes in a pipeline. `zb_h1` fills bubbles with the
+    #: gradients of weights (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024; one chunk a
+    #: stage, ZeRO 0 or 1). `dualpipe` is DeepSeek-V3's: micro-batches enter at both ends, each
+    #: stage has the layers of two, and a forward pass of one direction runs beside a backward pass
+    #: of the other (with `overlap_experts`); two stages of the same layers exchange their
+    #: gradients at the end, and both update them.
     schedule: Schedule = Schedule.ONE_F_ONE_B
-    interleave: int = 1
+    #: Chunks of layers of each pipeline stage.
+    interleave: Count = 1
+    #: Layers of each chunk of each stage, in the order in which a micro-batch passes them, such as
+    #: [7, 8, 8, 7]; as equal as possible unless given, where the embedding and the logits come
+    #: beside layers that divide evenly, or else count as a layer each.
     stage_layers: tuple[int, ...] = ()
+    #: Whether tensor parallelism cuts along the sequence what it would leave whole: norms,
+    #: dropout, residuals.
     sequence_parallel: bool = False
+    #: What the backward pass computes again: nothing, the attention's core (`selective`), or all.
     recompute: Recompute = Recompute.NONE
+    #: Parts of a layer that its backward pass computes again each by itself: `core` is what
+    #: `selective` does, and `linear` every second linear layer (torchtitan).
     recompute_modules: frozenset[Module] = frozenset()
-    zero: int = 0
+    #: What the replicas divide among themselves: 1 the optimizer's state, 2 also gradients, 3 also
+    #: weights, as FSDP does (Rajbhandari et al., SC 2020); without replicas nothing.
+    zero: Annotated[int, Bounds(at_least=0, at_most=3)] = 0
+    #: Whether every replica gets all sums of gradients though `zero: 1` divides the optimizer's
+    #: state: an all-reduce instead of a reduce-scatter (DeepSpeed's stage 1).
     whole_sums: bool = False
+    #: Whether a product adds its gradient to the sum of earlier micro-batches' by itself, which
+    #: needs no kernel and less memory traffic (Megatron-LM's gradient accumulation fusion).
     fused_sums: bool = True
+    #: Neighbouring replicas that divide among themselves what `zero` divides, while groups of them
+    #: hold copies and sum up gradients (hybrid sharding, HSDP); 0: all replicas.
     shard_ranks: int = 0
+    #: The optimizer: Adam keeps two moments of every weight, SGD its momentum.
     optimizer: Optimizer = Optimizer.ADAM
+    #: How replicas sum up their gradients: among themselves, or over parameter servers, of which
+    #: every replica is one for its share of the weights (Li et al., OSDI 2014).
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
+    #: Whether gradients are exchanged beside the backward pass, or after the last one, when the
+    #: gradient has been sent to the stage before.
     overlap_gradients: bool = True
+    #: Which collectives of tensor parallelism run beside products: none; in the backward pass those
+    #: of a layer's column-parallel matrices (Megatron-LM since 2022); or, under sequence
+    #: parallelism, all of them in `pieces`, beside the products that need or make their data
+    #: (Transformer Engine's userbuffers, PyTorch's async TP).
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
-    context_exchange: ContextExchange = ContextExchange.GATHER
+    #: Whether tensor-parallel ranks hold different experts, as expert-parallel ranks do, instead of
+    #: parts of each (Megatron's expert tensor parallelism of 1).
     whole_experts: bool = False
+    #: Whether one kernel has the products of all experts of a rank, which else are done one after
+    #: another (Transformer Engine's grouped linear layers).
     fused_experts: bool = False
+    #: Whether a token is sent once to each node that has experts for it, and copied to them there
+    #: (DeepSeek-AI's DeepEP).
     experts_by_node: bool = False
+    #: With `experts_by_node`, the nodes at most that have a token's experts (node-limited routing,
+    #: DeepSeek-V3, section 2.1.2); 0: any number.
     nodes_a_token: int = 0
+    #: Whether a backward pass and the forward pass after it run at once, so that the tokens of one
+    #: travel beside the other's products (Megatron-LM's overlap of expert parallelism in 1F1B).
     overlap_experts: bool = False
+    #: How context-parallel ranks share keys and values: gathered before the scores (Llama 3's
+    #: training), passed round beside the scores (`ring`), or some heads of all tokens for each
+    #: rank (`all_to_all`).
+    context_exchange: ContextExchange = ContextExchange.GATHER
+    #: Whether a rank waits until its message to the next stage is sent, as in DeepSpeed's
+    #: pipelines; else the message travels beside what follows.
     blocking_messages: bool = False
-    stack: Stack = Stack.DDP
-    bucket: float | None = None
-    overlap_parameters: bool = False
-    value: float = 2.0
-    gradient_value: float = 2.0
-    gathered_value: float | None = None
-    dispatch_value: float | None = None
-    narrow: str = ""
+    #: Whether sequence parallelism gathers activations and gradients before they are cast to a
+    #: narrow precision, and not after it, as Transformer Engine does.
     wide_gathers: bool = False
+    #: Whether a block's weights come from remote memory for each pass of each micro-batch, nothing
+    #: ahead of time, and its gradients leave for there, where the optimizer is, too.
     weight_streaming: bool = False
-    offload: frozenset[Offload] = frozenset()
+    #: The framework that trains, which says how many gradients are exchanged, and weights gathered,
+    #: at once.
+    stack: Stack = Stack.DDP
+    #: Gradients that are exchanged at once, instead of the number that `stack` takes; larger ones
+    #: are split.
+    bucket: Annotated[float, BYTES, Bounds(above=0)] | None = None
+    #: Whether what `zero: 1` or 2 divides is gathered beside the first forward pass of each chunk,
+    #: and not after the update.
+    overlap_parameters: bool = False
+    #: Whether the switches of a hierarchical memory gather what ZeRO divides as it is loaded, and
+    #: reduce gradients as they are stored.
     memory_collectives: bool = False
+    #: Bytes of a weight or activation.
+    value: float = 2.0
+    #: Bytes of a gradient.
+    gradient_value: float = 2.0
+    #: Bytes of a weight that is gathered after an update; those of `value` unless given.
+    gathered_value: float | None = None
+    #: Bytes of a token's value on the way to experts; those of `value` unless given.
+    dispatch_value: float | None = None
+    #: Precision that the layers' linear products cast their factors to, if they do.
+    narrow: str = ""
+    #: What is kept in remote memory; a block's part of it is loaded while the block before it runs.
+    offload: frozenset[Offload] = frozenset()
+    #: Of a collective that goes beside products, the share that does; the NPU does nothing else for
+    #: the rest (:attr:`Npu.overlap`).
     overlap: float = 1.0
 
     @property
@@ -144,9 +176,7 @@ class ParallelPlan:
         return self.value < 4
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "batch", "micro_batch", "interleave")
-        if self.zero not in (0, 1, 2, 3):
-            raise DimsweepError(f"there is no stage {self.zero}", where="zero", hint="0, 1, 2 or 3")
+        check_settings(self)
         if self.zero and self.gradient_exchange is GradientExchange.PARAMETER_SERVER:
             raise InfeasibleError(
                 "parameter servers hold the optimizer's state already", where="zero", hint="zero: 0"
@@ -176,8 +206,6 @@ class ParallelPlan:
                 where="whole_sums",
                 hint="zero: 1",
             )
-        if self.bucket is not None and not self.bucket > 0:
-            raise DimsweepError(f"a bucket of {self.bucket:g} bytes", where="bucket")
         if self.overlap_parameters and self.zero not in (1, 2):
             raise InfeasibleError(
                 "stages 1 and 2 gather weights once an iteration, 0 never, 3 all the time",

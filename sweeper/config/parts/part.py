@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, wraps
-from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -19,13 +18,12 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
-    Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -39,7 +37,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from dimsweep.engine import DimsweepError, at, in_yaml, suggestion, units
 from dimsweep.engine.formats import explained
+from dimsweep.engine.settings import Bounds, Setting, meanings_of, settings_of
 
+Quantity = units.Quantity
+Duration = units.Duration
+Bits = units.Bits
 key = at  # `with key("npu"):` has errors from within say that they are of this key
 
 _T = TypeVar("_T")
@@ -57,33 +59,6 @@ class _NamesFile:
 File = Annotated[str, _NamesFile()]
 
 
-class _Written:
-    """A number that keeps the text that said it."""
-
-    text: str
-
-    def __new__(cls, value: float, text: str) -> Self:
-        made = super().__new__(cls, value)  # type: ignore[call-arg]
-        made.text = text
-        return made
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        number: Any = int if isinstance(self, int) else float
-        return number(self), self.text
-
-
-class Quantity(_Written, float):
-    """A quantity in its base unit (bytes, bytes/s, Hz, USD ...)."""
-
-
-class Duration(_Written, int):
-    """A time in whole picoseconds."""
-
-
-class Bits(_Written, int):
-    """A rate in whole bits a second."""
-
-
 def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
     """A function of Pydantic's whose :class:`DimsweepError` it tells as it is."""
 
@@ -97,11 +72,21 @@ def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
     return told
 
 
+def taking(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Note on a parser which values it takes, for the tables of keys."""
+
+    def note(parse: Callable[_P, _T]) -> Callable[_P, _T]:
+        parse.takes = what  # type: ignore[attr-defined]
+        return parse
+
+    return note
+
+
 class Parsed:
     """The type of a field whose value ``parse`` makes of what is written, and ``write`` writes.
 
     ``parse`` raises :class:`DimsweepError`; it is not called for a value that was parsed before.
-    ``choices`` are all values, where they are names.
+    ``choices`` are all values, where they are names; else ``takes`` says what values are.
     """
 
     def __init__(
@@ -109,21 +94,23 @@ class Parsed:
         parse: Callable[[Any], Any],
         write: Callable[[Any], Any] | None = None,
         choices: Iterable[str] = (),
+        takes: str = "",
     ) -> None:
-        self._parse, self._write = parse, write or written
+        self.parse, self._write = parse, write or written
         # A registry's names are those that it has when they are asked for.
+        self.takes = takes or getattr(parse, "takes", "")
         self.choices = choices if isinstance(choices, Mapping) else tuple(choices)
 
     def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            teaching(self._parse),
+            teaching(self.parse),
             serialization=core_schema.plain_serializer_function_ser_schema(self._write),
         )
 
 
 def written(value: Any) -> Any:
     """A parsed value as plain data, the way it was written."""
-    if isinstance(value, _Written):
+    if isinstance(value, units.Written):
         return value.text
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
@@ -145,15 +132,17 @@ def quantity(unit: units.Unit, *, zero: bool = False) -> Callable[[Any], Quantit
         text = value.text if isinstance(value, Quantity) else value
         return Quantity(units.parse(text, unit, zero=zero), text)
 
-    return parse
+    return taking(f"{unit.kind}, such as {unit.examples}")(parse)
 
 
+@taking(f"time, such as {units.TIME.examples}")
 def duration(value: Any) -> Duration:
     """A time such as ``"1.7 us"``."""
     text = value.text if isinstance(value, Duration) else value
     return Duration(units.parse_time(text), text)
 
 
+@taking("rate, such as 100 Gb/s")
 def bits(value: Any) -> Bits:
     """A rate such as ``"50 Mb/s"``."""
     text = value.text if isinstance(value, Bits) else value
@@ -254,6 +243,7 @@ class Part(BaseModel):
     """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    MIRRORS: ClassVar[type | None] = None  # the dataclass whose settings are keys of the part
     RENAMED: ClassVar[Mapping[str, str]] = {}  # keys of earlier versions, and what they are now
     NESTED: ClassVar[str] = ""  # what to say where another mapping lies within
 
@@ -308,9 +298,22 @@ class Part(BaseModel):
             )
         return found
 
+    @classmethod
+    def meanings(cls) -> dict[str, str]:
+        """Return the meaning of each key that is explained at its field, here or in the engine."""
+        told = {**(meanings_of(cls.MIRRORS) if cls.MIRRORS else {}), **meanings_of(cls)}
+        return {name: told[name] for name in cls.model_fields if name in told}
+
     def plain(self) -> dict[str, Any]:
         """Plain data that describes this part, as it was written."""
         return self.model_dump(mode="json")
+
+    def settings(self, kind: type) -> dict[str, Any]:
+        """Return the values of the keys that are settings of the dataclass ``kind``."""
+        keys = type(self).model_fields
+        return {
+            each.name: getattr(self, each.name) for each in settings_of(kind) if each.name in keys
+        }
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
         """The dotted keys within whose values are names of files, with these."""
@@ -343,57 +346,103 @@ def default(value: Any) -> Any:
     return Field(default_factory=value) if isinstance(value, type) else Field(default=value)
 
 
-# Whole numbers of a unit, by how the engine says it: the type of a key, and the unit's own text.
-_IN_UNITS: dict[Any, tuple[Any, type, str]] = {
-    Annotated[int, units.TIME]: (Time, Duration, "ps"),
-    Annotated[int, units.BANDWIDTH]: (BitRate, Bits, "b/s"),
-}
+def some_of(kind: type[_T]) -> Parsed:
+    """The type of a field that holds a set of members of an enumeration."""
+    one, names = named(kind), [str(each) for each in kind]  # type: ignore[attr-defined]
+
+    def parse(value: Any) -> frozenset[_T]:
+        if not isinstance(value, (list, tuple, frozenset)):
+            raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(names)}]")
+        return frozenset(map(one, value))
+
+    return Parsed(parse, sorted, choices=names)
 
 
-def _in_unit(hint: Any, start: Any) -> tuple[Any, Any] | None:
-    """The type of a key, and its default as it is written, of a field whose type has a unit, such
-    as ``Annotated[float, units.BYTES]``; None for any other."""
-    inner = [each for each in get_args(hint) if each is not NoneType]
-    optional = get_origin(hint) in (Union, UnionType) and len(inner) == 1
-    of = inner[0] if optional else hint
-    unit = next(
-        (each for each in getattr(of, "__metadata__", ()) if isinstance(each, units.Unit)), None
-    )
-    if unit is None:
-        return None
-    if of in _IN_UNITS:
-        kind, made, base = _IN_UNITS[of]
-    else:
-        parse = quantity(unit, zero=start == 0)  # what may be none, if it is none by default
-        kind, made, base = Annotated[Quantity, Parsed(parse)], Quantity, unit.base
-    if start is not ... and start is not None:
-        start = made(start, f"{start:.15g} {base}")
-    return (kind | None if optional else kind), start
+# The key of a setting that is a plain number or truth value: nothing else is taken for one.
+_STRICT: dict[Any, Any] = {int: Whole, bool: Flag, float: Number}
 
 
-def mirror(cls: type, names: Collection[str] | None = None, **types: Any) -> type[Part]:
-    """A part with the fields of the dataclass ``cls``, or those of these ``names``; ``types``
-    replaces those of some fields."""
-    strict: dict[Any, Any] = {
-        int: Whole,
-        bool: Flag,
-        float: Number,
-        tuple[int, ...]: tuple[Whole, ...],
-    }
-    strict |= {int | None: Whole | None, float | None: Number | None}
-    hints = get_type_hints(cls, include_extras=True)
-    fields: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if names is not None and field.name not in names:
-            continue
-        hint = hints[field.name]
-        start = ... if field.default is dataclasses.MISSING else field.default
-        if (in_unit := _in_unit(hint, start)) is not None:
-            kind, start = in_unit
+def _whole_numbers_in(unit: units.Unit) -> tuple[Callable[[Any], Any], type, str] | None:
+    """Return how whole numbers in ``unit`` are parsed, their type, and the unit as it is written;
+    None for a unit whose numbers are not whole."""
+    whole = {units.TIME: (duration, Duration, "ps"), units.BANDWIDTH: (bits, Bits, "b/s")}
+    return whole.get(unit)
+
+
+def _key_of(setting: Setting) -> tuple[Any, Any]:
+    """Return the type of the key that a setting becomes, and its default, written with its unit."""
+    kind, start = setting.type, setting.default
+    bounds, unit = setting.bounds, setting.unit
+    if unit is not None:
+        of_int = _whole_numbers_in(unit) if kind is int else None
+        if of_int is not None:
+            parse, made, base = of_int
         else:
-            kind = types.get(field.name, strict.get(hint, hint))
-        fields[field.name] = (kind, start)
-    return create_model(cls.__name__, __base__=Part, **fields)
+            may_be_none = start == 0 or (bounds is not None and 0 in bounds)
+            parse, made, base = quantity(unit, zero=may_be_none), Quantity, unit.base
+        if isinstance(start, int | float) and not isinstance(start, units.Written):
+            start = made(start, f"{start:.15g} {base}")
+        kind = Annotated[made, Parsed(_bounded(parse, bounds, unit) if bounds else parse)]
+    else:
+        kind = _typed(kind)
+        if bounds is not None:
+            kind = Annotated[kind, AfterValidator(teaching(_bounded(_same, bounds))), bounds]
+    start = ... if start is dataclasses.MISSING else start
+    return (kind | None if setting.optional else kind), start
+
+
+def _typed(kind: Any) -> Any:
+    """Return the type of a key whose values are of this ``kind``."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Annotated[kind, member(kind)]
+    if get_origin(kind) is frozenset:
+        return Annotated[kind, some_of(*get_args(kind))]
+    if get_origin(kind) is tuple:
+        return tuple[tuple(each if each is ... else _typed(each) for each in get_args(kind))]  # type: ignore[misc]
+    return _STRICT.get(kind, kind)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _bounded(
+    parse: Callable[[Any], Any], bounds: Bounds, unit: units.Unit | None = None
+) -> Callable[[Any], Any]:
+    """Return a parser that refuses numbers out of their ``bounds``."""
+
+    def parse_within(value: Any) -> Any:
+        found = parse(value)
+        bounds.check(found, unit=unit)
+        return found
+
+    return taking(f"{getattr(parse, 'takes', '')}; {bounds}")(parse_within)
+
+
+def mirror(
+    cls: type,
+    names: Collection[str] | None = None,
+    *,
+    without: Collection[str] = (),
+    unset: Collection[str] = (),
+    **types: Any,
+) -> Any:
+    """Return a part with the settings of the dataclass ``cls`` as its keys.
+
+    ``names`` are the settings that it has (all unless given), ``without`` those that it lacks, and
+    ``unset`` those that are null unless given; ``types`` replaces the types of some keys.
+    """
+    fields: dict[str, Any] = {}
+    for setting in settings_of(cls):
+        name = setting.name
+        if name in without or (names is not None and name not in names):
+            continue
+        kind, start = _key_of(setting)
+        kind = types.get(name, kind)
+        fields[name] = (kind | None, None) if name in unset else (kind, start)
+    part = create_model(cls.__name__, __base__=Part, **fields)
+    part.MIRRORS = cls
+    return part
 
 
 class OneOf:

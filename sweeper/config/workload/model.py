@@ -1,8 +1,7 @@
 """Workloads of real models under parallel plans."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,39 +11,28 @@ from dimsweep.engine import Cluster, DimsweepError, InfeasibleError, check_memor
 from dimsweep.engine.registry import Registry
 from dimsweep.engine.workload import NO_ROOM, suggested_degrees
 from dimsweep.engine.workload.models import (
-    ContextExchange,
     ConvNet,
     Dlrm,
     Gnmt,
-    Module,
-    Recompute,
-    TensorOverlap,
     Transformer,
 )
 from dimsweep.engine.workload.plan import (
     DeviceMesh,
-    GradientExchange,
     Offload,
-    Optimizer,
     ParallelPlan,
-    Schedule,
     Serving,
-    Stack,
     serving,
     training,
     training_footprint,
 )
 from dimsweep.sweeper.config.parts.part import (
-    Bytes,
-    Flag,
     OneOf,
     Parsed,
-    Part,
     Whole,
     default,
     key,
-    member,
-    named,
+    mirror,
+    some_of,
 )
 from dimsweep.sweeper.config.workload.layers import check_size
 from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
@@ -59,67 +47,50 @@ _MODEL = OneOf(FAMILIES, "family", "family of models")
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 
 
-def _some_of(kind: type[StrEnum], value: Any) -> frozenset[Any]:
-    """A list of members."""
-    if not isinstance(value, (list, tuple, frozenset)):
-        raise DimsweepError(f"{value!r} is no list", hint=f"some of [{', '.join(kind)}]")
-    return frozenset(map(named(kind), value))
-
-
-def _modules(value: Any) -> frozenset[Module]:
-    """What is computed again by itself."""
-    return _some_of(Module, value)
+_offloads = some_of(Offload)
 
 
 def _offload(value: Any) -> Any:
     """ "auto", or what is kept in remote memory."""
-    return value if value == AUTO else _some_of(Offload, value)
+    return value if value == AUTO else _offloads.parse(value)
 
 
-Offloading = Annotated[Any, Parsed(_offload)]
+Offloading = Annotated[Any, Parsed(_offload, choices=(AUTO, *Offload))]
+# What a part of the configuration says in other words than the engine: bytes by precisions.
+_BYTES = ("value", "gradient_value", "gathered_value", "dispatch_value", "narrow")
 
 
-class Plan(Part):
-    """How a model is trained or served (see engine.workload.plan.ParallelPlan and Serving):
-    ``batch`` sequences or samples in all, or ``micro_batches`` of each replica, of
-    ``micro_batch`` each: one unless it is given, and in a decode all of a replica's."""
+class Plan(
+    mirror(  # type: ignore[misc]
+        ParallelPlan,
+        without=(*_BYTES, "overlap", "offload"),  # overlap: the NPU says it
+        unset=("batch", "micro_batch"),
+    )
+):
+    """How a model is trained or served: the settings of :class:`ParallelPlan`, and keys that say in
+    other words what it needs to know.
 
+    ``batch`` is of all replicas; or there are ``micro_batches`` of each.  ``micro_batch`` is one
+    unless it is given, and in a decode all sequences of a replica.
+    """
+
+    #: `training`, `prefill` (prompts), or `decode` (one more token for sequences of the model's
+    #: length).
     task: Literal["training", "prefill", "decode"] = "training"
-    batch: Whole | None = None
+    #: Micro-batches of each replica, instead of `batch`, which must be null then.
     micro_batches: Whole | None = None
-    micro_batch: Whole | None = None
+    #: Number format of weights, activations and products.
     precision: Precision = "bf16"
+    #: Number format of gradients, where it differs.
     gradients: Precision | None = None
-    schedule: Annotated[Schedule, member(Schedule)] = default("1f1b")
-    interleave: Whole = 1
-    stage_layers: tuple[Whole, ...] = ()
-    sequence_parallel: Flag = False
-    recompute: Annotated[Recompute, member(Recompute)] = default("none")
-    recompute_modules: Annotated[frozenset[Module], Parsed(_modules, sorted)] = default(list)
-    zero: Whole = 0
-    whole_sums: Flag = False
-    fused_sums: Flag = True
-    shard_ranks: Whole = 0
-    optimizer: Annotated[Optimizer, member(Optimizer)] = default("adam")
-    gradient_exchange: Annotated[GradientExchange, member(GradientExchange)] = default("all_reduce")
-    overlap_gradients: Flag = True
-    overlap_tensor: Annotated[TensorOverlap, member(TensorOverlap)] = default("backward")
-    whole_experts: Flag = False
-    fused_experts: Flag = False
-    experts_by_node: Flag = False
-    nodes_a_token: Whole = 0
+    #: Number format in which tokens travel to experts, where it is not the weights' (DeepSeek-V3:
+    #: fp8).
     dispatch: Precision | None = None
-    overlap_experts: Flag = False
-    context_exchange: Annotated[ContextExchange, member(ContextExchange)] = default("gather")
-    blocking_messages: Flag = False
-    wide_gathers: Flag = False
-    weight_streaming: Flag = False
-    stack: Annotated[Stack, member(Stack)] = default("ddp")
-    bucket: Bytes | None = None
-    overlap_parameters: Flag = False
+    #: Number format in which weights are gathered after an update, where it is not their own.
     gathers: Precision | None = None
+    #: What is kept in remote memory (`memory=host`, `memory=nvme`): some of [optimizer,
+    #: activations, weights]. `auto` moves no more of them, in this order, than makes the rest fit.
     offload: Offloading = AUTO
-    memory_collectives: Flag = False
 
     def offloading(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
         """The plan with what may be kept in remote memory, if any ``holds`` it, the least of it
@@ -169,8 +140,8 @@ class Plan(Part):
         value, gradient = precision.value, precision.gradient
         if self.gradients is not None:
             gradient = PRECISIONS[self.gradients].value
-        names = [each.name for each in fields(ParallelPlan) if each.name in type(self).model_fields]
-        plain = {name: getattr(self, name) for name in names if name not in ("batch", "offload")}
+        plain = self.settings(ParallelPlan)
+        del plain["batch"], plain["offload"]
         plain["micro_batch"] = self.micro_batch_on(mesh)
         plain |= {"value": value, "gradient_value": gradient, "narrow": precision.narrow}
         for name, of in (("gathered_value", self.gathers), ("dispatch_value", self.dispatch)):

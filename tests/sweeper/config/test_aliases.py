@@ -14,7 +14,11 @@ VALUES = {
     **{"topology.bandwidth": "[450 GB/s, 50 GB/s]", "topology.latency": "[1 us, 1 us]"},
     **{"collective.algorithms": "[auto, auto]", "fidelity": "message"},
     **{"workload.plan.precision": "bf16", "workload.plan.recompute": "full"},
-    **{"workload.plan.sequence_parallel": "true", "workload.model.hidden": 6144},
+    **{
+        "workload.plan.zero": 1,
+        "workload.plan.sequence_parallel": "true",
+        "workload.model.hidden": 6144,
+    },
 }
 
 

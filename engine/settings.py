@@ -1,0 +1,182 @@
+"""Settings: the fields of a frozen dataclass that users set.
+
+A setting is described once, at its field: a type, in ``Annotated`` with a unit of
+:mod:`engine.units` and with :class:`Bounds` where it has them; a default; and its meaning, in the
+``#:`` lines above it.  :func:`check_settings` checks an object.  The configuration's keys, their
+errors, completion and the tables of keys in the documentation are derived from
+:func:`settings_of` and :func:`meanings_of`.
+"""
+
+import dataclasses
+import inspect
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from operator import index
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from dimsweep.engine.errors import DimsweepError, in_yaml, suggestion
+from dimsweep.engine.units import TIME, Unit, format_quantity, format_time
+
+_FIELD = re.compile(r"    (\w+)\s*:")
+_MEANING = re.compile(r"    #: ?(.*)")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The finite numbers from ``at_least`` or ``above`` one number to ``at_most`` or ``below``
+    another; ``hint`` is the advice for a number outside."""
+
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    hint: str = ""
+
+    def __contains__(self, value: float) -> bool:
+        return self.at_least <= value <= self.at_most and self.above < value < self.below
+
+    def __str__(self) -> str:
+        least, most = f"{self.at_least:.15g}", f"{self.at_most:.15g}"
+        if self.at_least > -math.inf and self.at_most < math.inf:
+            return f"from {least} to {most}"
+        words = [f"{least} or more"] * (self.at_least > -math.inf)
+        words += [f"more than {self.above:.15g}"] * (self.above > -math.inf)
+        words += [f"{'at most ' if words else ''}{most}{'' if words else ' or less'}"] * (
+            self.at_most < math.inf
+        )
+        words += [f"less than {self.below:.15g}"] * (self.below < math.inf)
+        return " and ".join(words) or "finite"
+
+    def check(self, value: float, where: str = "", unit: Unit | None = None) -> None:
+        """Raise :class:`DimsweepError` for a number outside."""
+        if value in self:
+            return
+        shown = in_yaml(value) if not isinstance(value, float) else f"{value:.6g}"
+        if unit is not None and math.isfinite(value):
+            is_picoseconds = unit is TIME and isinstance(value, int)
+            shown = format_time(value) if is_picoseconds else format_quantity(value, unit)
+        words = f"{self}{' and finite' if value == math.inf and self.at_most == value else ''}"
+        raise DimsweepError(f"{shown}; it must be {words}", where=where, hint=self.hint)
+
+
+#: Numbers with the bounds that most settings have.
+Count = Annotated[int, Bounds(at_least=1)]
+Index = Annotated[int, Bounds(at_least=0)]
+Share = Annotated[float, Bounds(above=0, at_most=1)]
+Probability = Annotated[float, Bounds(at_least=0, at_most=1)]
+Positive = Annotated[float, Bounds(above=0)]
+
+
+class Setting(NamedTuple):
+    """A field of a dataclass: its type without ``Annotated`` and None, whether it may be None, the
+    unit and bounds of its numbers, and its default (``MISSING`` if it must be given)."""
+
+    name: str
+    type: Any
+    optional: bool
+    unit: Unit | None
+    bounds: Bounds | None
+    default: Any
+
+
+@cache
+def settings_of(record: type) -> tuple[Setting, ...]:
+    """Return the settings of a dataclass in the order of its fields."""
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(record))
+
+
+def _setting(field: Any, hint: Any) -> Setting:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    own = [kind for kind in kinds if kind is not NoneType]
+    kind: Any = own[0] if len(own) == 1 else Union[tuple(own)]  # noqa: UP007
+    marks = getattr(kind, "__metadata__", ())
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    return Setting(
+        field.name,
+        kind.__origin__ if marks else kind,
+        len(own) < len(kinds),
+        next((mark for mark in marks if isinstance(mark, Unit)), None),
+        next((mark for mark in marks if isinstance(mark, Bounds)), None),
+        default,
+    )
+
+
+@cache
+def meanings_of(record: type) -> Mapping[str, str]:
+    """Return the ``#:`` lines above each field of a dataclass, by the name of the field; fields of
+    its bases included."""
+    found: dict[str, str] = {}
+    for cls in reversed(record.__mro__):
+        said: list[str] = []
+        for line in _source(cls):
+            if (comment := _MEANING.match(line)) is not None:
+                said.append(comment[1])
+                continue
+            if said and (field := _FIELD.match(line)) is not None:
+                found[field[1]] = " ".join(said)
+            said = []
+    return found
+
+
+def _source(cls: type) -> list[str]:
+    """Return the lines of a class, without indentation of the class itself; none if its file is
+    not known, as of the classes that Python itself is made of."""
+    try:
+        return inspect.cleandoc("\n" + inspect.getsource(cls)).splitlines()
+    except (OSError, TypeError):
+        return []
+
+
+def check_settings(record: Any) -> None:
+    """Convert the words and whole numbers of a frozen dataclass, and check its numbers' bounds.
+
+    Fields that are typed as an enumeration or as integers become members and integers:
+    ``order="themis"`` is the member.  Raises :class:`DimsweepError` that names the field for a
+    word that is no member, with the nearest one, for a number that is not whole, and for a number
+    out of its bounds.
+    """
+    for name, kind, optional, bounds, unit in _checked(type(record)):  # type: ignore[arg-type]
+        value = getattr(record, name)
+        if optional and value is None:
+            continue
+        if kind is not None and type(value) is not kind:
+            value = _member(kind, value, name) if issubclass(kind, Enum) else _whole(value, name)
+            object.__setattr__(record, name, value)
+        if bounds is not None and value not in bounds:
+            bounds.check(value, name, unit)
+
+
+@cache
+def _checked(
+    record: type,
+) -> tuple[tuple[str, type | None, bool, Bounds | None, Unit | None], ...]:
+    """Return the fields that are converted or have bounds."""
+    found = []
+    for name, kind, optional, unit, bounds, _ in settings_of(record):
+        is_converted = isinstance(kind, type) and kind is not bool and issubclass(kind, (Enum, int))
+        if is_converted or bounds is not None:
+            found.append((name, kind if is_converted else None, optional, bounds, unit))
+    return tuple(found)
+
+
+def _member(kind: type[Enum], value: object, where: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        hint = suggestion(str(value), map(str, kind))
+        raise DimsweepError(f"{value!r} is no {where}", where=where, hint=hint) from None
+
+
+def _whole(value: Any, where: str) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise DimsweepError(f"{value!r} is no whole number", where=where) from None

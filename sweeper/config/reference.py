@@ -1,0 +1,91 @@
+"""Tables of keys for the documentation: what each key takes, its default and its meaning.
+
+A table is derived from a part, so a page that has it changes with the fields: see
+``tests/support/pages.py``.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine.settings import Bounds
+from dimsweep.sweeper.config.parts.part import Parsed, Part
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload import KINDS, Workload
+
+_ROLE = re.compile(r":\w+:`~?([^`]*)`")
+_PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+
+
+def key_table(place: str) -> str:
+    """Return the table of the keys of the part at a dotted key, in Markdown; ``workload.plan`` are
+    the keys of the first kind of workload that has them."""
+    part = part_at(place)
+    meanings, defaults = part.meanings(), part.defaults()
+    rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
+    for name in part.model_fields:
+        start = "" if defaults[name] == "???" else f"`{_shown(defaults[name])}`"
+        meaning = _ROLE.sub(r"`\1`", meanings.get(name, ""))
+        takes = "; ".join(dict.fromkeys(_takes(type_of(part, name))))
+        rows.append(f"| `{name}` | {takes} | {start} | {meaning} |")
+    return "\n".join(rows).replace("|  |", "| |") + "\n"
+
+
+def part_at(place: str) -> type[Part]:
+    """Return the part at a dotted key; raises :class:`DimsweepError` if there is none."""
+    part: type[Part] = Config
+    for name in place.split("."):
+        kinds = [part, *(KINDS.values() if part is Workload else ())]
+        found = [each for kind in kinds for each in parts_in(type_of(kind, name))]
+        if not found:
+            hint = suggestion(name, part.model_fields)
+            raise DimsweepError(f"{name!r} has no keys of its own", where=place, hint=hint)
+        part = found[0]
+    return part
+
+
+def type_of(part: Any, name: str) -> Any:
+    """Return the type of a key as it was annotated; None where the part lacks it."""
+    field = getattr(part, "model_fields", {}).get(name)
+    return field and Annotated[field.annotation, *field.metadata, None]
+
+
+def parts_in(kind: Any) -> Iterator[type[Part]]:
+    """Yield the parts that a type is made of."""
+    if isinstance(kind, type) and issubclass(kind, Part):
+        yield kind
+    for each in get_args(kind):
+        yield from parts_in(each)
+
+
+def _takes(kind: Any) -> Iterator[str]:
+    """Yield what values of a type are, in words."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        parsed = next((each for each in inside[1:] if isinstance(each, Parsed)), None)
+        bounds = next((each for each in inside[1:] if isinstance(each, Bounds)), None)
+        if parsed is not None and (parsed.choices or parsed.takes):
+            yield ", ".join(f"`{each}`" for each in parsed.choices) or parsed.takes
+        else:
+            words = list(_takes(inside[0]))
+            yield from [f"{each}, {bounds}" for each in words] if bounds else words
+    elif origin in (Union, UnionType):
+        for each in inside:
+            if each is not NoneType:
+                yield from _takes(each)
+    elif origin is Literal:
+        yield ", ".join(f"`{each}`" for each in inside)
+    elif origin in (tuple, list, frozenset):
+        yield f"list of: {'; '.join(dict.fromkeys(_takes(inside[0])))}"
+    elif origin is dict or (isinstance(kind, type) and issubclass(kind, Part)):
+        yield "mapping"
+    elif kind in _PLAIN:
+        yield _PLAIN[kind]
+
+
+def _shown(value: Any) -> str:
+    """Return a default as a user writes it."""
+    return value if isinstance(value, str) and value else json.dumps(value)

@@ -1,0 +1,133 @@
+"""A setting is one field of an engine's dataclass: keys, errors, completion, tables follow."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.settings import settings_of
+from dimsweep.sweeper.config import reference
+from dimsweep.sweeper.config.complete import _names
+from dimsweep.sweeper.config.parts.part import mirror
+
+# Each dataclass of which a part has the settings: its door, the part's key, and an override.
+PARTS = {
+    "ParallelPlan": ("dimsweep.engine.workload.plan", "workload.plan", "workload=gpt3_13b"),
+}
+MORE = '''
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from {door} import {name}
+from dimsweep.engine.settings import Bounds
+from dimsweep.engine.units import BYTES
+
+
+class Way(StrEnum):
+    SHORT = "short"
+    LONG = "long"
+
+
+@dataclass(frozen=True)
+class More({name}):
+    """One with three settings more."""
+
+    #: Waits at most,
+    #: in steps.
+    waits: Annotated[int, Bounds(at_least=2)] = 3
+    way: Way = Way.SHORT
+    room: Annotated[float, BYTES] | None = None
+'''
+
+
+EVERYWHERE = """
+import importlib, json, sys
+from pathlib import Path
+
+folder, (parts, more) = sys.argv[1], json.loads(sys.argv[2])
+sys.path.insert(0, folder)
+for name, (door, place, override) in parts.items():
+    Path(folder, f"more_{name}.py").write_text(more.format(door=door, name=name))
+    further = importlib.import_module(f"more_{name}").More
+    setattr(importlib.import_module(door), name, further)
+
+from dimsweep.sweeper.cli.main import main
+from dimsweep.sweeper.config.complete import completions
+from dimsweep.sweeper.config.reference import key_table
+
+row = "| `waits` | whole number, 2 or more | `3` | Waits at most, in steps. |"
+for name, (door, place, override) in parts.items():
+    assert main(["show", override, f"{place}.waits=7", f"{place}.room=3 MB"]) == 0
+    assert completions([override], f"{place}.wai") == [f"{place}.waits="]
+    assert completions([override], f"{place}.way=l") == [f"{place}.way=long"]
+    assert row in key_table(place)
+    assert main(["show", override, f"{place}.waits=1"]) == 1
+"""
+
+
+def more_of(name: str, folder: Path) -> Any:
+    """Return the dataclass of the name with further settings, from a file."""
+    file = folder / f"more_{name.lower()}.py"
+    file.write_text(MORE.format(door=PARTS[name][0], name=name))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module.More
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_further_field_is_a_key_with_its_error_completion_and_row(
+    name: str, tmp_path: Path
+) -> None:
+    given = {"without": [each.name for each in settings_of(more_of(name, tmp_path))][:-3]}
+    part = mirror(more_of(name, tmp_path), **given)
+    assert part.defaults() == {"waits": 3, "way": "short", "room": None}
+    made = part.of({"way": "long", "room": "2 MB"})
+    assert (made.waits, made.room) == (3, 2e6)
+    assert made.plain() == {"waits": 3, "way": "long", "room": "2 MB"}
+    for wrong, told in (
+        ({"waits": 1}, "waits: 1; it must be 2 or more"),
+        ({"waits": "1"}, "waits: '1' is no whole number"),
+        ({"way": "lomg"}, "way: 'lomg' is none of short, long\n  did you mean 'long'?"),
+        ({"room": 5}, "room: "),
+        ({"wait": 5}, "wait: unknown key\n  did you mean 'waits'?"),
+    ):
+        with pytest.raises(DimsweepError) as error:
+            part.of(wrong)
+        assert str(error.value).startswith(told)
+    assert list(_names(reference.type_of(part, "way"))) == ["short", "long"]
+    assert part.meanings() == {"waits": "Waits at most, in steps."}
+
+
+@pytest.mark.long
+def test_a_further_field_of_the_engine_is_everywhere(tmp_path: Path) -> None:
+    """In a Python whose engine has the fields before the configuration is read."""
+    command = [sys.executable, "-c", EVERYWHERE, str(tmp_path), json.dumps([PARTS, MORE])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("waits: 7") == done.stdout.count("room: 3 MB") == len(PARTS)
+    assert done.stderr.count("1; it must be 2 or more") == len(PARTS)
+    for _, place, _ in PARTS.values():
+        assert f"{place}.waits" in done.stderr
+
+
+def test_every_key_of_a_mirrored_part_is_explained() -> None:
+    for name, (_, place, _) in PARTS.items():
+        part = reference.part_at(place)
+        assert part.MIRRORS is not None
+        assert part.MIRRORS.__name__ == name
+        assert set(part.model_fields) == set(part.meanings())
+
+
+def test_a_place_without_keys_is_refused() -> None:
+    with pytest.raises(DimsweepError, match=r"workload.plam: 'plam' has no keys"):
+        reference.part_at("workload.plam")
