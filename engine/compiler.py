@@ -32,10 +32,7 @@ from dimsweep.engine.fingerprint import fingerprint, fingerprint_of_modules
 _F = TypeVar("_F", bound=Callable[..., Any])
 _INTERNAL = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # What extends Numba itself: no function names it, but any may be compiled by it.
-_EXTENSIONS = (
-    "dimsweep.engine.kernels.core.by_reference",
-    "dimsweep.engine.kernels.core.from_front",
-)
+_EXTENSIONS = ("dimsweep.engine.kernels.core.compiling",)
 
 
 class Compiler:

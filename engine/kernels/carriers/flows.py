@@ -10,7 +10,7 @@ from dimsweep.engine.kernels.carriers.carrier import Carrier, Kind, Traffic
 from dimsweep.engine.kernels.carriers.fabric import PARTS, nodes_of, plain_fabric
 from dimsweep.engine.kernels.flow import FlowNetwork
 from dimsweep.engine.kernels.packet import Flow
-from dimsweep.engine.kernels.packet.flows import Ways
+from dimsweep.engine.kernels.packet.flows import Way
 from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.network.graph import Network
 
@@ -26,7 +26,7 @@ class FlowCarrier(Carrier):
     ) -> None:  # without buffers or queues there is nothing to set or to watch
         self._latency = [link.latency for link in network.links]
         self._fabric = plain_fabric(network)
-        self._ways: list[tuple[Ways, int]] = []  # of each kind of message, and its latency
+        self._ways: list[tuple[tuple[Way, ...], int]] = []  # of each kind of message, and its latency
         self._late: list[int] = []  # how long after each message is through it is there
         super().__init__(FlowNetwork(self._fabric))
 

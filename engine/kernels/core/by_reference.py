@@ -12,7 +12,8 @@ import hashlib
 from typing import Any, TypeVar
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.core.datamodel import default_manager
 from numba.core.datamodel.models import PrimitiveModel
 from numba.core.imputils import impl_ret_borrowed

@@ -9,7 +9,7 @@ with a ``NUMBA_CACHE_DIR`` of its own, makes an error of every index that is out
 import operator
 from typing import Any
 
-from numba.core import types
+from numba import types
 from numba.core.datamodel.models import ArrayModel
 from numba.core.types.containers import BaseTuple, UniTuple
 from numba.core.typing import signature

@@ -14,15 +14,12 @@ from dimsweep.engine.kernels.core.agenda import plan
 from dimsweep.engine.kernels.core.by_type import where_used
 from dimsweep.engine.kernels.core.none import NONE
 from dimsweep.engine.kernels.core.queue import append, take_first
-from dimsweep.engine.kernels.packet import paths
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.ports import link_of, new_packet
 from dimsweep.engine.kernels.packet.state import CREDIT, KIND_BITS, REQUEST, TRIMMED, WAKE, Run
 
 QUANTUM = 256  # bytes
 _EMPTY = 4  # quanta that a credit packet without credit takes the pacer
-_UNHEARD = 2  # of k.sendings: an ACK of this is no measure of a round trip
-_PATIENCE = 16  # time-outs after which a credit packet is taken to be lost
 # Of a receiver that goes below its link's rate: which share of marks is tolerated, how much those
 # beyond count, by which share it rises, the weight of new marks, and round trips between two looks.
 _TOLERATED, _DECREASE, _INCREASE, _WEIGHT, _EVERY = 0.3, 0.5, 0.01, 0.5, 1.5
@@ -86,46 +83,11 @@ def take(r: Run, flow: int, packet: int) -> None:
         c.heard = upto
 
 
-@where_used("credits")
-@kernel
-def ask(r: Run, flow: int) -> None:
-    """The sender has no credit, and asks for some by a packet without data."""
-    u, f, c = r.rud[flow], r.flows[flow], r.credits[flow]
-    c.asked = 1
-    packet = new_packet(r, REQUEST, flow, r.settings.ack_size)
-    k = r.packets[packet]
-    k.rank = f.ack_rank
-    k.upto = u.next - 1
-    k.asks = 1
-    k.sendings = _UNHEARD
-    value = paths.next_value(r, flow)
-    k.entropy = value
-    k.hop = r.ways[f.ways + paths.hashed(r, flow, value)].data
-    r.told[packet].credit = c.target
-    append(r.ports[f.port - f.rank + f.ack_rank].queue, r.packets, packet)
-
-
 @where_used("credits", False)
 @inlined
 def waits(r: Run, flow: int) -> bool:
     """Whether the sender waits for credit, with nothing under way."""
     return r.credits[flow].credit <= 0 and _has_more(r, flow)
-
-
-@where_used("credits", False)
-@kernel
-def starves(r: Run, flow: int) -> bool:
-    """A time-out has passed; whether the sender asks (again), since nothing has answered it, or
-    credit must have been lost."""
-    c = r.credits[flow]
-    if not waits(r, flow):
-        return False
-    c.starved += 1
-    if c.asked == 0 and c.starved < _PATIENCE:
-        return False
-    c.starved = 0
-    ask(r, flow)
-    return True
 
 
 @where_used("credits")

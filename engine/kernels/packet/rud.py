@@ -25,7 +25,7 @@ from dimsweep.engine.kernels.core.queue import append
 from dimsweep.engine.kernels.packet import credits, hooks, paths
 from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.paths import Balance
-from dimsweep.engine.kernels.packet.ports import free_packet
+from dimsweep.engine.kernels.packet.ports import free_packet, new_packet
 from dimsweep.engine.kernels.packet.state import (
     ACK,
     KIND_BITS,
@@ -40,6 +40,8 @@ from dimsweep.engine.kernels.packet.state import (
 # or to be sent again, and in the bits above how often it was sent again, up to _OFTEN.
 _COME, _OUT, _LOST, _AGAIN, _OFTEN = 1, 2, 4, 8, 3
 _BITS = 64  # of the bitmap
+_UNHEARD = 2  # sendings of a packet whose ACK measures no round trip
+_PATIENCE = 16  # time-outs after which a credit packet is taken to be lost
 
 
 @dataclass(frozen=True)
@@ -317,7 +319,7 @@ def run_out(r: Run, flow: int) -> int:
     u.timer = NONE
     earliest, number = _earliest(r, flow)
     port = NONE
-    if number < 0 and credits.starves(r, flow):
+    if number < 0 and _starves(r, flow):
         port = r.flows[flow].port + 0
     if number >= 0 and r.sent_at[u.first + number] + rto <= now:
         u.timeouts += 1
@@ -330,6 +332,41 @@ def run_out(r: Run, flow: int) -> int:
     if number >= 0 or credits.waits(r, flow):
         u.timer = plan(r.agenda, max(earliest + rto, now), RETRANSMIT | flow << KIND_BITS)
     return port
+
+
+@where_used("credits", False)
+@kernel
+def _starves(r: Run, flow: int) -> bool:
+    """A time-out has passed; whether the sender asks (again), since nothing has answered it, or
+    credit must have been lost."""
+    c = r.credits[flow]
+    if not credits.waits(r, flow):
+        return False
+    c.starved += 1
+    if c.asked == 0 and c.starved < _PATIENCE:
+        return False
+    c.starved = 0
+    _ask_for_credit(r, flow)
+    return True
+
+
+@where_used("credits")
+@kernel
+def _ask_for_credit(r: Run, flow: int) -> None:
+    """The sender has no credit, and asks for some by a packet without data."""
+    u, f, c = r.rud[flow], r.flows[flow], r.credits[flow]
+    c.asked = 1
+    packet = new_packet(r, REQUEST, flow, r.settings.ack_size)
+    k = r.packets[packet]
+    k.rank = f.ack_rank
+    k.upto = u.next - 1
+    k.asks = 1
+    k.sendings = _UNHEARD
+    value = paths.next_value(r, flow)
+    k.entropy = value
+    k.hop = r.ways[f.ways + paths.hashed(r, flow, value)].data
+    r.told[packet].credit = c.target
+    append(r.ports[f.port - f.rank + f.ack_rank].queue, r.packets, packet)
 
 
 @inlined
