@@ -9,7 +9,7 @@ on import.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from dimsweep.engine.compiler import kernel
 from dimsweep.engine.fidelity import Fidelity
@@ -18,13 +18,25 @@ from dimsweep.engine.kernels.network.clock import now_of
 from dimsweep.engine.kernels.network.parcels import free_parcel, new_parcel
 from dimsweep.engine.kernels.network.state import Wires
 
-CARRIERS = {Fidelity.MESSAGE: links, Fidelity.FLOW: by_flows, Fidelity.PACKET: by_packets}
+
+class Carrying(NamedTuple):
+    """The compiled functions of a carrier."""
+
+    hand_over: Any  # (wires, parcel, route): a parcel sets out
+    advance: Any  # (wires) -> to the next instant: WENT_ON, AT_END or ELSEWHERE
+    land: Any  # (wires, parcel) -> a parcel is there; whether it has left only now
+
+
+CARRIERS = {
+    Fidelity.MESSAGE: Carrying(links.hand_over, links.advance, links.land),
+    Fidelity.FLOW: Carrying(by_flows.hand_over, by_flows.advance, by_flows.land),
+    Fidelity.PACKET: Carrying(by_packets.hand_over, by_packets.advance, by_packets.land),
+}
 BY_LINKS, BY_FLOWS, BY_PACKETS = range(len(CARRIERS))  # Settings.carried
 
 
-def _chosen(name: str) -> Any:
+def _chosen(by_link: Any, by_flow: Any, by_packet: Any) -> Any:
     """A function of whichever carrier a run has."""
-    by_link, by_flow, by_packet = (getattr(carrier, name) for carrier in CARRIERS.values())
 
     @kernel
     def of_carrier(w: Wires, *arguments: int) -> Any:
@@ -37,7 +49,7 @@ def _chosen(name: str) -> Any:
     return of_carrier
 
 
-hand_over, advance, land = map(_chosen, ("hand_over", "advance", "land"))
+hand_over, advance, land = (_chosen(*each) for each in zip(*CARRIERS.values(), strict=True))
 
 
 @kernel
