@@ -26,7 +26,8 @@ class FlowCarrier(Carrier):
     ) -> None:  # without buffers or queues there is nothing to set or to watch
         self._latency = [link.latency for link in network.links]
         self._fabric = plain_fabric(network)
-        self._ways: list[tuple[tuple[Way, ...], int]] = []  # of each kind of message, and its latency
+        # The ways of each kind of message, and its latency.
+        self._ways: list[tuple[tuple[Way, ...], int]] = []
         self._late: list[int] = []  # how long after each message is through it is there
         super().__init__(FlowNetwork(self._fabric))
 

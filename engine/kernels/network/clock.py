@@ -10,7 +10,8 @@ among all that is planned says when it comes in turn.
 """
 
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core import heap
+from dimsweep.engine.kernels.core.heap import give_up, take_first
+from dimsweep.engine.kernels.core.heap import plan as plan_in_heap
 from dimsweep.engine.kernels.core.agenda import EMPTY, next_number, next_time, plan, take
 from dimsweep.engine.kernels.core.by_type import where_used
 from dimsweep.engine.kernels.core.none import LONGEST, NEVER, NONE
@@ -65,11 +66,11 @@ def plan_anew(c: Clock, parcel: int, kind: int, due: int) -> None:
     planned before."""
     number = 2 * parcel + kind - CROSSED
     if due == NONE or due >= LONGEST:
-        heap.give_up(c.plans, c.order, number)
+        give_up(c.plans, c.order, number)
         c.counts[0].overdue |= due != NONE
     else:
         c.plans[number].number = next_number(c.agenda)
-        heap.plan(c.plans, c.order, number, due)
+        plan_in_heap(c.plans, c.order, number, due)
 
 
 @inlined
@@ -103,7 +104,7 @@ def _take_planned(c: Clock, first: int) -> int:
     plan = c.plans[c.order[1]]
     if first != c.counts[0].ring_end and plan.number > c.numbers[first & (len(c.ring) - 1)]:
         return EMPTY
-    number = heap.take_first(c.plans, c.order)
+    number = take_first(c.plans, c.order)
     return number >> 1 << KIND_BITS | CROSSED + (number & 1)
 
 

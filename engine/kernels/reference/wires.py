@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
@@ -13,9 +12,6 @@ from dimsweep.engine.kernels.messages.run import LinkAccount, Span, whole_picose
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.network.graph import Link
 from dimsweep.engine.units import PICOSECONDS
-
-if TYPE_CHECKING:
-    from dimsweep.engine.kernels.reference.crossing import Crossing
 
 
 class Wire(simpy.Resource):
