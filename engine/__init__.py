@@ -38,8 +38,7 @@ from dimsweep.engine.errors import (
     within,
 )
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kernels.phase.batch import Runner, outcome_error, run_batch, run_one
-from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.batch import Measures, Runner, outcome_error, run_batch, run_one
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.kernels.phase.state import FINISHED
 from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, QueueOrder

@@ -278,7 +278,7 @@ def test_the_readable_kernel_shares_only_what_is_sent() -> None:
         room: {file for file in importers(f"dimsweep.engine.kernels.{room}") if "reference" in file}
         for room in ("carriers", "phase", "flow", "packet", "network")
     }
-    assert rooms.pop("carriers") == {"kernels/reference/carried.py"}
+    assert rooms.pop("carriers") == {"kernels/reference/transport.py"}
     assert not any(rooms.values()), rooms
 
 
@@ -307,11 +307,10 @@ def test_no_kernel_looks_at_what_its_program_was_lowered_from() -> None:
 
 
 def test_the_map_of_the_kernels_names_every_room() -> None:
-    page = (ROOT / "docs/house.md").read_text(encoding="utf-8")
-    rooms = {file.parent.name for file in sources("engine/kernels")} - {"kernels"}
-    mapped = ("core", "messages", "network")
-    parts = {file.stem for room in mapped for file in sources(f"engine/kernels/{room}")}
-    parts -= {"__init__"}
+    page = (ROOT / "engine/kernels/README.md").read_text(encoding="utf-8")
+    files = [file for file in sources("engine/kernels") if file.parent.name != "transports"]
+    rooms = {file.parent.name for file in files} - {"kernels"} | {"transports"}
+    parts = {file.stem for file in files} - {"__init__"}
     assert {name for name in rooms | parts if f"`{name}`" not in page} == set()
 
 

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.kernels.phase.batch import Run
-from dimsweep.engine.kernels.phase.entrances import entrances_of
-from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.batch import Measures, Run, entrances_of
 from dimsweep.engine.kernels.phase.path import Chain, chain_of, empty_path
 from dimsweep.engine.lower.program import Longs, NodeKind, Program, Table
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimsweep.engine.account.merit import merits
-from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.batch import Measures
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.lower.program import Floats, Longs, Program
 from dimsweep.engine.network.graph import Network

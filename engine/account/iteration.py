@@ -11,8 +11,7 @@ from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.packet import transports  # noqa: F401  # all are registered
-from dimsweep.engine.kernels.phase.batch import run_one
-from dimsweep.engine.kernels.phase.entrances import of_order
+from dimsweep.engine.kernels.phase.batch import of_order, run_one
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.program import Program

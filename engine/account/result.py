@@ -19,7 +19,7 @@ from dimsweep.engine.units import PICOSECONDS, format_time
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from dimsweep.engine.kernels.carriers import Traffic
     from dimsweep.engine.kernels.messages import MessageRun
-    from dimsweep.engine.kernels.messages.run import LinkAccount
+    from dimsweep.engine.kernels.messages.program import LinkAccount
     from dimsweep.engine.kernels.packet import PacketRun
     from dimsweep.engine.network import Network
 

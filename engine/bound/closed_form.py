@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.lower.program import Floats, Program
 from dimsweep.engine.units import PICOSECONDS
 

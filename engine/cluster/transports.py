@@ -114,7 +114,7 @@ def _member(kind: type[Enum], value: Any, key: str) -> Enum:
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
 
-#: All that are registered, by their names (:func:`engine.kernels.packet.registered.register`).
+#: All that are registered, by their names (:func:`engine.kernels.packet.tables.register`).
 TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 

@@ -229,7 +229,7 @@ class Witness(Protocol):
 
 class Entrances(Protocol):
     """What Python calls of the phase kernel, by the rules of the model or of another simulator that
-    is reproduced (see engine.kernels.phase.entrances)."""
+    is reproduced (see engine.kernels.phase.batch)."""
 
     @property
     def run_points(self) -> Callable[..., None]:

@@ -1,7 +1,7 @@
 """The servers of a memory: who asks each of them, and what an access asks for.
 
 A server that several classes use serves whoever has an access in flight, each NPU at an equal share
-(see engine.kernels.core.servers).  A server of one class always serves all its NPUs at once, for
+(see engine.kernels.core.accounts).  A server of one class always serves all its NPUs at once, for
 alike ranks keep in step: how long that takes is known before anything runs.
 """
 

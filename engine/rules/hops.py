@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.units import PICOSECONDS

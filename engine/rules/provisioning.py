@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dimsweep.engine.kernels.phase.batch import run_batch
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import run_batch, times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Program
 

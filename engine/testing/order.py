@@ -8,7 +8,7 @@ import numpy as np
 from dimsweep.engine import Program, lower, simulate
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder
 from dimsweep.engine.testing.findings import told
 from dimsweep.engine.topology.topology import Topology

@@ -7,8 +7,7 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks, Transport
-from dimsweep.engine.kernels.packet.compile import inlined
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import Run, inlined
 from dimsweep.engine.kernels.packet.transports import nothing, register
 
 

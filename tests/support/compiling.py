@@ -26,7 +26,7 @@ from dimsweep.engine.extensions.wafer import MeshWafer
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import node_of
 from dimsweep.engine.kernels.flow import simulate_flows
-from dimsweep.engine.kernels.flow.kernel import run as run_flows
+from dimsweep.engine.kernels.flow.network import run as run_flows
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.kernels.network.kernel import run as run_messages

@@ -12,13 +12,11 @@ from dimsweep.engine import Cluster, Topology, Workload
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.kernels.phase.batch import run_one
-from dimsweep.engine.kernels.phase.measures import Measures
+from dimsweep.engine.kernels.phase.batch import Measures, run_one
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.links import LinkTransport, Wire
 from dimsweep.engine.kernels.reference.transport import Message
 from dimsweep.engine.kernels.reference.transport import Sending as Sent
-from dimsweep.engine.kernels.reference.wires import Wire
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.graph import Network, Node

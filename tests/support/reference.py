@@ -22,7 +22,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 from dimsweep.engine import Collective, Compute, Operator, Program
-from dimsweep.engine.kernels.phase.entrances import of_order
+from dimsweep.engine.kernels.phase.batch import of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 

@@ -13,7 +13,7 @@ class EdgeIo(RemoteMemory):
     summed up on its way.
 
     The message kernel sends it over the links of the wafer instead, controller by controller, where
-    it meets collectives (:mod:`engine.kernels.reference.edge_io`).
+    it meets collectives (:mod:`engine.kernels.reference.operators`).
     """
 
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER

@@ -14,17 +14,17 @@ import numpy as np
 from dimsweep.engine.compiler import compiled, inlined, kernel
 from dimsweep.engine.extensions.astra_sim.plans import PS
 from dimsweep.engine.extensions.astra_sim.ties import Notes, first_to_end, is_stream
-from dimsweep.engine.kernels.core.none import NEVER, NONE, RUNNING
-from dimsweep.engine.kernels.core.worklist import put
-from dimsweep.engine.kernels.phase import operators
-from dimsweep.engine.kernels.phase.agenda import (
+from dimsweep.engine.kernels.core.queues import put
+from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
+from dimsweep.engine.kernels.phase.batch import entrances_by
+from dimsweep.engine.kernels.phase.classes import (
     begin_on_stream,
     class_due,
     next_end,
     set_class_due,
     stream_of,
 )
-from dimsweep.engine.kernels.phase.entrances import entrances_by
+from dimsweep.engine.kernels.phase.kernel import send_off
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.ports import end_phase, finish_flow
 from dimsweep.engine.kernels.phase.state import Rules, Sim
@@ -60,7 +60,7 @@ def _send_off(sim: Sim, node: int, f: int, now: int) -> None:
     chunk = sim.st.chunks[sim.s.flows[f].chunk_start]
     phase = sim.times.phases[chunk.first]
     if phase.port != NONE:
-        operators.send_off(sim, node, f, now)
+        send_off(sim, node, f, now)
         return
     begin_on_stream(sim, node, now + phase.duration)
     sim.st.phase_critical[chunk.record] = sim.st.flows[f].critical

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.phase.agenda import slots_of, stream_of
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.phase.classes import slots_of, stream_of
 from dimsweep.engine.kernels.phase.phase_time import whole
 from dimsweep.engine.kernels.phase.state import Sim, long
 from dimsweep.engine.lower.program import Longs, NodeKind

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from dimsweep.engine.kernels.packet.compile import compiled, kernel
+from dimsweep.engine.kernels.packet.state import compiled, kernel
 from dimsweep.engine.lower.program import Floats, Longs
 
 _Matrix = tuple[tuple[int, ...], ...]

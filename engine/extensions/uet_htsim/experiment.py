@@ -14,7 +14,7 @@ from dimsweep.engine.kernels.packet import (
     Settings,
     simulate_packets,
 )
-from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.packet.rud import Balance
 from dimsweep.engine.kernels.packet.transports import Nscc, Rccc, Rud
 
 _US = 10**6  # ticks: ps

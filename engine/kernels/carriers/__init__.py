@@ -6,13 +6,13 @@ from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers.carrier import (
     Carrier,
+    FlowCarrier,
     Kind,
+    PacketCarrier,
     Traffic,
     Ways,
     ways_between,
 )
-from dimsweep.engine.kernels.carriers.flows import FlowCarrier
-from dimsweep.engine.kernels.carriers.packets import PacketCarrier
 from dimsweep.engine.network.graph import Network
 
 # A carrier on a network under a model, which notes what the links of some numbers do.

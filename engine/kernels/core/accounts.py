@@ -1,16 +1,22 @@
-"""What a rank, or a class of ranks, does with its time: compute, or communication that no compute
-hides.
+"""What a rank, or a class of ranks, does with its time; and memories that several ranks share.
 
-Communication is exposed while nothing computes.  An instant of it is shared equally among the
-operators in flight, and among the ports that serve.  An account adds up one such share from the
-beginning; an operator's, or a port's, is what is added from when it begins to when it ends.  So
-what an account of operators or a port says is valid while nothing of it is under way.
+**Accounts.**  A rank computes, or its communication is exposed (nothing computes meanwhile).  An
+instant of exposed communication is shared equally among the operators in flight, and among the
+ports that serve.  An account adds up one such share from the beginning; the share of an operator or
+a port is the difference between the account when it ends and when it begins.  So the account of
+operators or of a port is valid only while none of them is in flight.
+
+**Servers.**  A server of a memory serves all accesses in flight at once, each at an equal share
+(processor sharing).  With n NPUs in flight, an access takes n times as long as in isolation, or as
+long as its own path takes if that is longer; of several servers the slowest counts.  When an access
+begins or ends, all others continue at their new share.  The latency of an access passes after its
+bytes have moved, and keeps no server busy.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from dimsweep.engine.compiler import inlined
-from dimsweep.engine.lower.program import Floats
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.lower.program import Floats, Longs, Structure, Table
 
 ACCOUNT = {  # fields of the record of a rank or a class; times are ps
     "clock": "i8",  # accounted up to here
@@ -66,3 +72,59 @@ def change_port(account: Any, port: Any, change: int) -> None:
         account.serving += change
         port.exposed -= change * account.per_port
     port.under_way += change
+
+
+ACCESS = {  # fields of the record of an access
+    "since": "i8",  # when its share last changed (ps)
+    "left": "f8",  # the share of it that was to be moved then
+    "lasts": "f8",  # ps that all of it takes as its servers are since then; -1 before
+}
+
+
+class Servers(NamedTuple):
+    """Which servers an access needs, and whom they serve."""
+
+    services: Table  # as of the program's structure, and
+    uses: Table  # likewise
+    served: Longs  # NPUs that each server serves
+
+
+def n_servers(s: Structure) -> int:
+    """How many servers accesses share."""
+    return int(s.server_uses["server"].max(initial=-1)) + 1
+
+
+@inlined
+def begin(access: Any, now: int) -> None:
+    """Nothing of the access has been moved yet."""
+    access.left, access.lasts, access.since = 1.0, -1.0, now
+
+
+@kernel
+def serve(servers: Servers, number: int, sign: int) -> None:
+    """The servers of a service serve one access more (1), or fewer (-1)."""
+    service = servers.services[number]
+    for i in range(service.use_start, service.use_end):
+        use = servers.uses[i]
+        servers.served[use.server] += sign * use.npus
+
+
+@kernel
+def lasts(servers: Servers, number: int) -> float:
+    """Picoseconds that a whole access would take if the servers of its service went on as they
+    are."""
+    service = servers.services[number]
+    slowest = service.own + 0.0
+    for i in range(service.use_start, service.use_end):
+        use = servers.uses[i]
+        slowest = max(slowest, servers.served[use.server] * use.alone)
+    return slowest
+
+
+@inlined
+def go_on(access: Any, takes: float, now: int) -> float:
+    """The whole access takes this long from now on; picoseconds until the rest of it is moved."""
+    if access.lasts > 0.0:
+        access.left -= (now - access.since) / access.lasts
+    access.since, access.lasts = now, takes
+    return max(access.left, 0.0) * takes

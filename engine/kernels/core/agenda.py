@@ -1,11 +1,16 @@
-"""What happens when: a calendar queue (Brown, 1988) whose order is exact.
+"""What happens when: a heap, and a calendar queue (Brown, 1988) whose order is exact.
 
-Events are ordered by time and then by number, as they were planned.  Near events lie in a ring of
-buckets, each a sorted queue; a bitmap of two levels finds the next bucket that holds one.  Events
-beyond the ring lie in a heap.
+Events are ordered by time and then by number, as they were planned.  The calendar keeps near events
+in a ring of buckets, each a sorted queue; a bitmap of two levels finds the next bucket that holds
+an event.  Events beyond the ring are in the heap.
 
-Where much happens at the same time queues are long, and what is planned goes into them one behind
-the other: so each queue knows what was last put between others, and the next search begins there.
+Where much happens at the same time queues are long, and new events go into them one behind the
+other.  So each queue knows the event that was last put between others, and the next search begins
+there.
+
+The heap is binary and orders records of any table with the fields ``due``, ``number`` and ``at``
+(the record's place in ``order``, or NONE).  So a planned record can be planned anew or given up.
+``order[0]`` is the number of planned records, and ``order[1]`` is the record that is due next.
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +18,83 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.compiler import inlined
-from dimsweep.engine.kernels.core import heap, pool
-from dimsweep.engine.kernels.core.machine import lowest
-from dimsweep.engine.kernels.core.none import NEVER, NONE
-from dimsweep.engine.kernels.core.pool import POOL
-from dimsweep.engine.kernels.core.queue import QUEUE, append, insert, take_first
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core import queues
+from dimsweep.engine.kernels.core.compiling import lowest
+from dimsweep.engine.kernels.core.queues import POOL, QUEUE, append, insert, take_first
+from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.lower.program import Ints, Table
 from dimsweep.engine.records import record
+
+
+@kernel
+def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
+    """Something is due for a record at a tick, instead of what was, if anything was."""
+    table[record].due = due
+    at = table[record].at + 0
+    if at == NONE:
+        at = order[0] = order[0] + 1
+    _sink(table, order, _rise(table, order, at, record), record)
+
+
+@kernel
+def give_up_due(table: Table, order: Ints, record: int) -> None:
+    """Nothing is due any more for a record, if anything was."""
+    at = table[record].at + 0
+    if at == NONE:
+        return
+    table[record].at = NONE
+    last = order[order[0]] + 0
+    order[0] -= 1
+    if last != record:
+        _sink(table, order, _rise(table, order, at, last), last)
+
+
+@inlined
+def take_due(table: Table, order: Ints) -> int:
+    """The record for which something is due next; nothing is any more."""
+    first = order[1] + 0
+    give_up_due(table, order, first)
+    return first
+
+
+@kernel
+def _rise(table: Table, order: Ints, at: int, record: int) -> int:
+    """The place that a record finds above ``at``."""
+    while at > 1 and is_before(table, record, order[at >> 1]):
+        _place(table, order, at, order[at >> 1])
+        at >>= 1
+    return at
+
+
+@kernel
+def _sink(table: Table, order: Ints, at: int, record: int) -> None:
+    """Put a record at ``at``, or below."""
+    n = order[0] + 0
+    while 2 * at <= n:
+        below = 2 * at
+        if below < n and is_before(table, order[below + 1], order[below]):
+            below += 1
+        if not is_before(table, order[below], record):
+            break
+        _place(table, order, at, order[below])
+        at = below
+    _place(table, order, at, record)
+
+
+@inlined
+def _place(table: Table, order: Ints, at: int, record: int) -> None:
+    order[at] = record
+    table[record].at = at
+
+
+@inlined
+def is_before(table: Table, one: int, other: int) -> bool:
+    """Whether one record is due earlier than another one."""
+    if table[one].due != table[other].due:
+        return table[one].due < table[other].due
+    return table[one].number < table[other].number
+
 
 BUCKETS = 1 << 16  # unless somebody wants fewer; a power of two, of 4096 at least
 
@@ -52,7 +126,7 @@ class Agenda(NamedTuple):
     buckets: Table  # of BUCKET
     bits: NDArray[np.uint64]  # (buckets / 64,): which buckets hold one
     words: NDArray[np.uint64]  # (buckets / 4096,): which words of ``bits`` are not zero
-    far: Ints  # (capacity + 1,): events beyond the ring (engine.kernels.core.heap)
+    far: Ints  # (capacity + 1,): events beyond the ring (engine.kernels.core.agenda)
     counts: Table  # (1,) of CLOCK
 
 
@@ -61,7 +135,7 @@ def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
     events, ring, counts = np.zeros(capacity, EVENT), np.zeros(buckets, BUCKET), np.zeros(1, CLOCK)
     ring["queue"]["head"] = ring["recent"] = NONE
     counts["until"], counts["shift"] = NEVER, shift
-    pool.give(counts["free"][0], events, 0)
+    queues.add_free(counts["free"][0], events, 0)
     bits = np.zeros(buckets // 64, np.uint64)
     far = np.zeros(capacity + 1, np.int32)
     return Agenda(events, ring, bits, bits[: len(bits) // 64].copy(), far, counts)
@@ -69,7 +143,7 @@ def new_agenda(capacity: int, shift: int, buckets: int = BUCKETS) -> Agenda:
 
 def enlarged_agenda(a: Agenda) -> Agenda:
     """The same events with room for twice as many."""
-    events = pool.with_more(a.counts["free"][0], a.events)
+    events = queues.with_more_free(a.counts["free"][0], a.events)
     return a._replace(events=events, far=np.resize(a.far, len(events) + 1))
 
 
@@ -107,7 +181,7 @@ def passed(a: Agenda, time: int, number: int) -> bool:
 def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
     """Plan an event with a number that was taken before."""
     clock = a.counts[0]
-    event = pool.pop(clock.free, a.events)
+    event = queues.take_free(clock.free, a.events)
     e = a.events[event]
     e.due = time
     e.number = number
@@ -116,7 +190,7 @@ def plan_as(a: Agenda, time: int, number: int, what: int) -> None:
         _put(a, event)
     else:
         e.at = NONE
-        heap.plan(a.events, a.far, event, time)
+        plan_due(a.events, a.far, event, time)
 
 
 @inlined
@@ -134,14 +208,14 @@ def _put(a: Agenda, event: int) -> None:
         word = bucket >> 6
         a.bits[word] |= np.uint64(1) << np.uint64(bucket & 63)
         a.words[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
-    elif heap.before(events, queue.tail, event):
+    elif is_before(events, queue.tail, event):
         append(queue, events, event)
-    elif heap.before(events, event, queue.head):
+    elif is_before(events, event, queue.head):
         insert(queue, events, NONE, event)
     else:
-        is_behind = recent != NONE and heap.before(events, recent, event)
+        is_behind = recent != NONE and is_before(events, recent, event)
         at: Any = recent if is_behind else np.int64(queue.head)
-        while heap.before(events, events[at].next, event):
+        while is_before(events, events[at].next, event):
             at = np.int64(events[at].next)
         insert(queue, events, at, event)
         a.buckets[bucket].recent = event
@@ -162,12 +236,12 @@ def take(a: Agenda) -> int:
     if e.due > clock.until:
         return LATER
     if is_far:
-        heap.take_first(a.events, a.far)
+        take_due(a.events, a.far)
     else:
         _leave_bucket(a, bucket)
     clock.now = e.due
     clock.current = e.number
-    pool.push(clock.free, a.events, event)
+    queues.put_free(clock.free, a.events, event)
     return e.what
 
 
@@ -185,7 +259,7 @@ def _far_is_next(a: Agenda, bucket: int) -> bool:
     """Whether something in the heap comes before what is in the next bucket, or NONE."""
     if a.far[0] == 0:
         return False
-    return bucket < 0 or heap.before(a.events, a.far[1], a.buckets[bucket].queue.head)
+    return bucket < 0 or is_before(a.events, a.far[1], a.buckets[bucket].queue.head)
 
 
 @inlined

@@ -7,6 +7,11 @@ a line do in a phase, as *strands* of *rounds* (:mod:`engine.collective.rounds`)
 member and one to whom it sends; a *slot* is where a strand's messages from one sender come in.
 """
 
-from dimsweep.engine.kernels.messages.precedence import may_suspend
-from dimsweep.engine.kernels.messages.program import check_network, lower_by_rank, network_of
-from dimsweep.engine.kernels.messages.run import LinkAccount, MessageRun
+from dimsweep.engine.kernels.messages.phases import may_suspend
+from dimsweep.engine.kernels.messages.program import (
+    LinkAccount,
+    MessageRun,
+    check_network,
+    lower_by_rank,
+    network_of,
+)

@@ -1,24 +1,387 @@
-"""Folding: one rank is simulated for all that are provably alike, with one link for all of theirs.
+"""Folding: simulate one rank for all provably equal ranks, with one link for all of theirs.
 
-:mod:`engine.kernels.messages.partition` finds ranks that are provably alike.  What is left of a
-program then is the one of the twins alone: as many ranks as colours, and the links that their
-messages cross, each crossed by as many messages as any of those that it stands for.  A phase waits
-for all members of its line; alike ones come together, so it waits for one of each colour.
+**Parts** list everything that a rank has a part in.  Every row belongs to a rank; its *label* tells
+it from the rank's other rows and means the same for every rank.  Some rows are a rank's alone; in
+others ranks share a flow, a line or, by the hops of their messages, a link.
+
+**An equitable partition** groups equal ranks.  Ranks keep one colour while their parts are the
+same, in flows, on lines and over links with ranks of the same colours: colour refinement.  Colours
+are sums of hashes, so the partition is a guess until it is checked.
+
+The *twin* of a rank is the first rank of its colour; every row, flow, line and link has a twin,
+too, that belongs to those twins.  All is alike when each has exactly what its twin has, and each
+message of a twin crosses a link at most once: the program then covers the program of the twins
+alone, as a graph covers another, with as many sheets as a colour has ranks.  So every decision that
+depends on what a rank or a link sees is the same on every sheet.
+
+**The smaller program** has one rank for each colour, and the links that their messages cross, each
+crossed by as many messages as any of the links it stands for.  A phase waits for all members of its
+line; equal ones arrive together, so it waits for one of each colour.
 """
 
 import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.rows import pick, ragged
-from dimsweep.engine.kernels.messages.partition import Twins, refine, twins_of
-from dimsweep.engine.kernels.messages.parts import Parts, parts_of
+from dimsweep.engine.kernels.core.tables import NONE, pick, ragged
 from dimsweep.engine.kernels.messages.records import LINE, WAY, Plans
-from dimsweep.engine.kernels.messages.tables import Tables, firsts, joined_flows
-from dimsweep.engine.lower.program import Ints, Longs, Program, Structure, Table, lay_out
-from dimsweep.engine.network.graph import Network
+from dimsweep.engine.kernels.messages.tables import N_KINDS, Tables, firsts, joined_flows
+from dimsweep.engine.lower.program import (
+    POINT_TO_POINT,
+    Ints,
+    Longs,
+    Program,
+    Structure,
+    Table,
+    lay_out,
+)
+from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.records import record
+
+TURN = record(  # what a rank does in the phases of a kind on one of its lines
+    rank="i8",
+    label="i8",
+    line="i8",
+    plan="i8",  # a MEMBER_PLAN
+    n_pairs="i8",
+)
+PAIR = record(  # the messages that it then sends to one peer by one way
+    turn="i8",
+    number="i8",  # in the turn
+    peer="i8",
+    strand="i8",  # of the peer's port
+    slot="i8",  # likewise
+    route="i8",
+)
+
+
+class Rows(NamedTuple):
+    """Rows of ranks, and what is known of each, (rows, columns), which holds for its twin, too."""
+
+    rank: Longs
+    label: Longs
+    known: Longs
+
+
+class Shared(NamedTuple):
+    """Things in which ranks have a part: row ``i`` in number ``of[i]``; ``known`` is of things."""
+
+    rows: Rows
+    of: Longs
+    known: Longs
+
+
+class Parts(NamedTuple):
+    """What each rank has a part in."""
+
+    nodes: Rows
+    own: tuple[Rows, ...]  # all else that is a rank's alone: what follows a node, turns, strands
+    messages: Rows  # those to one peer by one way are one row
+    peer: Longs  # to whom they are
+    flows: Shared  # rows are members, and then receivers of messages from point to point
+    n_members: int  # of those rows
+    keys: Longs  # of flows
+    lines: Shared  # rows are turns
+    links: Shared  # rows are hops of messages
+    turns: Table  # TURN
+    pairs: Table  # PAIR, turn by turn
+
+
+def parts_of(s: Structure, tables: Tables, links: tuple[Link, ...]) -> Parts:
+    """What each rank of a program has a part in."""
+    place = np.arange(len(s.nodes)) - np.searchsorted(s.nodes["cls"], s.nodes["cls"])
+    geometry = _geometries(tables, s.shape.n_dims)
+    turns = _turns(tables, geometry)
+    pairs = _pairs(s, tables, turns)
+    members = tables.plans.members[turns["plan"]]
+    turn, number = ragged(members["n_strands"])
+    strands = tables.plans.strands[members["strands"][turn] + number]
+    turn_rows = Rows(
+        turns["rank"],
+        turns["label"],
+        _columns(members, "n_strands", "n_slots", "open", "asked"),
+    )
+    of_strand = _nested(turn_rows, turn, number, _columns(strands, "start", "end"))
+    of_pair = _nested(turn_rows, pairs["turn"], pairs["number"], _columns(pairs, "strand", "slot"))
+    return Parts(
+        _nodes(s, place),
+        (_following(s, place), turn_rows, of_strand),
+        of_pair,
+        pairs["peer"],
+        _flows(s, tables, place),
+        len(s.members),
+        s.flows["key"].astype(np.int64),
+        Shared(turn_rows, turns["line"], geometry[:, None]),
+        Shared(*_hops(s, tables, of_pair, pairs, place), _kinds(links)[:, None]),
+        turns,
+        pairs,
+    )
+
+
+def _columns(table: Table, *names: str) -> Longs:
+    return np.stack([table[name].astype(np.int64) for name in names], axis=1)
+
+
+def _nested(rows: Rows, of: Longs, number: Longs, known: Longs) -> Rows:
+    """Rows of rows: the label is theirs and the number among those of the same."""
+    width = int(number.max(initial=0)) + 1
+    return Rows(rows.rank[of], rows.label[of] * width + number, known)
+
+
+def _nodes(s: Structure, place: Longs) -> Rows:
+    """Nodes by their places among those of their rank."""
+    rank = s.nodes["cls"].astype(np.int64)
+    stream = np.where(s.nodes["stream"] < 0, NONE, s.nodes["stream"] - rank * s.shape.n_streams)
+    known = _columns(s.nodes, "kind", "key", "tally", "waits", "duration")
+    return Rows(rank, place, np.column_stack([known, stream]))
+
+
+def _following(s: Structure, place: Longs) -> Rows:
+    """The nodes that wait for each, which are of the same rank."""
+    node, number = ragged(s.nodes["next_end"] - s.nodes["next_start"])
+    following = s.following[s.nodes["next_start"][node] + number]
+    known = np.stack([place[following], s.nodes["cls"][following] - s.nodes["cls"][node]], axis=1)
+    rows = Rows(s.nodes["cls"].astype(np.int64), place, known)
+    return _nested(rows, node, number, known)
+
+
+def _flows(s: Structure, tables: Tables, place: Longs) -> Shared:
+    receives = np.flatnonzero(s.flows["receiver"] != NONE)
+    node = np.append(s.members["node"], s.flows["receiver"][receives])
+    of_member, _ = ragged(s.flows["member_end"] - s.flows["member_start"])
+    rows = Rows(s.nodes["cls"][node].astype(np.int64), place[node], np.zeros((len(node), 0), int))
+    known = np.column_stack([s.flows["form"], s.flows["key"], tables.flows["group"]])
+    return Shared(rows, np.append(of_member, receives), known.astype(np.int64))
+
+
+def _hops(
+    s: Structure, tables: Tables, of_pair: Rows, pairs: Table, place: Longs
+) -> tuple[Rows, Longs]:
+    """The hops of all messages, and their links."""
+    crossing = np.flatnonzero(s.forms["kind"][s.flows["form"]] == POINT_TO_POINT)
+    sender = s.members[s.flows["member_start"][crossing]]
+    others = of_pair.label.max(initial=0) + 1 + place[sender["node"]]
+    messages = Rows(
+        np.append(of_pair.rank, sender["cls"]), np.append(of_pair.label, others), of_pair.known
+    )
+    route = tables.routes[np.append(pairs["route"], tables.flows["route"][crossing])]
+    message, hop = ragged(route["end"] - route["start"])
+    rows = _nested(messages, message, hop, np.zeros((len(hop), 0), int))
+    return rows, tables.hops[route["start"][message] + hop].astype(np.int64)
+
+
+def _geometries(tables: Tables, n_dims: int) -> Longs:
+    """A number for all lines that join ranks equally far apart in the same dimension."""
+    geometry = np.zeros(len(tables.plans.lines), np.int64)
+    for g, places in enumerate(tables.plans.places["line"]):
+        for d, lines in enumerate(places[:n_dims]):
+            geometry[lines[lines != NONE]] = g * n_dims + d
+    return geometry
+
+
+def _turns(tables: Tables, geometry: Longs) -> Table:
+    """The turns of all ranks, in the order of their pairs in Plans.ways."""
+    plans = tables.plans
+    line, kind = np.nonzero(plans.of["members"] != NONE)
+    of = plans.of[line, kind]
+    order = np.argsort(of["ways"])
+    line, kind, of = line[order], kind[order], of[order]
+    which, member = ragged(plans.lines["size"][line])
+    turns = np.zeros(len(which), TURN)
+    turns["rank"] = plans.line_ranks[plans.lines["start"][line[which]] + member]
+    turns["label"] = geometry[line[which]] * N_KINDS + kind[which]
+    turns["line"] = line[which]
+    turns["plan"] = of["members"][which] + member
+    first = of["ways"][which] + plans.members["pairs"][turns["plan"]]
+    turns["n_pairs"] = np.diff(np.append(first, len(plans.ways)))
+    return turns
+
+
+def _pairs(s: Structure, tables: Tables, turns: Table) -> Table:
+    turn, number = ragged(turns["n_pairs"])
+    way = tables.plans.ways  # which lie turn by turn
+    strands = firsts(tables.n_strands, s.shape.n_classes).ravel()
+    slots = firsts(tables.n_slots, s.shape.n_classes).ravel()
+    port = np.searchsorted(strands, way["strand"], side="right") - 1
+    pairs = np.zeros(len(turn), PAIR)
+    pairs["turn"], pairs["number"] = turn, number
+    pairs["peer"] = port // s.shape.n_dims
+    pairs["strand"] = way["strand"] - strands[port]
+    pairs["slot"] = way["slot"] - slots[port]
+    pairs["route"] = way["route"]
+    return pairs
+
+
+def _kinds(links: tuple[Link, ...]) -> Longs:
+    """A number for all links of one kind; at other points of a program, too, since the links of a
+    dimension change together."""
+    kinds = [(link.dim, link.bandwidth, link.latency, link.buffer or 0.0) for link in links]
+    return np.unique(np.array(kinds), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+_Hashes = NDArray[np.uint64]
+
+
+class Twins(NamedTuple):
+    """The number of the twin of each rank's colour, node, flow, line, turn and link."""
+
+    first: Longs  # (colours,) the twin of all ranks of a colour
+    colour: Longs  # (R,)
+    node: Longs
+    flow: Longs
+    line: Longs  # NONE for one that runs nothing, likewise a link that nothing crosses
+    turn: Longs
+    link: Longs
+
+
+class _UnlikeError(Exception):
+    """Something is not as its twin is."""
+
+
+def refine(parts: Parts, n: int) -> Longs | None:
+    """The coarsest colours of ``n`` ranks, numbered in the order of their first ranks.
+
+    None where they do not all have as many ranks, or some have a single one.
+    """
+    own = [_Sums(rows.rank, n)(_of_rows(rows)) for rows in (parts.nodes, *parts.own)]
+    of_messages, messages = _Sums(parts.messages.rank, n), _of_rows(parts.messages)
+    shared = [
+        (thing, _Sums(thing.rows.rank, n), _Sums(thing.of, len(thing.known)))
+        for thing in (parts.flows, parts.lines, parts.links)
+    ]
+    colour, n_colours = np.zeros(n, np.int64), 1
+    while True:
+        hashes = [colour, *own, of_messages(_mix(messages, colour[parts.peer]))]
+        for thing, of_rank, of_thing in shared:
+            together = of_thing(_mix(thing.rows.label, colour[thing.rows.rank]))
+            known = _mix(*thing.known.T, together)
+            hashes.append(of_rank(_mix(thing.rows.label, known[thing.of])))
+        colour = _numbered(_mix(*hashes))
+        sizes = np.bincount(colour)
+        if sizes.min() == 1:
+            return None
+        if len(sizes) == n_colours:
+            return colour if sizes.min() == sizes.max() else None
+        n_colours = len(sizes)
+
+
+class _Sums:
+    """Sums of hashes over the items of each of ``n`` indices."""
+
+    def __init__(self, index: NDArray[np.integer], n: int) -> None:
+        self._order, self._n = np.argsort(index, kind="stable"), n
+        self._used, self._starts = np.unique(index[self._order], return_index=True)
+
+    def __call__(self, hashes: _Hashes) -> _Hashes:
+        sums = np.zeros(self._n, np.uint64)
+        if len(hashes):
+            sums[self._used] = np.add.reduceat(hashes[self._order], self._starts)
+        return sums
+
+
+def _of_rows(rows: Rows) -> _Hashes:
+    return _mix(rows.label, *rows.known.T)
+
+
+def _mix(*columns: NDArray[np.generic]) -> _Hashes:
+    """A hash of each row, by the finaliser of SplitMix64 (Steele et al., OOPSLA 2014)."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        hashes = (hashes ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    return hashes
+
+
+def _numbered(hashes: _Hashes) -> Longs:
+    _, first, colour = np.unique(hashes, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), np.int64)
+    numbers[np.argsort(first)] = np.arange(len(first))
+    return numbers[colour.reshape(-1)]
+
+
+# --- the check -----------------------------------------------------------------------------------
+
+
+def twins_of(parts: Parts, colour: Longs) -> Twins | None:
+    """The twins of everything; None unless all is as its twin is."""
+    first = np.unique(colour, return_index=True)[1]
+    twin = first[colour]
+    try:
+        node, message = _rows(parts.nodes, twin), _rows(parts.messages, twin)
+        for rows in parts.own:
+            _rows(rows, twin)
+        _check(np.array_equal(colour[parts.peer], colour[parts.peer[message]]))
+        flow, of_flow = _things(parts.flows, twin)
+        line, turn = _things(parts.lines, twin)
+        link, hop = _things(parts.links, twin)
+        _check_flows(parts, of_flow, colour)
+        _check(_are_distinct(parts.links.of, hop))
+    except _UnlikeError:
+        return None
+    return Twins(first, colour, node, flow, line, turn, link)
+
+
+def _check(*same: bool | np.bool_) -> None:
+    if not all(same):
+        raise _UnlikeError
+
+
+def _rows(rows: Rows, twin: Longs) -> Longs:
+    """The row of each row's twin, of which the same is known; all ranks have as many as theirs."""
+    n = np.bincount(rows.rank, minlength=len(twin))
+    _check(np.array_equal(n, n[twin]))
+    width = int(rows.label.max(initial=0)) + 1
+    keys = rows.rank * width + rows.label
+    order = np.argsort(keys, kind="stable")
+    wanted = twin[rows.rank] * width + rows.label
+    found = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    _check(np.array_equal(keys[found], wanted), np.array_equal(rows.known, rows.known[found]))
+    return found
+
+
+def _things(shared: Shared, twin: Longs) -> tuple[Longs, Longs]:
+    """The twin of each thing, that of the first of its rows' twins, or NONE of what nobody has; and
+    its rows' twins."""
+    rows = _rows(shared.rows, twin)
+    of, row = _distinct_pairs(shared.of, rows)
+    lengths = np.bincount(of, minlength=len(shared.known))
+    starts = np.cumsum(lengths) - lengths
+    used = lengths > 0
+    thing = np.arange(len(lengths))
+    thing[used] = shared.of[row[starts[used]]]
+    which, place = ragged(lengths)
+    _check(
+        np.array_equal(shared.known, shared.known[thing]),
+        np.array_equal(lengths, lengths[thing]),
+        np.array_equal(row, row[starts[thing[which]] + place]),
+        np.array_equal(thing[shared.of], thing[shared.of[rows]]),
+    )
+    thing[~used] = NONE
+    return thing, rows
+
+
+def _check_flows(parts: Parts, twin_row: Longs, colour: Longs) -> None:
+    """A flow has one node of each colour that sends, and the flows of a rank differ in their keys,
+    by which they go on in turn."""
+    members = slice(0, parts.n_members)
+    of, rank = parts.flows.of[members], parts.flows.rows.rank
+    flow, row = _distinct_pairs(of, twin_row[members])
+    _check(_are_distinct(flow, colour[rank[row]]), _are_distinct(parts.keys[of], rank[members]))
+
+
+def _distinct_pairs(one: Longs, other: Longs) -> tuple[Longs, Longs]:
+    """The pairs of two columns, each once and in order; none of ``other`` is negative."""
+    width = int(other.max(initial=0)) + 1
+    return np.divmod(np.unique(one * width + other), width)
+
+
+def _are_distinct(one: Longs, other: Longs) -> bool:
+    return len(_distinct_pairs(one, other)[0]) == len(one)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""What a program's collectives do: the phases of their chunks, and the lines that run them."""
+"""What a program's collectives do: the phases of their chunks, the lines that run them, and whose
+messages go first.
+
+On a wafer's links, and in packets with priorities, tensor parallelism goes first, then messages
+between pipeline stages, then everything else, such as data parallelism (FRED, section 8).
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,12 +12,34 @@ from typing import NamedTuple
 from dimsweep.engine.collective.algorithms import Algorithm, InSwitch, RingAlgorithm, TwoLevelRings
 from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
 from dimsweep.engine.extensions.wafer import WaferPlan
-from dimsweep.engine.kernels.messages.precedence import BETWEEN_STAGES, precedence_of
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.workload.coordinates import members_along
+
+# Lower ones go first.
+OF_TENSOR = 0
+BETWEEN_STAGES = 1  # messages from point to point
+OF_OTHERS = 2  # what goes through a wafer's I/O controllers, too
+
+
+def precedence_of(group: str) -> int:
+    """The precedence of the messages of a group, by its name; "" is from point to point."""
+    return {"": BETWEEN_STAGES, "tensor": OF_TENSOR}.get(group, OF_OTHERS)
+
+
+def may_suspend(program: Program) -> bool:
+    """Whether messages may be suspended for others: the wafer preempts, and not all messages are of
+    one precedence."""
+    wafer = program.communication.network.wafer
+    if wafer is None or not wafer.preempts:
+        return False
+    found = set(map(precedence_of, program.names.flow_group))
+    if len(program.communication.accesses):
+        found.add(OF_OTHERS)
+    return len(found) > 1
+
 
 _FUSED_RING = TwoLevelRings(0, 0, reversed_half=False)  # which is one ring, of any number
 

@@ -74,7 +74,7 @@ REDUCTION = record(
     line="i4",  # among those that take turns
     next="i4",  # that waits, too
 )
-# A message over one link that others set off (see engine.kernels.messages.cascades): of a reduction
+# A message over one link that others set off (see engine.kernels.messages.routes): of a reduction
 # by switches, or a piece from or to an I/O controller.
 LAUNCH = record(
     up="f8",  # what sources send, a share of what a member holds
@@ -98,7 +98,7 @@ GATE = record(
     launch="i4",  # what it launches then, from here ...
     launch_end="i4",
 )
-# What goes through a wafer's I/O controllers (see engine.kernels.messages.io_plan).
+# What goes through a wafer's I/O controllers (see engine.kernels.messages.routes).
 TRANSFER = record(
     n_bytes="f8",  # of a piece
     missing="i8",  # pieces that the controllers have not got

@@ -1,23 +1,99 @@
-"""What happens when: later events on the calendar, those of this instant in a ring.
+"""When things happen in a run: kinds of events, their order, and ties.
 
-The tie rule is SimPy's, and so the witness's: what happens at one instant happens in the order in
-which it was planned.  Whatever was planned before this instant comes first; then what this instant
-plans for itself; when nothing is left of it, operators and ports settle
+The tie rule is SimPy's, and so the witness's: events of one instant happen in the order in which
+they were planned.  Events planned before this instant come first (from the calendar), then events
+that this instant plans for itself (in a ring); when none is left, operators and ports settle
 (:mod:`engine.kernels.network.kernel`), which may plan more for it.
 
-What becomes of a parcel that may be suspended may be planned anew, so it lies in a heap; its number
-among all that is planned says when it comes in turn.
+Events of a parcel that may be suspended may be planned anew, so they are in a heap; their number
+among all planned events says when their turn comes.
+
+**Ties.**  A folded run (:mod:`engine.kernels.network.run`) simulates one rank for many, so it
+cannot know which of two ranks' messages would ask for a link first.  Within an instant, events come
+in *generations*: events that a generation plans for the same instant are the next one, for every
+rank alike.  So the order is open only between two steps of one generation that change the same
+thing, and matters only where the results differ: two ask for the same link, or one asks as the
+other releases it.  The run is then given up.  The order within one step is fixed.
 """
 
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core.heap import give_up, take_first
-from dimsweep.engine.kernels.core.heap import plan as plan_in_heap
-from dimsweep.engine.kernels.core.agenda import EMPTY, next_number, next_time, plan, take
-from dimsweep.engine.kernels.core.by_type import where_used
-from dimsweep.engine.kernels.core.none import LONGEST, NEVER, NONE
-from dimsweep.engine.kernels.network.events import AT_END, CROSSED, KIND_BITS, WENT_ON
-from dimsweep.engine.kernels.network.state import Clock
-from dimsweep.engine.kernels.network.ties import begin_generation
+from dimsweep.engine.kernels.core.agenda import (
+    EMPTY,
+    give_up_due,
+    next_number,
+    next_time,
+    plan,
+    take,
+    take_due,
+)
+from dimsweep.engine.kernels.core.agenda import plan_due as plan_in_heap
+from dimsweep.engine.kernels.core.compiling import where_used
+from dimsweep.engine.kernels.core.tables import LONGEST, NEVER, NONE
+from dimsweep.engine.kernels.network.state import Accounts, Clock
+
+FREE = 0  # a link: the last byte of what holds it is on it
+THROUGH = 1  # a link: likewise, and it is the last one
+PASS = 2  # a parcel: the far end may pass it on
+GRANTED = 3  # a parcel: it heads the queue of a free link
+ROOMY = 4  # a parcel: it has found room at the link's far end
+RELEASED = 5  # a link: free for the next one
+GIVE = 6  # a parcel that gives room back
+GAVE = 7  # a link: there is more room at its far end
+ADMITTED = 8  # a parcel: its port's window has room
+CLOSE = 9  # a port: a parcel leaves its window
+CLOSED = 10  # a port: its window has room
+COMPLETE = 11  # a strand: all that it waits for has arrived
+REDUCED = 12  # a strand: and reduced
+OPERATOR = 13  # a node ends
+ARRIVE = 14  # a member of a flow: the latencies behind its last chunk have passed
+LANDED = 15  # a parcel that something else carries: it has arrived
+SERVED = 16  # a node: the bytes of its access have moved, as was foreseen at some time
+DEPARTED = 17  # a parcel that packets carry: its last byte has left its port
+CROSSED = 18  # a parcel that may be suspended: its last byte is on its link
+PASSED_ON = 19  # a parcel that may be suspended: the far end may pass it on
+KIND_BITS = 5
+
+# Outcomes of a run, those of the phase kernel first.  FULL: arrays must be enlarged, then it goes
+# on.  TOO_MANY: more messages than allowed.  CARRY: packets are to go on, to ``counts.next`` at
+# most.
+FINISHED, STUCK, TOO_LONG, TIED, FULL, TOO_MANY, CARRY = range(7)
+
+# How a carrier has gone to the next instant: to one, to none, or only another kernel can.
+WENT_ON, AT_END, ELSEWHERE = range(3)
+
+
+@inlined
+def begin_step(c: Clock) -> None:
+    """Count a step: an event, the begin of a phase, or settling."""
+    c.counts[0].step += 1
+
+
+@inlined
+def begin_generation(c: Clock) -> None:
+    """This step begins another generation."""
+    c.counts[0].generation = c.counts[0].step
+
+
+@inlined
+def clash_with(c: Clock, other: int) -> None:
+    """Note a clash if this step, and the one ``other`` that did the same, are of one generation."""
+    if other >= c.counts[0].generation and other != c.counts[0].step:
+        c.counts[0].clashed = 1
+
+
+@inlined
+def book_sent(c: Clock, a: Accounts, rank: int, dim: int, n_bytes: float) -> None:
+    """Book bytes that a rank sends: unequal sizes must be added in a known order, since sums are
+    rounded."""
+    account = a.ports[rank, dim]
+    account.bytes_sent += n_bytes
+    if account.first_sent < c.counts[0].generation:
+        account.first_sent = c.counts[0].step
+    elif account.last_sent != n_bytes:
+        account.unequal = c.counts[0].step
+    account.last_sent = n_bytes
+    if account.unequal >= c.counts[0].generation:
+        clash_with(c, account.first_sent)
 
 
 @inlined
@@ -66,7 +142,7 @@ def plan_anew(c: Clock, parcel: int, kind: int, due: int) -> None:
     planned before."""
     number = 2 * parcel + kind - CROSSED
     if due == NONE or due >= LONGEST:
-        give_up(c.plans, c.order, number)
+        give_up_due(c.plans, c.order, number)
         c.counts[0].overdue |= due != NONE
     else:
         c.plans[number].number = next_number(c.agenda)
@@ -104,7 +180,7 @@ def _take_planned(c: Clock, first: int) -> int:
     plan = c.plans[c.order[1]]
     if first != c.counts[0].ring_end and plan.number > c.numbers[first & (len(c.ring) - 1)]:
         return EMPTY
-    number = take_first(c.plans, c.order)
+    number = take_due(c.plans, c.order)
     return number >> 1 << KIND_BITS | CROSSED + (number & 1)
 
 

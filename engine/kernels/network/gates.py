@@ -1,21 +1,27 @@
-"""Messages that set each other off, one link each (:mod:`engine.kernels.messages.cascades`): those
+"""Messages that set each other off, one link each (:mod:`engine.kernels.messages.routes`): those
 of reductions by switches, and pieces from and to the I/O controllers at a wafer's edge.
 
 When all that a gate expects has begun to arrive, it launches what goes on from there.  What ranks
-load and store goes piece by piece (:mod:`engine.kernels.reference.edge_io`).
+load and store goes piece by piece (:mod:`engine.kernels.reference.operators`).
 """
 
 from dimsweep.engine.compiler import kernel
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.messages import precedence
-from dimsweep.engine.kernels.network.clock import later, now_of
-from dimsweep.engine.kernels.network.events import OPERATOR
-from dimsweep.engine.kernels.network.links import cross
-from dimsweep.engine.kernels.network.parcels import free_parcel, let_go, new_parcel, precedence_of
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.messages import phases
+from dimsweep.engine.kernels.network.clock import OPERATOR, later, now_of
+from dimsweep.engine.kernels.network.links import (
+    cross,
+    feed_gate,
+    feeds_of_gate,
+    free_parcel,
+    leave_gate,
+    let_go,
+    new_parcel,
+    precedence_of,
+)
 from dimsweep.engine.kernels.network.state import PIECE, SWITCHED, State
-from dimsweep.engine.kernels.network.suspension import feed_gate, feeds_of_gate, leave_gate
 
-_OF_PIECES = precedence.precedence_of("data")  # behind tensor parallelism and pipelines
+_OF_PIECES = phases.precedence_of("data")  # behind tensor parallelism and pipelines
 
 
 @kernel

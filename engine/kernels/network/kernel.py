@@ -4,26 +4,16 @@ Each event is one step; when an instant has none left, operators and ports settl
 """
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.kernels.core.by_reference import by_reference
-from dimsweep.engine.kernels.core.none import DONE, NONE
-from dimsweep.engine.kernels.network import (
-    events,
-    exchange,
-    gates,
-    links,
-    operators,
-    ports,
-    reduction,
-    suspension,
-)
+from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.tables import DONE, NONE
+from dimsweep.engine.kernels.network import clock, exchange, gates, links, operators, ports
 from dimsweep.engine.kernels.network.carrying import advance, land
-from dimsweep.engine.kernels.network.clock import later, next_now
-from dimsweep.engine.kernels.network.flows import is_crossing
-from dimsweep.engine.kernels.network.parcels import free_parcel, let_go
+from dimsweep.engine.kernels.network.clock import begin_generation, begin_step, later, next_now
+from dimsweep.engine.kernels.network.links import free_parcel, let_go
+from dimsweep.engine.kernels.network.operators import is_crossing
 from dimsweep.engine.kernels.network.state import EXCHANGED, PIECE, SWITCHED, State
-from dimsweep.engine.kernels.network.ties import begin_generation, begin_step
 
-_KIND = (1 << events.KIND_BITS) - 1
+_KIND = (1 << clock.KIND_BITS) - 1
 
 
 @compiled
@@ -31,40 +21,40 @@ def run(state: State) -> int:
     """Simulate until nothing is left to happen; returns the outcome.
 
     When it is FULL, it goes on if it is called again with larger arrays; when it is CARRY, after
-    :func:`engine.kernels.network.by_packets.go_on`.
+    :func:`engine.kernels.network.carrying.go_on`.
     """
     st = by_reference(state)
     counts = st.wires.clock.counts[0]
     while True:
         if _is_full(st):
-            return events.FULL
+            return clock.FULL
         begin_step(st.wires.clock)
         if _begins_something(st):
             continue
         what = next_now(st.wires.clock)
         if what >= 0:
-            _happen(st, what & _KIND, what >> events.KIND_BITS)
+            _happen(st, what & _KIND, what >> clock.KIND_BITS)
         elif counts.settling:
             counts.settling = 0
             begin_generation(st.wires.clock)
             operators.settle_operators(st)
             ports.settle_ports(st)
         elif counts.overdue:
-            return events.TOO_LONG
+            return clock.TOO_LONG
         elif counts.crowded:
-            return events.TOO_MANY
+            return clock.TOO_MANY
         elif st.wires.settings.folded and counts.clashed:
-            return events.TIED
+            return clock.TIED
         else:
             went = advance(st.wires)
-            if went == events.ELSEWHERE:
-                return events.CARRY
-            if went == events.AT_END:
+            if went == clock.ELSEWHERE:
+                return clock.CARRY
+            if went == clock.AT_END:
                 break
     for i in range(len(st.nodes)):
         if st.nodes[i].state != DONE:
-            return events.STUCK
-    return events.FINISHED
+            return clock.STUCK
+    return clock.FINISHED
 
 
 @kernel
@@ -96,7 +86,7 @@ def _begins_something(st: State) -> bool:
         if is_crossing(st, st.wires.ports[port].serving):
             exchange.begin_crossing(st, port)
         else:
-            reduction.begin_reductions(st, port)
+            exchange.begin_reductions(st, port)
         return True
     if counts.begun < st.beginning.filled[0]:
         counts.begun += 1
@@ -108,46 +98,46 @@ def _begins_something(st: State) -> bool:
 
 @kernel
 def _happen(st: State, kind: int, which: int) -> None:
-    if kind == events.THROUGH:
+    if kind == clock.THROUGH:
         parcel = links.release(st.wires, which)
         _leave(st, which, parcel)
         _arrive(st, parcel)
-    elif kind == events.RELEASED:
+    elif kind == clock.RELEASED:
         links.grant(st.wires, which)
-    elif kind == events.GRANTED:
+    elif kind == clock.GRANTED:
         links.granted(st.wires, which)
-    elif kind == events.COMPLETE:
+    elif kind == clock.COMPLETE:
         exchange.complete(st, which)
-    elif kind == events.REDUCED:
+    elif kind == clock.REDUCED:
         exchange.send_rounds(st, which)
-    elif kind == events.FREE:
+    elif kind == clock.FREE:
         _leave(st, which, links.release(st.wires, which))
-    elif kind == events.PASS or kind == events.PASSED_ON:
+    elif kind == clock.PASS or kind == clock.PASSED_ON:
         _pass_on(st, which)
-    elif kind == events.OPERATOR:
+    elif kind == clock.OPERATOR:
         operators.end_operator(st, which)
-    elif kind == events.ARRIVE:
+    elif kind == clock.ARRIVE:
         ports.arrive(st, which)
-    elif kind == events.ROOMY:
+    elif kind == clock.ROOMY:
         links.enter_link(st.wires, which)
-    elif kind == events.GIVE:
+    elif kind == clock.GIVE:
         links.give(st.wires, which)
-    elif kind == events.GAVE:
+    elif kind == clock.GAVE:
         links.find_room(st.wires, which)
-    elif kind == events.ADMITTED:
+    elif kind == clock.ADMITTED:
         links.cross(st.wires, which, NONE)
-    elif kind == events.CLOSE:
+    elif kind == clock.CLOSE:
         links.close(st.wires, which)
-    elif kind == events.LANDED:
+    elif kind == clock.LANDED:
         _land(st, which)
-    elif kind == events.DEPARTED:
+    elif kind == clock.DEPARTED:
         _depart(st, which)
-    elif kind == events.CROSSED:
+    elif kind == clock.CROSSED:
         is_last = st.wires.parcels[which].hop == st.wires.parcels[which].last
-        _leave(st, suspension.end_crossing(st.wires, which), which)
+        _leave(st, links.end_crossing(st.wires, which), which)
         if is_last:
             _arrive(st, which)
-    elif kind == events.SERVED:
+    elif kind == clock.SERVED:
         operators.end_service(st, which)
     else:
         links.admit(st.wires, which)
@@ -197,13 +187,13 @@ def _arrive(st: State, parcel: int) -> None:
     """A parcel has arrived where its message goes."""
     p = st.wires.parcels[parcel]
     if p.what == SWITCHED:
-        reduction.arrive_at_target(st, parcel)
+        exchange.arrive_at_target(st, parcel)
         return
     if p.what == PIECE:
         gates.arrive_stored(st, parcel)
         return
     if st.wires.settings.window > 0:
-        later(st.wires.clock, p.way, events.CLOSE, p.port)
+        later(st.wires.clock, p.way, clock.CLOSE, p.port)
     whole = p.whole + 0
     if whole != parcel:
         free_parcel(st.wires, parcel)

@@ -1,23 +1,174 @@
-"""The operators of every rank: when they become ready, run, and end; and their accesses to memories
-whose servers ranks share (:mod:`engine.kernels.core.servers`).
+"""The operators of every rank: when they become ready, run, and end.
 
-See :mod:`engine.kernels.reference.operators`.
+With their time (:mod:`engine.kernels.core.accounts`), their accesses to shared memories, and their
+flows: collectives as chunks that go from phase to phase, and messages from point to point.
+
+See :mod:`engine.kernels.reference.operators` and :mod:`engine.kernels.reference.ports`.
 """
 
-from dimsweep.engine.compiler import kernel
-from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
-from dimsweep.engine.kernels.core.none import DONE, NONE, QUEUED, RUNNING
-from dimsweep.engine.kernels.core.queue import append, insert_in_order, take_first
-from dimsweep.engine.kernels.core.servers import begin, go_on, lasts, serve
-from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all, take_out
-from dimsweep.engine.kernels.network.accounts import book_operator
-from dimsweep.engine.kernels.network.clock import later, now_of, touch
-from dimsweep.engine.kernels.network.events import OPERATOR, SERVED
-from dimsweep.engine.kernels.network.flows import start_flow
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.accounts import (
+    BEGINS,
+    ENDS,
+    begin,
+    book,
+    change_flight,
+    change_port,
+    go_on,
+    lasts,
+    serve,
+)
+from dimsweep.engine.kernels.core.queues import (
+    append,
+    insert_in_order,
+    put,
+    sort_by,
+    take_all,
+    take_first,
+    take_out,
+)
+from dimsweep.engine.kernels.core.tables import DONE, NONE, QUEUED, RUNNING
+from dimsweep.engine.kernels.network.clock import OPERATOR, SERVED, later, now_of, sum_of, touch
 from dimsweep.engine.kernels.network.gates import arrive_at_edge
-from dimsweep.engine.kernels.network.parcels import whole_ps
-from dimsweep.engine.kernels.network.state import State
-from dimsweep.engine.lower.program import NO_SERVICE, NodeKind
+from dimsweep.engine.kernels.network.links import whole_ps
+from dimsweep.engine.kernels.network.state import Accounts, State
+from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Table
+
+
+@inlined
+def _book(a: Accounts, rank: int, now: int) -> None:
+    """Book the rank's time since its last change, before anything changes."""
+    account = a.ranks[rank]
+    if account.clock != now:
+        book(account, account.computing > 0, now)
+
+
+@kernel
+def book_operator(a: Accounts, nodes: Table, number: int, change: int, now: int) -> None:
+    """An operator BEGINS or ENDS to compute, or to be in flight."""
+    node = nodes[number]
+    account = a.ranks[node.rank]
+    _book(a, node.rank, now)
+    if node.kind == NodeKind.COMPUTE:
+        account.computing += change
+    elif node.kind != NodeKind.HOST:
+        change_flight(account, a.exposed, node.rank, node.tally, change)
+
+
+@kernel
+def book_phase(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
+    """A rank's port BEGINS or ENDS to serve a phase."""
+    port = a.ports[rank, dim]
+    if port.serving == (change == ENDS):  # the first one to begin, or the last one to end
+        port.busy -= change * now
+    port.serving += change
+    book_latencies(a, rank, dim, change, now)
+
+
+@kernel
+def book_latencies(a: Accounts, rank: int, dim: int, change: int, now: int) -> None:
+    """The last latencies of a flow BEGIN or END to pass from a rank's port."""
+    _book(a, rank, now)
+    change_port(a.ranks[rank], a.ports[rank, dim], change)
+
+
+@inlined
+def rank_of(st: State, entry: int) -> int:
+    """The rank whose entry it is."""
+    return st.parts[st.entries[entry].member].rank
+
+
+@inlined
+def phase_of(st: State, entry: int) -> int:
+    """The phase that it is in, or queues for, in State.phases."""
+    e = st.entries[entry]
+    flow = st.flows[e.flow]
+    return flow.phase + e.chunk % flow.variants * flow.n_phases + e.phase
+
+
+@inlined
+def is_crossing(st: State, entry: int) -> bool:
+    """Whether it is a message from point to point."""
+    return st.flows[st.entries[entry].flow].group == NONE
+
+
+@inlined
+def line_of(st: State, entry: int) -> int:
+    """The line that runs the phase that it is in; NONE for a message from point to point."""
+    group = st.flows[st.entries[entry].flow].group
+    if group == NONE:
+        return NONE
+    return st.plans.places[group, st.phases[phase_of(st, entry)].dim, rank_of(st, entry)].line
+
+
+@inlined
+def entry_at(st: State, entry: int, place: int) -> int:
+    """The entry of the same chunk of the rank at a place of Plans.line_ranks."""
+    e, rank = st.entries[entry], st.plans.line_ranks[place]
+    flow = st.flows[e.flow]
+    coordinate = st.plans.places[flow.group, st.wires.settings.n_dims, rank].coordinate
+    return entry - (e.member - flow.member_start) + coordinate
+
+
+@inlined
+def port_of(st: State, entry: int) -> int:
+    """The port that it queues at, or is served by."""
+    return rank_of(st, entry) * st.wires.settings.n_dims + st.phases[phase_of(st, entry)].dim
+
+
+@kernel
+def start_flow(st: State, number: int) -> None:
+    """Start a flow, all of whose members have arrived."""
+    flow = st.flows[number]
+    for member in range(flow.member_start, flow.member_end):
+        part = st.parts[member]
+        part.chunks, part.through, part.dim, part.due = flow.chunks, 0, 0, 0
+    for place in range(flow.chunks * flow.n_members):
+        entry, chunk = flow.entry_start + place, place // flow.n_members
+        e, member = st.entries[entry], flow.member_start + place % flow.n_members
+        e.flow, e.chunk, e.member, e.order = number, chunk, member, flow.key << 32 | chunk
+        if flow.group == NONE:
+            e.phase = e.late = 0
+            _submit(st, entry)
+        elif enter(st, entry, 0, 0):
+            note_through(st, member, 0, 0)
+
+
+@kernel
+def _submit(st: State, entry: int) -> None:
+    """Queue a line's phase, or a message, at the end of this instant."""
+    put(st.moving, entry)
+    touch(st.wires.clock)
+
+
+@kernel
+def enter(st: State, entry: int, number: int, late: int) -> bool:
+    """A member, which is ``late``, is ready for its chunk's phase ``number``; whether the chunk is
+    through instead."""
+    e = st.entries[entry]
+    e.phase, e.late = number, late
+    flow = st.flows[e.flow]
+    if number == flow.n_phases or st.phases[phase_of(st, entry)].dim < 0:
+        return True
+    line = st.plans.lines[line_of(st, entry)]
+    first = entry_at(st, entry, line.start)
+    place = first - flow.entry_start - e.chunk * flow.n_members
+    gathered = flow.gather + (e.chunk * flow.n_phases + number) * flow.n_members + place
+    st.gathered[gathered] += 1
+    if st.gathered[gathered] == line.size:
+        _submit(st, first)
+    return False
+
+
+@kernel
+def note_through(st: State, member: int, dim: int, late: int) -> bool:
+    """A chunk of a member is through, by its port into ``dim``, and ``late``; whether all are."""
+    part, now = st.parts[member], now_of(st.wires.clock)
+    part.chunks -= 1
+    if now > part.through or (now == part.through and dim > part.dim):
+        part.through, part.dim = now, dim
+    part.due = max(part.due, sum_of(now, late))
+    return part.chunks == 0
 
 
 @kernel

@@ -5,15 +5,12 @@ See :mod:`engine.kernels.reference.ports`.
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.queue import insert, take_behind
-from dimsweep.engine.kernels.core.worklist import put, sort_by, take_all
-from dimsweep.engine.kernels.network import flows
-from dimsweep.engine.kernels.network.accounts import book_latencies, book_phase
-from dimsweep.engine.kernels.network.clock import later, now_of, sum_of, touch
-from dimsweep.engine.kernels.network.events import ARRIVE
-from dimsweep.engine.kernels.network.operators import end_part
-from dimsweep.engine.kernels.network.parcels import note_span
+from dimsweep.engine.kernels.core.queues import insert, put, sort_by, take_all, take_behind
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.network import operators
+from dimsweep.engine.kernels.network.clock import ARRIVE, later, now_of, sum_of, touch
+from dimsweep.engine.kernels.network.links import note_span
+from dimsweep.engine.kernels.network.operators import book_latencies, book_phase, end_part
 from dimsweep.engine.kernels.network.state import State
 from dimsweep.engine.kinds import QueueOrder
 
@@ -44,7 +41,7 @@ def settle_ports(st: State) -> None:
 @inlined
 def _shares_port(st: State, entry: int) -> bool:
     """Return whether an entry starts although its port serves another message."""
-    return st.wires.settings.shares and flows.is_crossing(st, entry)
+    return st.wires.settings.shares and operators.is_crossing(st, entry)
 
 
 @kernel
@@ -54,7 +51,7 @@ def _touch_again(st: State, n_touched: int) -> None:
     for i in range(n_touched):
         number = st.touched.numbers[i]
         head = st.wires.ports[number].head + 0
-        if head != NONE and flows.is_crossing(st, head):
+        if head != NONE and operators.is_crossing(st, head):
             _touch_port(st, number)
             touch(st.wires.clock)
 
@@ -78,13 +75,13 @@ def _let_pass(st: State, n_touched: int) -> bool:
 @kernel
 def _enqueue_all(st: State, first: int) -> None:
     """Queue a job, named by its first entry, at all its ports."""
-    number = flows.line_of(st, first)
+    number = operators.line_of(st, first)
     if number == NONE:
-        _enqueue(st, flows.port_of(st, first), first)
+        _enqueue(st, operators.port_of(st, first), first)
         return
     line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        _enqueue(st, st.line_ports[i], flows.entry_at(st, first, i))
+        _enqueue(st, st.line_ports[i], operators.entry_at(st, first, i))
 
 
 @kernel
@@ -93,7 +90,7 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
     behind = port.tail + 0
-    if flows.is_crossing(st, entry):
+    if operators.is_crossing(st, entry):
         behind = port.last_message + 0
         port.last_message = entry
     elif st.wires.settings.queue != QueueOrder.FIFO:
@@ -114,7 +111,7 @@ def _order(st: State, entry: int) -> float:
     """What goes first at a port that does not serve in the order of arrival: the least."""
     if st.wires.settings.queue == QueueOrder.PRIORITY:
         return -float(st.flows[st.entries[entry].flow].priority)
-    return float(st.phases[flows.phase_of(st, entry)].size)
+    return float(st.phases[operators.phase_of(st, entry)].size)
 
 
 @kernel
@@ -127,7 +124,7 @@ def _touch_port(st: State, port: int) -> None:
 @kernel
 def _touch_all(st: State, entry: int) -> None:
     """Touch the ports that a job, named by an entry, waits for."""
-    number = flows.line_of(st, entry)
+    number = operators.line_of(st, entry)
     if number != NONE:
         line = st.plans.lines[number]
         for i in range(line.start, line.start + line.size):
@@ -144,7 +141,7 @@ def _first_to_pass(st: State, head: int) -> int:
     """The entry of a free port's queue with this head that passes others; or NONE."""
     entry, busy = head + 0, NONE  # and the line that was last seen to be busy
     while entry != NONE:
-        number = flows.line_of(st, entry)
+        number = operators.line_of(st, entry)
         if number != busy and _are_free(st, entry):
             break
         busy, entry = number, st.entries[entry].next + 0
@@ -161,12 +158,12 @@ def _first_to_pass(st: State, head: int) -> int:
 def _heads_all(st: State, entry: int) -> bool:
     """Whether the job is first at all its ports; before a message from point to point there are
     only others."""
-    number = flows.line_of(st, entry)
+    number = operators.line_of(st, entry)
     if number == NONE:
         return True
     line = st.plans.lines[number]
     for i in range(line.start, line.start + line.size):
-        if st.wires.ports[st.line_ports[i]].head != flows.entry_at(st, entry, i):
+        if st.wires.ports[st.line_ports[i]].head != operators.entry_at(st, entry, i):
             return False
     return True
 
@@ -174,7 +171,7 @@ def _heads_all(st: State, entry: int) -> bool:
 @kernel
 def _are_free(st: State, entry: int) -> bool:
     """Whether all ports of a job are; the one that is looked at is."""
-    number = flows.line_of(st, entry)
+    number = operators.line_of(st, entry)
     if number == NONE:
         return True
     line = st.plans.lines[number]
@@ -189,7 +186,7 @@ def _are_free(st: State, entry: int) -> bool:
 def _can_pass(st: State, entry: int) -> bool:
     """Whether the job could start, since whatever heads its queues must wait for others; nobody
     passes over a message from point to point."""
-    number = flows.line_of(st, entry)
+    number = operators.line_of(st, entry)
     if number == NONE or not _are_free(st, entry):
         return False
     line = st.plans.lines[number]
@@ -202,10 +199,10 @@ def _can_pass(st: State, entry: int) -> bool:
 @kernel
 def _is_first_to_pass(st: State, entry: int) -> bool:
     """Whether no job that is before it in one of its queues could start as well."""
-    line = st.plans.lines[flows.line_of(st, entry)]
+    line = st.plans.lines[operators.line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
         other = st.wires.ports[st.line_ports[i]].head + 0
-        while other != flows.entry_at(st, entry, i):
+        while other != operators.entry_at(st, entry, i):
             if _can_pass(st, other):
                 return False
             other = st.entries[other].next + 0
@@ -215,7 +212,7 @@ def _is_first_to_pass(st: State, entry: int) -> bool:
 @kernel
 def _start(st: State, entry: int) -> None:
     """Start a job, named by one of its entries, at all its ports."""
-    number, port = flows.line_of(st, entry), flows.port_of(st, entry)
+    number, port = operators.line_of(st, entry), operators.port_of(st, entry)
     if number == NONE:
         lane = port + 0
         while st.wires.ports[lane].serving != NONE:
@@ -224,13 +221,13 @@ def _start(st: State, entry: int) -> None:
         put(st.sending, lane)
         return
     line = st.plans.lines[number]
-    of = st.plans.of[number, st.phases[flows.phase_of(st, entry)].kind]
+    of = st.plans.of[number, st.phases[operators.phase_of(st, entry)].kind]
     if of.reductions < of.reductions_end:
         put(st.sending, port)
     first = _free_lane(st, number)
     for i in range(line.start, line.start + line.size):
         lane = first + st.line_ports[i]
-        _serve(st, lane, flows.entry_at(st, entry, i))
+        _serve(st, lane, operators.entry_at(st, entry, i))
         if of.reductions == of.reductions_end:
             put(st.beginning, lane)
 
@@ -325,9 +322,11 @@ def finish(st: State, port_number: int, late: int) -> None:
     if st.wires.settings.record:
         note_span(st.wires, lane.started, now, ~place, entry)
     touch(st.wires.clock)
-    if flows.is_crossing(st, entry) or flows.enter(st, entry, st.entries[entry].phase + 1, late):
+    if operators.is_crossing(st, entry) or operators.enter(
+        st, entry, st.entries[entry].phase + 1, late
+    ):
         member = st.entries[entry].member + 0
-        if flows.note_through(st, member, dim, late):
+        if operators.note_through(st, member, dim, late):
             _end_in_time(st, member)
 
 

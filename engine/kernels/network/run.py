@@ -2,8 +2,8 @@
 
 Of a program that folds (:mod:`engine.kernels.messages.folding`) one rank is simulated for all that
 are alike.  Where the order in which two messages ask for a link at the same instant would decide,
-it does not tell how it is for the others: the run says so (:mod:`engine.kernels.network.ties`), and
-all ranks are simulated.
+it does not tell how it is for the others: the run says so (:mod:`engine.kernels.network.clock`),
+and all ranks are simulated.
 """
 
 import dataclasses
@@ -17,36 +17,32 @@ from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import Traffic
-from dimsweep.engine.kernels.carriers.fabric import fabric_of
-from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.carriers.carrier import fabric_of
+from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages.folding import Folding, folding_of
-from dimsweep.engine.kernels.messages.precedence import may_suspend
+from dimsweep.engine.kernels.messages.phases import may_suspend
 from dimsweep.engine.kernels.messages.program import (
-    check_number,
-    check_ranks,
-    links_to_watch,
-    network_of,
-)
-from dimsweep.engine.kernels.messages.run import (
     LinkAccount,
     Measures,
     MessageRun,
     OperatorSpan,
     PhaseSpan,
     Span,
+    check_number,
+    check_ranks,
+    links_to_watch,
     measures_by_rank,
+    network_of,
     reducing_error,
     stuck_error,
     too_long_error,
 )
 from dimsweep.engine.kernels.messages.tables import Tables, build_tables
-from dimsweep.engine.kernels.network import events
+from dimsweep.engine.kernels.network import clock
 from dimsweep.engine.kernels.network import state as st
-from dimsweep.engine.kernels.network.by_packets import Packets
-from dimsweep.engine.kernels.network.carrying import CARRIERS
-from dimsweep.engine.kernels.network.growth import enlarged
+from dimsweep.engine.kernels.network.carrying import CARRIERS, Packets
 from dimsweep.engine.kernels.network.kernel import run
-from dimsweep.engine.kernels.network.setup import How, new_state
+from dimsweep.engine.kernels.network.setup import How, enlarged, new_state
 from dimsweep.engine.lower.program import Floats, Program, Table
 from dimsweep.engine.network.graph import Network
 
@@ -163,8 +159,8 @@ def _result(
 
 def _executed(state: st.State, packets: Packets | None = None) -> tuple[st.State, int]:
     """A run from its beginning: the state in which it ends, and its outcome."""
-    while (outcome := run(state)) in (events.FULL, events.CARRY):
-        if outcome == events.FULL:
+    while (outcome := run(state)) in (clock.FULL, clock.CARRY):
+        if outcome == clock.FULL:
             state = enlarged(state)
         elif packets is not None:
             packets.go_on(state)
@@ -176,12 +172,12 @@ def _finished(
 ) -> st.State:
     """The state in which a run ends.  Raises :class:`DimsweepError` for what cannot finish."""
     state, outcome = _executed(state, packets)
-    if outcome == events.TOO_LONG:
+    if outcome == clock.TOO_LONG:
         raise too_long_error()
-    if outcome == events.TOO_MANY:
+    if outcome == clock.TOO_MANY:
         n_messages = int(state.wires.clock.counts["n_messages"][0])
         check_number(n_messages, program.communication.network)
-    if outcome == events.STUCK:
+    if outcome == clock.STUCK:
         raise _stuck(program, network, state)
     return state
 
@@ -198,7 +194,7 @@ def _folded(
     state, outcome = _executed(new)
     counts = state.wires.clock.counts
     n_messages = folding.n_sheets * int(counts["n_messages"][0])
-    if outcome != events.FINISHED or n_messages > program.communication.network.max_messages:
+    if outcome != clock.FINISHED or n_messages > program.communication.network.max_messages:
         return None, None
     counts["n_messages"] = n_messages
     return _unfolded(folding, state), folding.n_ranks

@@ -1,29 +1,26 @@
-"""A run before anything has happened."""
+"""A run before anything has happened, and with more room when its tables are full."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.kernels.carriers.fabric import plain_fabric
-from dimsweep.engine.kernels.core.agenda import new_agenda
-from dimsweep.engine.kernels.core.by_type import UNUSED
-from dimsweep.engine.kernels.core.none import LONGEST, NONE
-from dimsweep.engine.kernels.core.pool import pooled
-from dimsweep.engine.kernels.core.rows import ragged
-from dimsweep.engine.kernels.core.servers import Servers, n_servers
-from dimsweep.engine.kernels.core.worklist import new_worklist
-from dimsweep.engine.kernels.flow.limits import limits_of
-from dimsweep.engine.kernels.flow.tables import Flows, new_tables
-from dimsweep.engine.kernels.messages.precedence import may_suspend
+from dimsweep.engine.kernels.carriers.carrier import plain_fabric
+from dimsweep.engine.kernels.core.accounts import Servers, n_servers
+from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
+from dimsweep.engine.kernels.core.compiling import UNUSED
+from dimsweep.engine.kernels.core.queues import new_free_table, new_worklist, with_more_free
+from dimsweep.engine.kernels.core.tables import LONGEST, NONE, ragged, with_room
+from dimsweep.engine.kernels.flow.shares import limits_of
+from dimsweep.engine.kernels.flow.tables import Flows, new_tables, with_slots
+from dimsweep.engine.kernels.messages.phases import may_suspend
 from dimsweep.engine.kernels.messages.records import Io, Plans
 from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
-from dimsweep.engine.kernels.messages.tables import Tables, firsts
-from dimsweep.engine.kernels.messages.trees import latencies_of
+from dimsweep.engine.kernels.messages.tables import Tables, firsts, latencies_of
 from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import BY_FLOWS, BY_LINKS, BY_PACKETS
 from dimsweep.engine.kernels.packet.inputs import check_fabric
-from dimsweep.engine.kernels.phase.entrances import times_of
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
 from dimsweep.engine.lower.program import Ints, Longs, Program, StreamOrder, Structure, Table
 from dimsweep.engine.network.graph import Network
@@ -117,13 +114,13 @@ def _new_wires(
         links=links,
         flows=flows,
         messages=np.zeros(n_parcels if carried else 0, st.MESSAGE),
-        parcels=pooled(n_parcels, st.PARCEL),
+        parcels=new_free_table(n_parcels, st.PARCEL),
         ports=_new_ports(tables, s.shape.n_classes),
         routes=routes,
         hops=flows.routes,
         spans=np.zeros(n_parcels if how.record else 1, st.SPAN),
         crossings=np.zeros(n_suspendable, st.SUSPENDABLE) if n_suspendable else _NO_ROWS,
-        feeds=pooled(n_suspendable, st.FEED),
+        feeds=new_free_table(n_suspendable, st.FEED),
         begun=np.full(len(tables.gates), NONE, np.int32),
     )
 
@@ -311,3 +308,74 @@ def _new_flows(network: Network, tables: Tables, n_parcels: int, routes: Table) 
     routes["limits"] = limits.ends
     longest = int((limits.ends - starts).max(initial=0))
     return new_tables(fabric.ports, limits.hops, limits.shares, n_parcels, longest)
+
+
+def enlarged(state: st.State) -> st.State:
+    """The same run with room for twice as much of what was short."""
+    if state.wires.clock.counts["in_last"][0] > 0:
+        state = _with_more_lanes(state)
+    wires = state.wires
+    settings, counts = wires.settings, wires.clock.counts[0]
+    if counts["parcels"]["left"] < settings.need:
+        wires = _with_more_parcels(wires)
+    if settings.suspends and counts["feeds"]["left"] < settings.need:
+        wires = wires._replace(feeds=with_more_free(counts["feeds"], wires.feeds))
+    if settings.record:
+        wires = wires._replace(spans=with_room(wires.spans, counts["n_spans"] + settings.need))
+    if settings.carried:
+        messages = with_room(wires.messages, counts["n_messages"] + settings.need)
+        wires = wires._replace(messages=messages)
+    clock = _with_more_events(wires.clock, settings.burst + int(counts["under_way"]))
+    return state._replace(wires=wires._replace(clock=clock))
+
+
+def _with_more_events(clock: st.Clock, burst: int) -> st.Clock:
+    """Room for what a step may plan, later and in this instant, if there is too little."""
+    agenda, ring, counts = clock.agenda, clock.ring, clock.counts[0]
+    while agenda.counts["free"]["left"][0] < burst:
+        agenda = enlarged_agenda(agenda)
+    planned = int(counts["ring_end"] - counts["ring"])
+    if planned + len(agenda.events) + burst <= len(ring):
+        return clock._replace(agenda=agenda)
+    old = np.arange(counts["ring"], counts["ring_end"]) % len(ring)
+    more = new_ring(planned + len(agenda.events) + burst)
+    more[:planned] = ring[old]
+    numbers = clock.numbers
+    if len(numbers):
+        numbers = np.zeros(len(more), np.int64)
+        numbers[:planned] = clock.numbers[old]
+    counts["generation_end"] -= counts["ring"]
+    counts["ring"], counts["ring_end"] = 0, planned
+    return clock._replace(agenda=agenda, ring=more, numbers=numbers)
+
+
+def _with_more_parcels(wires: st.Wires) -> st.Wires:
+    """Twice as many parcels, and what each of them has."""
+    clock, before = wires.clock, len(wires.parcels)
+    parcels = with_more_free(clock.counts[0]["parcels"], wires.parcels)
+    if wires.settings.carried == BY_FLOWS:
+        return wires._replace(parcels=parcels, flows=with_slots(wires.flows, len(parcels)))
+    if not wires.settings.suspends:
+        return wires._replace(parcels=parcels)
+    more = len(parcels) - before
+    plans = np.concatenate([clock.plans, new_table(2 * more, st.PLAN, at=NONE)])
+    order = np.append(clock.order, np.zeros(2 * more, np.int32))
+    crossings = np.append(wires.crossings, np.zeros(more, st.SUSPENDABLE))
+    clock = clock._replace(plans=plans, order=order)
+    return wires._replace(parcels=parcels, crossings=crossings, clock=clock)
+
+
+def _with_more_lanes(state: st.State) -> st.State:
+    """Twice as many lanes, the new ones idle."""
+    ports, strands, slots = state.wires.ports, state.strands, state.slots
+    more, more_strands = ports.copy(), strands.copy()
+    more["serving"] = NONE
+    more["strands"] += len(strands)
+    more["slots"] += len(slots)
+    more_strands["port"] += len(ports)
+    state.wires.clock.counts["in_last"] = 0
+    return state._replace(
+        wires=state.wires._replace(ports=np.concatenate([ports, more])),
+        strands=np.concatenate([strands, more_strands]),
+        slots=np.concatenate([slots, new_table(len(slots), st.SLOT, head=NONE)]),
+    )

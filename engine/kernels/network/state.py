@@ -8,12 +8,9 @@ Times are ps.
 
 from typing import NamedTuple
 
-from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
+from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, OF_PORT, Servers
 from dimsweep.engine.kernels.core.agenda import Agenda
-from dimsweep.engine.kernels.core.pool import POOL
-from dimsweep.engine.kernels.core.queue import QUEUE
-from dimsweep.engine.kernels.core.servers import ACCESS, Servers
-from dimsweep.engine.kernels.core.worklist import Worklist
+from dimsweep.engine.kernels.core.queues import POOL, QUEUE, Worklist
 from dimsweep.engine.kernels.flow.tables import Flows
 from dimsweep.engine.kernels.messages.records import Io, Plans
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
@@ -37,7 +34,7 @@ COUNTS = record(
     next="i8",  # when something is planned to happen (ps)
     unsettled="i8",  # whether servers serve others than they did
     in_last="i8",  # phases that are served in the last lane
-    # For ties (engine.kernels.network.ties):
+    # For ties (engine.kernels.network.clock):
     step="i8",  # the number of the present step
     generation="i8",  # the number of the first step of its generation
     generation_end="i8",  # where the generation ends in the ring
@@ -83,7 +80,7 @@ PARCEL = record(
     next="i4",  # in a queue, a slot, or among the free ones
     entry="i4",  # that it belongs to; of a PIECE, ~ the node
 )
-# A parcel on a link where it may be suspended (engine.kernels.network.suspension); it is another
+# A parcel on a link where it may be suspended (engine.kernels.network.links); it is another
 # parcel on the next one.  Progress is counted in ps of the transfer.
 SUSPENDABLE = record(
     transfer="i8",  # of all of it
@@ -216,7 +213,7 @@ RANK_PORT = record(
 
 
 class Accounts(NamedTuple):
-    """What ranks do with their time (:mod:`engine.kernels.network.accounts`): R ranks, D
+    """What ranks do with their time (:mod:`engine.kernels.network.operators`): R ranks, D
     dimensions, L tallies."""
 
     ranks: Table  # (R,) of RANK
@@ -230,9 +227,9 @@ class Clock(NamedTuple):
     agenda: Agenda
     ring: Ints  # events of this instant; a power of two
     counts: Table  # one of COUNTS
-    # Of what is suspended, what was planned may be given up (engine.kernels.network.suspension):
+    # Of what is suspended, what was planned may be given up (engine.kernels.network.links):
     plans: Table  # PLAN, two for each parcel, if messages may be suspended
-    order: Ints  # of those that are planned (engine.kernels.core.heap)
+    order: Ints  # of those that are planned (engine.kernels.core.agenda)
     numbers: Longs  # of the events in ``ring``, as they were planned, if messages may be suspended
 
 

@@ -11,12 +11,19 @@ are those of ultraethernet/uet-htsim (commit 40ccb05: UecPullPacer, UecSink, Ove
 from typing import Any
 
 from dimsweep.engine.kernels.core.agenda import plan
-from dimsweep.engine.kernels.core.by_type import where_used
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.queue import append, take_first
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
+from dimsweep.engine.kernels.core.compiling import where_used
+from dimsweep.engine.kernels.core.queues import append, take_first
+from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet.ports import link_of, new_packet
-from dimsweep.engine.kernels.packet.state import CREDIT, KIND_BITS, REQUEST, TRIMMED, WAKE, Run
+from dimsweep.engine.kernels.packet.state import (
+    CREDIT,
+    KIND_BITS,
+    TRIMMED,
+    WAKE,
+    Run,
+    inlined,
+    kernel,
+)
 
 QUANTUM = 256  # bytes
 _EMPTY = 4  # quanta that a credit packet without credit takes the pacer

@@ -2,7 +2,7 @@
 
 The transports of ours are compiled together, into one kernel that asks whose case it is when it
 runs.  Another one, of a plug-in, is compiled by itself, for runs of its own: their records are of
-another type (:mod:`engine.kernels.packet.registered`), which says whose hooks are called.  What is
+another type (:mod:`engine.kernels.packet.tables`), which says whose hooks are called.  What is
 compiled for ours stays as it is, whatever else is registered.
 """
 
@@ -13,8 +13,7 @@ from numba.extending import overload
 
 from dimsweep.engine.cluster.transports import HOOKS, Transport
 from dimsweep.engine.fingerprint import fingerprint
-from dimsweep.engine.kernels.packet.compile import inlined
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @inlined

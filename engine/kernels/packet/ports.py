@@ -1,18 +1,91 @@
-"""How ports send: queues, pause frames, marks and telemetry."""
+"""How ports send: queues, pause frames, marks, telemetry, and a switch's shared buffer.
+
+**The buffer.**  Packets count at the port by which they came in.  Behind a reserve they take from
+the buffer that all ports share, up to a dynamic threshold, the free share / 2^shift (Choudhury and
+Hahne, 1998); what arrives on top while the pause travels goes into the port's headroom.  A switch
+that does not pause drops, or trims, packets for a port whose queue is as long as that threshold; it
+has no reserves.
+"""
 
 from typing import Any
 
 import numpy as np
 
-from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.kernels.core import queues
 from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
-from dimsweep.engine.kernels.core.by_type import where_used
-from dimsweep.engine.kernels.core.machine import prefetch
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.queue import append, take_first
-from dimsweep.engine.kernels.packet import buffers, state
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.core.compiling import prefetch, where_used
+from dimsweep.engine.kernels.core.queues import append, take_first
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.packet import state
+from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
+
+
+@inlined
+def threshold(r: Run, port: int) -> int:
+    """Bytes beyond its reserve that may arrive by this port before it pauses the other end."""
+    switch = r.switches[r.ports[port].switch]
+    return (switch.shared - switch.used) >> r.ports[port].shift
+
+
+@inlined
+def has_room(r: Run, port: int, size: int) -> bool:
+    """Whether a packet may wait at ``port`` of a switch that drops: its queue is not too long."""
+    switch, p = r.switches[r.ports[port].switch], r.ports[port]
+    free = switch.shared - switch.used
+    if p.egress + size > p.room:
+        return False
+    return size <= free and p.egress < (free >> p.shift if p.shift >= 0 else free << -p.shift)
+
+
+@inlined
+def _beyond_reserve(r: Run, port: int) -> int:
+    return max(r.ports[port].ingress - r.settings.reserve, 0)
+
+
+@inlined
+def admits(r: Run, port: int, size: int) -> bool:
+    """Whether a packet that came in by ``port`` finds room."""
+    p = r.ports[port]
+    return p.over + size <= p.headroom or _beyond_reserve(r, port) + size <= threshold(r, port)
+
+
+@inlined
+def admit(r: Run, port: int, size: int) -> None:
+    p = r.ports[port]
+    beyond = p.ingress + size - r.settings.reserve
+    if beyond <= 0:
+        p.ingress += size
+    elif beyond > threshold(r, port):
+        p.over += size
+    else:
+        p.ingress += size
+        r.switches[p.switch].used += min(size, beyond)
+
+
+@inlined
+def release(r: Run, port: int, size: int) -> None:
+    """A packet that came in by ``port`` leaves the switch."""
+    p = r.ports[port]
+    from_over = min(p.over, size)
+    from_shared = min(size - from_over, _beyond_reserve(r, port))
+    p.over -= from_over
+    p.ingress -= size - from_over
+    r.switches[p.switch].used -= from_shared
+
+
+@inlined
+def must_pause(r: Run, port: int) -> bool:
+    p = r.ports[port]
+    return p.pausing == 0 and (p.over > 0 or _beyond_reserve(r, port) >= threshold(r, port))
+
+
+@inlined
+def may_resume(r: Run, port: int) -> bool:
+    p = r.ports[port]
+    if p.pausing == 0 or p.over > 0:
+        return False
+    beyond = _beyond_reserve(r, port)
+    return beyond == 0 or beyond + r.settings.resume_below <= threshold(r, port)
 
 
 @inlined
@@ -24,7 +97,7 @@ def link_of(r: Run, port: int) -> int:
 
 @inlined
 def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
-    packet = pool.pop(r.counts[0].packets, r.packets)
+    packet = queues.take_free(r.counts[0].packets, r.packets)
     record = r.packets[packet]
     record.kind = kind
     record.flow = flow
@@ -37,7 +110,7 @@ def new_packet(r: Run, kind: int, flow: int, size: int) -> int:
 
 @inlined
 def free_packet(r: Run, packet: int) -> None:
-    pool.push(r.counts[0].packets, r.packets, packet)
+    queues.put_free(r.counts[0].packets, r.packets, packet)
 
 
 @inlined
@@ -154,13 +227,13 @@ def _leave(r: Run, port: int, packet: int) -> None:
     """Data or an ACK leave a switch: the buffer is freed, and marks and telemetry are written."""
     k, p = r.packets[packet], r.ports[port]
     if r.settings.pauses:
-        buffers.release(r, k.came, k.size)
+        release(r, k.came, k.size)
     else:
         r.switches[p.switch].used -= k.size
     p.egress -= k.size
     if p.egress > p.mark_from and _marks(r, port) and k.kind == state.DATA:
         k.marked = 1
-    if r.settings.pauses and buffers.may_resume(r, k.came):
+    if r.settings.pauses and may_resume(r, k.came):
         _tell(r, k.came, state.RESUME, NONE)
     if k.kind == state.DATA:
         p.data += 1
@@ -207,13 +280,13 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     k, p = r.packets[packet], r.ports[port]
     came = k.came + 0
     if r.settings.pauses:
-        if not buffers.admits(r, came, k.size):
+        if not admits(r, came, k.size):
             r.ports[came].dropped += 1
             free_packet(r, packet)
             return NONE
-        buffers.admit(r, came, k.size)
+        admit(r, came, k.size)
     else:
-        if not buffers.has_room(r, port, k.size):
+        if not has_room(r, port, k.size):
             if r.settings.trims and k.kind == state.DATA:
                 return _trim(r, port, packet)
             p.dropped += 1
@@ -225,7 +298,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
         p.most = p.egress
     if p.watched:
         _note(r, port)
-    if r.settings.pauses and buffers.must_pause(r, came):
+    if r.settings.pauses and must_pause(r, came):
         _tell(r, came, state.PAUSE, port)
     append(p.queue, r.packets, packet)
     return port
@@ -253,7 +326,7 @@ def _trim(r: Run, port: int, packet: int) -> int:
     k.rank = 0
     k.last_hop = r.routes[k.hop + 1] < 0
     first = link_of(r, port)
-    if not buffers.has_room(r, first, k.size):
+    if not has_room(r, first, k.size):
         p.dropped += 1
         free_packet(r, packet)
         return NONE

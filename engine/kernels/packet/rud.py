@@ -1,16 +1,21 @@
 """Reliable unordered delivery, as Ultra Ethernet's transport has it (UE 1.0, packet delivery).
 
-Packets are numbered, take any way, and are accepted in any order.  The receiver acknowledges after
-so many bytes, and at once what bears a mark, what asks for it (the last packet that the window
-lets go, and all that is sent again), and what comes twice; an ACK tells the packet up to which all
-have come, 64 more by a bitmap, and how many bytes have come.  Of a packet whose payload a switch
-has trimmed it tells by a NACK, and the sender sends that again first.  What is lost altogether a
-timer finds.  How large the window is is the matter of the transport, such as NSCC; where receivers
-give credits (:mod:`.credits`) there is none.
+**Delivery.**  Packets are numbered, take any way, and are accepted in any order.  The receiver
+acknowledges after a number of bytes, and at once a packet that is marked, one that asks for it (the
+last packet that the window lets go, and every retransmission), and a duplicate.  An ACK reports the
+packet up to which all have arrived, 64 more by a bitmap, and the number of bytes that have arrived.
+A NACK reports a packet whose payload a switch trimmed, and the sender retransmits it first.  A
+timer finds packets that are lost altogether.  The transport, such as NSCC, sets the window; where
+receivers give credits (:mod:`.credits`) there is none.
+
+**Ways.**  A sender does not choose ways: it writes an entropy value into each packet, and the
+switches' hash of this value and of the flow selects one of the ways (ECMP).  ACKs and NACKs return
+the value, and so tell which values lead to good ways.
 """
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,23 +23,113 @@ import numpy as np
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import plan
-from dimsweep.engine.kernels.core.by_type import where_used
-from dimsweep.engine.kernels.core.machine import lowest
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.queue import append
-from dimsweep.engine.kernels.packet import credits, hooks, paths
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
-from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.core.compiling import lowest, where_used
+from dimsweep.engine.kernels.core.queues import append
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.packet import credits, hooks
 from dimsweep.engine.kernels.packet.ports import free_packet, new_packet
 from dimsweep.engine.kernels.packet.state import (
     ACK,
     KIND_BITS,
     NACK,
+    RECYCLED,
     REQUEST,
     RETRANSMIT,
     TRIMMED,
     Run,
+    inlined,
+    kernel,
 )
+
+
+class Balance(StrEnum):
+    """How a sender balances its load over ways, by what entropy values it writes.
+
+    ``oblivious``: all in turn, shuffled anew each turn.  ``bitmap``: likewise, but those that
+    came back with a mark or a NACK are passed over as many turns as :func:`answer` says.  ``reps``:
+    those that came back unmarked again, else any (recycled entropy packet spraying: Bonato et al.,
+    2024, arXiv:2407.21625, without its freezing).  ``mixed``: what came back unmarked, else as
+    ``bitmap``.
+    """
+
+    OBLIVIOUS = "oblivious"
+    BITMAP = "bitmap"
+    REPS = "reps"
+    MIXED = "mixed"
+
+
+_OBLIVIOUS, _BITMAP, _REPS, _MIXED = range(4)  # in the order of Balance
+_REPS_KEEPS = 8  # values, of which the oldest is forgotten (Bonato et al., section 3)
+# What came back with a packet, and how many turns its value is then passed over, 15 at most: the
+# bitmap of ultraethernet/uet-htsim.
+GOOD, MARKED, REFUSED = range(3)
+_MARK, _NACK, _MOST = 1, 4, 15
+
+
+@inlined
+def next_value(r: Run, flow: int) -> int:
+    """The entropy value of the next packet."""
+    u, keys = r.rud[flow], r.keys[0].rud
+    if keys.balance >= _REPS and u.n_fresh > 0:
+        keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
+        at = u.head - u.n_fresh
+        u.n_fresh -= 1
+        return r.recycled[RECYCLED * flow + (at if at >= 0 else at + keeps)] + 0
+    if keys.balance == _REPS:
+        return _any(r)
+    return _in_turn(r, flow)
+
+
+@kernel
+def _in_turn(r: Run, flow: int) -> int:
+    """The next value of this turn that is not passed over; the first one loses a penalty."""
+    u, keys = r.rud[flow], r.keys[0].rud
+    first = keys.entropies * flow
+    for i in range(keys.entropies + 1):
+        value = (u.turn ^ u.mask) + 0
+        u.turn += 1
+        if u.turn == keys.entropies:
+            u.turn = 0
+            u.mask = _any(r)
+        if keys.balance == _OBLIVIOUS or r.penalties[first + value] == 0:
+            break
+        if i == 0:
+            r.penalties[first + value] -= 1
+    return value
+
+
+@inlined
+def _any(r: Run) -> int:
+    draw = r.counts[0].drawn + 0
+    r.counts[0].drawn = draw + 1
+    return int(r.draws[draw] * r.keys[0].rud.entropies)
+
+
+@kernel
+def answer(r: Run, flow: int, value: int, how: int) -> None:
+    """A packet with this value came back GOOD, MARKED, or REFUSED."""
+    u, keys = r.rud[flow], r.keys[0].rud
+    if how == GOOD:
+        keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
+        if keys.balance >= _REPS:
+            r.recycled[RECYCLED * flow + u.head] = value
+            u.head = u.head + 1 if u.head + 1 < keeps else 0
+            u.n_fresh = min(u.n_fresh + 1, keeps)
+    elif keys.balance == _BITMAP or keys.balance == _MIXED:
+        at = keys.entropies * flow + value
+        penalty = r.penalties[at] + (_MARK if how == MARKED else _NACK)
+        r.penalties[at] = min(penalty, _MOST)
+
+
+@inlined
+def hashed(r: Run, flow: int, value: int) -> int:
+    """Which of the flow's ways its packets of this value take: a number that looks random
+    (SplitMix64's finaliser; Steele et al., OOPSLA 2014)."""
+    x = np.uint64(r.rud[flow].salt + (value << 40))
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1)) % r.flows[flow].n_ways
+
 
 # What is known of a packet: by the receiver that it has come; by the sender that it is under way
 # or to be sent again, and in the bits above how often it was sent again, up to _OFTEN.
@@ -171,9 +266,9 @@ def send(r: Run, flow: int, packet: int) -> int:
     credits.spend(r, flow, packet, *_to_send(r, flow))
     if u.timer < 0:
         u.timer = plan(r.agenda, now + _rto(r, flow), RETRANSMIT | flow << KIND_BITS)
-    value = paths.next_value(r, flow)
+    value = next_value(r, flow)
     k.entropy = value
-    return paths.hashed(r, flow, value)
+    return hashed(r, flow, value)
 
 
 @where_used("rud", NONE)
@@ -268,7 +363,7 @@ def hear(r: Run, flow: int, packet: int) -> None:
         if number >= u.una:
             _come(r, flow, number)
     f.acked = f.size if u.una == u.n_packets else u.una * r.settings.payload
-    paths.answer(r, flow, k.entropy + 0, paths.MARKED if k.marked else paths.GOOD)
+    answer(r, flow, k.entropy + 0, MARKED if k.marked else GOOD)
 
 
 @inlined
@@ -295,8 +390,8 @@ def refused(r: Run, flow: int, packet: int) -> None:
     u.rtt = r.agenda.counts[0].now - r.sent_at[at]
     hooks.shrink(r, flow, _size(r, flow, k.upto + 0))
     _lose(r, flow, k.upto + 0)
-    how = paths.MARKED if k.marked else paths.GOOD
-    paths.answer(r, flow, k.entropy + 0, how if k.last_hop else paths.REFUSED)
+    how = MARKED if k.marked else GOOD
+    answer(r, flow, k.entropy + 0, how if k.last_hop else REFUSED)
 
 
 @inlined
@@ -346,13 +441,13 @@ def _starves(r: Run, flow: int) -> bool:
     if c.asked == 0 and c.starved < _PATIENCE:
         return False
     c.starved = 0
-    _ask_for_credit(r, flow)
+    ask_for_credit(r, flow)
     return True
 
 
 @where_used("credits")
 @kernel
-def _ask_for_credit(r: Run, flow: int) -> None:
+def ask_for_credit(r: Run, flow: int) -> None:
     """The sender has no credit, and asks for some by a packet without data."""
     u, f, c = r.rud[flow], r.flows[flow], r.credits[flow]
     c.asked = 1
@@ -362,9 +457,9 @@ def _ask_for_credit(r: Run, flow: int) -> None:
     k.upto = u.next - 1
     k.asks = 1
     k.sendings = _UNHEARD
-    value = paths.next_value(r, flow)
+    value = next_value(r, flow)
     k.entropy = value
-    k.hop = r.ways[f.ways + paths.hashed(r, flow, value)].data
+    k.hop = r.ways[f.ways + hashed(r, flow, value)].data
     r.told[packet].credit = c.target
     append(r.ports[f.port - f.rank + f.ack_rank].queue, r.packets, packet)
 

@@ -5,13 +5,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from dimsweep.engine.compiler import Compiler
 from dimsweep.engine.kernels.core.agenda import Agenda
-from dimsweep.engine.kernels.core.pool import POOL
-from dimsweep.engine.kernels.core.queue import QUEUE
-from dimsweep.engine.kernels.core.rows import LINE
+from dimsweep.engine.kernels.core.queues import POOL, QUEUE
+from dimsweep.engine.kernels.core.tables import LINE
 from dimsweep.engine.kernels.packet.inputs import Settings
 from dimsweep.engine.lower.program import Floats, Ints, Longs, Table
 from dimsweep.engine.records import record
+
+_packet = Compiler(checks_divisors=False)  # no divisor of the kernel can be zero
+compiled, kernel, inlined = _packet.compiled, _packet.kernel, _packet.inlined
+
 
 FULL = -3  # an outcome of a run beside EMPTY and LATER: enlarge the tables and go on
 # Kinds of packets, those to receivers first.  TRIMMED: data whose payload a switch cut, which a

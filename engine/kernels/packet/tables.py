@@ -1,25 +1,121 @@
-"""Inputs as the tables of a run, and larger tables when a run has filled them."""
+"""Inputs as the tables of a run, with larger tables when a run has filled them; and registered
+transports, which give their fields to the records of flows and keys.
+"""
 
+import dataclasses
+import inspect
 from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, get_type_hints
 
 import numpy as np
 
-from dimsweep.engine.cluster.transports import Transport
-from dimsweep.engine.kernels.core import pool
+from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
+from dimsweep.engine.kernels.core import queues
 from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda
-from dimsweep.engine.kernels.core.by_type import UNUSED
-from dimsweep.engine.kernels.core.following import EDGE
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.rows import in_bytes, with_room, zeros
+from dimsweep.engine.kernels.core.compiling import UNUSED
+from dimsweep.engine.kernels.core.queues import EDGE
+from dimsweep.engine.kernels.core.tables import NONE, in_bytes, with_room, zeros
 from dimsweep.engine.kernels.packet import state
-from dimsweep.engine.kernels.packet.flows import WAY, KnownWays
-from dimsweep.engine.kernels.packet.inputs import Fabric, Marking, Settings, shared_buffers
+from dimsweep.engine.kernels.packet.hooks import OF_TCP, Together, together_with
+from dimsweep.engine.kernels.packet.inputs import (
+    WAY,
+    Fabric,
+    KnownWays,
+    Marking,
+    Settings,
+    shared_buffers,
+)
 from dimsweep.engine.kernels.packet.kernel import ROOM
-from dimsweep.engine.kernels.packet.registered import flow_record, keys_record, number_of
 from dimsweep.engine.kernels.packet.rud import Rud
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import FLOW, Run, in_lines
+from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import new_table
+
+_TYPES = {bool: "?", int: "i8", float: "f8"}
+# Whose keys transports have in common that are of these classes.
+_SHARED: dict[str, type[Any]] = {"tcp": Tcp, "rud": Rud}
+
+
+def register(*transports: type[Transport]) -> None:
+    """Make transports known by their names, to configurations as to the kernel.
+
+    Raises :class:`TypeError` for one that leaves a case or a question open, and
+    :class:`ValueError` for a name that another one has.
+    """
+    for transport in transports:
+        _check(transport)
+        TRANSPORTS[transport.name] = transport
+
+
+def _check(transport: type[Transport]) -> None:
+    transport()  # Python refuses one that leaves a case open
+    if "__dataclass_fields__" not in vars(transport):
+        raise TypeError(f"{transport.__name__} is no frozen dataclass, whose fields are its keys")
+    asked = [name for name in inspect.get_annotations(Transport) if not hasattr(transport, name)]
+    if asked:
+        raise TypeError(f"{transport.__name__} does not say its {', '.join(asked)}")
+    if transport.speaks_tcp != issubclass(transport, Tcp):
+        told = f"{', '.join(OF_TCP)} are cases of subclasses of Tcp, which alone speak_tcp"
+        raise TypeError(f"{transport.__name__}: {told}")
+    if TRANSPORTS.get(transport.name, transport) is not transport or transport.name in _SHARED:
+        raise ValueError(f"there is a transport {transport.name!r} already")
+
+
+def number_of(transport: Transport) -> int:
+    """Which it is of those that are compiled together."""
+    return together_with(type(transport)).transports.index(type(transport))
+
+
+def flow_record(transport: Transport) -> np.dtype[np.void]:
+    """What is known of a flow; what its transport keeps has the transport's name.
+
+    The flows of a run have one transport, so each one's fields lie where another has its own.
+    """
+    return _flow_record(together_with(type(transport)))
+
+
+@cache
+def _flow_record(together: Together) -> np.dtype[np.void]:
+    common: Any = FLOW
+    states = {each.name: np.dtype([*each.state], align=True) for each in together.transports}
+    states = {name: of for name, of in states.items() if of.itemsize}
+    fields = dict(common.fields) | {name: (of, common.itemsize) for name, of in states.items()}
+    most = max((of.itemsize for of in states.values()), default=0)
+    return in_lines(fields, common.itemsize + most)
+
+
+def keys_record(transport: Transport) -> Table:
+    """The keys, by their names, of all transports that are compiled together, of which
+    ``transport`` has filled in its own, and under ``tcp`` and ``rud`` what all share that speak
+    so; a member of an enumeration is its place there."""
+    record = np.zeros(1, _keys_record(together_with(type(transport))))
+    for key, value in vars(transport).items():
+        number = [*type(value)].index(value) if isinstance(value, Enum) else value
+        record[transport.name][key] = number
+        for name, of in _SHARED.items():
+            if isinstance(transport, of) and key in of.__dataclass_fields__:
+                record[name][key] = number
+    return record
+
+
+@cache
+def _keys_record(together: Together) -> np.dtype[np.void]:
+    """With a byte by whose name the type says whose hooks are called."""
+    names = _SHARED | {each.name: each for each in together.transports}
+    fields = [(name, _record(of)) for name, of in names.items()]
+    return np.dtype([*fields, (together.version or "ours", "i1")], align=True)
+
+
+def _record(of: type[Any]) -> Any:
+    """The keys of a transport; of one that has none, a byte that says that it is registered."""
+    types = get_type_hints(of)
+    return [
+        (each.name, _TYPES.get(types[each.name], "i8")) for each in dataclasses.fields(of)
+    ] or "i1"
+
 
 _ANY = 1 << 62  # bytes
 _FIRST_PACKETS = 1 << 10
@@ -36,7 +132,7 @@ def new_run(fabric: Fabric, settings: Settings, transport: Transport, draws: Dra
     unordered, credited = int(isinstance(transport, Rud)), int(transport.gives_credits)
     shared = shared_buffers(fabric, settings)
     packets, counts = zeros(_FIRST_PACKETS, state.PACKET), zeros(1, state.COUNTS)
-    pool.give(counts["packets"][0], packets, 0)
+    queues.add_free(counts["packets"][0], packets, 0)
     return Run(
         # Numba looks an enumeration's members up anew at every call, as it does a text's type.
         settings=settings._replace(transport=0, wake=int(settings.wake)),  # type: ignore[arg-type]
@@ -174,7 +270,7 @@ def enlarged(run: Run, draws: Draws) -> Run:
     counts, old = run.counts[0], len(run.packets)
     if counts["packets"]["left"] < ROOM:
         run = _with_room(run, 2 * old, "packets", "telemetry", "sacks", "told")
-        pool.give(counts["packets"], run.packets, old)
+        queues.add_free(counts["packets"], run.packets, old)
     run = with_events(run, ROOM + int(counts["n_flows"]))
     if counts["drawn"] + ROOM > len(run.draws):
         run = run._replace(draws=np.concatenate([run.draws, draws(len(run.draws))]))

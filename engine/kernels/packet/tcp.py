@@ -14,11 +14,17 @@ from typing import Any, ClassVar
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import plan
-from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import hooks
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.state import KIND_BITS, RETRANSMIT, SACK_BLOCKS, Run
+from dimsweep.engine.kernels.packet.state import (
+    KIND_BITS,
+    RETRANSMIT,
+    SACK_BLOCKS,
+    Run,
+    inlined,
+    kernel,
+)
 
 # What is known of a segment: by the receiver that it has come; by the sender the rest.
 _COME, _SACKED, _LOST, _RESENT = 1, 2, 4, 8

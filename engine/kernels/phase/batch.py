@@ -1,28 +1,248 @@
-"""Running programs: one point, or a batch of points in one compiled call."""
+"""Run programs by phases: one point, or a batch of points in one compiled call.
 
+With what the kernel measures, the functions that Python calls (compiled for a set of rules), and
+the error of a run that cannot finish: who waits for what.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.core.none import LONGEST
-from dimsweep.engine.kernels.phase.chains import chained
-from dimsweep.engine.kernels.phase.diagnosis import explain_stuck
-from dimsweep.engine.kernels.phase.entrances import entrances_of
-from dimsweep.engine.kernels.phase.measures import Measures, empty_measures
-from dimsweep.engine.kernels.phase.path import Path
-from dimsweep.engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times
-from dimsweep.engine.kernels.phase.state import FINISHED, STUCK, TIED, TOO_LONG, State, empty_state
+from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.tables import DONE, LONGEST, QUEUED, RUNNING
+from dimsweep.engine.kernels.phase import orders
+from dimsweep.engine.kernels.phase.chains import chained, time_chains
+from dimsweep.engine.kernels.phase.kernel import MODEL, run
+from dimsweep.engine.kernels.phase.path import Chain, Path, add_apart, empty_path, walk_back
+from dimsweep.engine.kernels.phase.phase_time import PhaseTimes, empty_phase_times, time_all
+from dimsweep.engine.kernels.phase.state import (
+    FINISHED,
+    STUCK,
+    TIED,
+    TOO_LONG,
+    Rules,
+    Sim,
+    State,
+    empty_state,
+    lay_out_chunks,
+)
 from dimsweep.engine.lower.program import (
+    Entrances,
     Floats,
+    Ints,
     Longs,
+    NodeKind,
     Program,
     Structure,
     check_bandwidth,
     check_latency,
 )
+
+
+class Measures(NamedTuple):
+    """What the kernel measured, a row a point: P points, C classes, D dimensions, L tallies."""
+
+    outcome: Ints  # (P,)
+    time: Longs  # (P,) ps
+    end: Longs  # (P, C) ps when the class's last operator ended
+    compute: Longs  # (P, C) ps
+    exposed: Longs  # (P, C) ps of communication that no compute hides
+    exposed_by_dim: Floats  # (P, C, D + 1) ps; the last: waiting, no dimension serves
+    exposed_by_tally: Floats  # (P, C, L) ps
+    busy: Longs  # (P, C, D) ps that the class's port was in use
+    bytes_sent: Floats  # (P, C, D) bytes sent by one NPU
+    path: Path | None  # the critical path; not known of a run message by message
+
+
+def empty_measures(s: Structure, n: int) -> Measures:
+    """Room for what is measured at ``n`` points."""
+    c, d = s.shape.n_classes, s.shape.n_dims
+    return Measures(
+        outcome=np.zeros(n, dtype=np.int32),
+        time=np.zeros(n, dtype=np.int64),
+        end=np.zeros((n, c), dtype=np.int64),
+        compute=np.zeros((n, c), dtype=np.int64),
+        exposed=np.zeros((n, c), dtype=np.int64),
+        exposed_by_dim=np.zeros((n, c, d + 1)),
+        exposed_by_tally=np.zeros((n, c, s.shape.n_tallies)),
+        busy=np.zeros((n, c, d), dtype=np.int64),
+        bytes_sent=np.zeros((n, c, d)),
+        path=empty_path(s, n),
+    )
+
+
+@kernel
+def run_each(sim: Sim, bandwidth: Floats, latency: Longs, out: Measures) -> None:
+    """Simulate each point of bandwidths and latencies, (P, D) each, and measure it."""
+    lay_out_chunks(sim)
+    for point in range(len(bandwidth)):
+        longest = time_all(sim, bandwidth[point], latency[point]) + time_chains(sim)
+        out.outcome[point] = run(sim) if longest < LONGEST else TOO_LONG
+        if out.outcome[point] == FINISHED:
+            _measure(sim, out, point)
+            walk_back(sim, out.path, point)  # type: ignore[arg-type]  # there is one
+        else:
+            out.time[point] = -1
+
+
+@kernel
+def _measure(sim: Sim, out: Measures, point: int) -> None:
+    s, st, n_dims = sim.s, sim.st, sim.s.shape.n_dims
+    for c in range(s.shape.n_classes):
+        cls = st.classes[c]
+        out.time[point] = max(out.time[point], cls.end)
+        out.end[point, c], out.compute[point, c] = cls.end, cls.compute
+        out.exposed[point, c] = cls.exposed
+        for number in range(s.shape.n_ports):
+            d, port = number // (s.shape.n_ports // n_dims), st.ports[c * s.shape.n_ports + number]
+            out.busy[point, c, d] += port.busy
+            out.exposed_by_dim[point, c, d] += port.exposed
+        out.exposed_by_dim[point, c, n_dims] = cls.unserved
+        for tally in range(s.shape.n_tallies):
+            out.exposed_by_tally[point, c, tally] = st.tally_exposed[c, tally]
+    for flow in s.flows:
+        for member in s.members[flow.member_start : flow.member_end]:
+            for d in range(n_dims):
+                out.bytes_sent[point, member.cls, d] += sim.times.bytes_sent[flow.form, d]
+    if len(s.chains) > 0:
+        for node in s.nodes:
+            if node.kind == NodeKind.CHAIN:
+                for d in range(n_dims):
+                    out.bytes_sent[point, node.cls, d] += st.chain_bytes[node.tally, d]
+
+
+class _Compiled(NamedTuple):
+    """See :class:`Entrances`."""
+
+    run_points: Any
+    time_phases: Any
+    phases_apart: Any
+
+
+@compiled
+def _nothing(n_slots: int, n_classes: int) -> None:
+    """The model notes nothing of its own."""
+
+
+def entrances_by(rules: Rules, new_own: Any = _nothing) -> _Compiled:
+    """The entrances by some rules; ``new_own``, compiled, makes what these note, for so many slots
+    (:mod:`engine.kernels.phase.classes`) and classes."""
+
+    @compiled
+    def run_points(
+        s: Structure,
+        bandwidth: Floats,
+        latency: Longs,
+        times: PhaseTimes,
+        state: State,
+        measures: Measures,
+    ) -> None:
+        own = new_own(len(state.due), len(state.classes))
+        sim = by_reference(Sim(s, times, state, rules, own))
+        run_each(sim, bandwidth, latency, by_reference(measures))
+
+    @compiled
+    def time_phases(s: Structure, bandwidth: Floats, latency: Longs, out: PhaseTimes) -> float:
+        no_state: Any = None  # a phase's time asks for none
+        return time_all(by_reference(Sim(s, out, no_state, rules, None)), bandwidth, latency)
+
+    @compiled
+    def phases_apart(
+        s: Structure, times: PhaseTimes, state: State, chain: Chain, labels: Longs, path: Path
+    ) -> None:
+        add_apart(by_reference(Sim(s, times, state, rules, None)), chain, labels, path)
+
+    return _Compiled(run_points, time_phases, phases_apart)
+
+
+@cache
+def of_order(choose: Any) -> _Compiled:
+    """The model's entrances where ``choose`` says in which order chunks visit dimensions."""
+    return entrances_by(MODEL._replace(choose=choose))
+
+
+def entrances_of(program: Program) -> Entrances:
+    """Those by whose rules the program runs."""
+    if program.replica is not None:
+        return program.replica
+    return of_order(orders.chooser(program.structure.shape.order))
+
+
+def times_of(program: Program) -> PhaseTimes:
+    """The times of a program's phases at its own point."""
+    times = empty_phase_times(program.structure)
+    point = program.bandwidth, program.latency
+    entrances_of(program).time_phases(program.structure, *point, times)
+    return times
+
+
+_SHOWN = 8
+
+
+def explain_stuck(
+    program: Program, states: Sequence[int], runs: Mapping[int, int]
+) -> DimsweepError:
+    """An error that names the ranks and operators that wait, and what each waits for.
+
+    ``states`` are those of the nodes, as the phase kernel numbers them; ``runs`` maps a
+    stream to the node that it runs.
+    """
+    s, names = program.structure, program.names
+    behind, reasons = _behind(program, states), []
+    for node, node_state in enumerate(states):
+        if node_state not in (QUEUED, RUNNING) and node not in behind:
+            continue  # done, or behind another that is named
+        rank = f"rank {names.class_first[s.nodes[node]['cls']]}"
+        if node_state == RUNNING:
+            reason = _running_reason(program, states, node)
+        elif node in behind:
+            reason = f"its turn behind {names.node[behind[node]]!r}"
+        else:
+            holder = runs[int(s.nodes[node]["stream"])]
+            reason = f"its stream, held by {names.node[holder]!r}"
+        reasons.append(f"{rank}: {names.node[node]!r} waits for {reason}")
+    done = sum(state == DONE for state in states)
+    more = f"\n  ... and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    return DimsweepError(
+        f"deadlock: {done} of {len(names.node)} operators finished, then nothing could go on\n  "
+        + "\n  ".join(reasons[:_SHOWN])
+        + more,
+        where="workload",
+    )
+
+
+def _behind(program: Program, states: Sequence[int]) -> dict[int, int]:
+    """Who waits for nothing but what is before it on its stream, which waits for something else."""
+    nodes, following = program.structure.nodes, program.structure.following
+    before = np.repeat(np.arange(len(nodes)), nodes["next_end"] - nodes["next_start"])
+    waits = np.asarray(states)[before] != DONE
+    before, after = before[waits], following[waits]
+    alike = nodes["stream"][before] == nodes["stream"][after]
+    only = ~np.isin(after, after[~alike]) & (nodes["kind"][after] == NodeKind.COLLECTIVE)
+    first = only & ~np.isin(before, after[only])
+    return dict(zip(after[first].tolist(), before[first].tolist(), strict=True))
+
+
+def _running_reason(program: Program, states: Sequence[int], node: int) -> str:
+    s, names = program.structure, program.names
+    flow = s.flows[s.nodes[node]["flow"]]
+    members = s.members[flow["member_start"] : flow["member_end"]]
+    if s.nodes[node]["kind"] == NodeKind.RECEIVE:
+        return f"the send {names.node[members[0]['node']]!r}"
+    absent = [
+        f"rank {names.class_first[member['cls']]}"
+        for member in members
+        if states[member["node"]] not in (RUNNING, DONE)
+    ]
+    if s.nodes[node]["kind"] == NodeKind.COLLECTIVE and absent:
+        return f"{', '.join(absent[:4])} to join"
+    return "its transfer"
 
 
 @dataclass(frozen=True)

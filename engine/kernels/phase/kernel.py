@@ -24,23 +24,195 @@ that instant, it is the one that freed the stream or the port (of a chunk's port
 member's), then the operator's last dependency or the chunk's own phase before.
 engine.kernels.phase.path walks back.
 
-Accesses that share the servers of a memory are served as engine.kernels.core.servers has it.
+Accesses that share the servers of a memory are served as engine.kernels.core.accounts has it.
 
 A program may have several ports into a dimension and several places at a port, and streams that
 start the operator with the lowest key.  What else a replica of another simulator does in its own
 way are its :class:`~engine.kernels.phase.state.Rules`; the model's own are MODEL.  For each set of
-rules there are entrances (:mod:`engine.kernels.phase.entrances`).
+rules there are entrances (:mod:`engine.kernels.phase.batch`).
 """
 
+from typing import Any
+
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core.none import NEVER
-from dimsweep.engine.kernels.core.worklist import put
-from dimsweep.engine.kernels.phase import agenda, operators, ports
+from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.queues import (
+    append,
+    insert_in_order,
+    put,
+    sort_by,
+    take_all,
+    take_first,
+)
+from dimsweep.engine.kernels.core.tables import DONE, NEVER, NONE, QUEUED, RUNNING
+from dimsweep.engine.kernels.phase import classes, ports
+from dimsweep.engine.kernels.phase.classes import (
+    account,
+    begin_chain,
+    begin_on_stream,
+    book_flight,
+    is_served,
+    join_servers,
+    leave_servers,
+    settle_servers,
+)
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.phase_time import latency_after, message_time
-from dimsweep.engine.kernels.phase.servers import is_served, leave_servers, settle_servers
+from dimsweep.engine.kernels.phase.ports import finish_flow, move
 from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim, long
-from dimsweep.engine.lower.program import Lookahead
+from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
+
+
+@inlined
+def start_operators(sim: Sim, now: int) -> None:
+    """Ready operators join their streams' queues in program order; idle streams start the first."""
+    s, st = sim.s, sim.st
+    if st.ready.filled[0] > 1:
+        sort_by(st.ready, s.nodes["key"], st.scratch)
+    for i in range(take_all(st.ready)):
+        node = st.ready.numbers[i]
+        if s.nodes[node].kind == NodeKind.RECEIVE:
+            put(st.starting, node)
+            continue
+        stream = st.streams[s.nodes[node].stream]
+        idle = stream.node == NONE and stream.head == NONE
+        if idle and s.nodes[node].lookahead != Lookahead.NONE:
+            # Nothing is before it, and nobody else can tell in which order such nodes start.
+            _take_stream(sim, stream, node, now)
+            continue
+        _enqueue(sim, stream, node)
+        put(st.freed, s.nodes[node].stream)
+    for i in range(take_all(st.freed)):
+        stream = st.streams[st.freed.numbers[i]]
+        if stream.node == NONE and stream.head != NONE:
+            _take_stream(sim, stream, take_first(stream, st.nodes), now)
+    for i in range(take_all(st.starting)):
+        _start_node(sim, st.starting.numbers[i], now)
+
+
+@inlined
+def _enqueue(sim: Sim, stream: Any, node: int) -> None:
+    """The ready operator waits for its stream: last, or before those with a higher key."""
+    waiting = sim.st.nodes
+    waiting[node].state = QUEUED
+    if sim.s.shape.stream_order == StreamOrder.ARRIVAL:
+        append(stream, waiting, node)
+    else:
+        insert_in_order(stream, waiting, sim.s.nodes["key"], node)
+
+
+@inlined
+def _take_stream(sim: Sim, stream: Any, node: int, now: int) -> None:
+    account(sim, sim.s.nodes[node].cls, now)
+    stream.node = node
+    if stream.freed == now:
+        sim.st.nodes[node].critical = stream.critical
+    put(sim.st.starting, node)
+
+
+@inlined
+def _start_node(sim: Sim, node: int, now: int) -> None:
+    static, dynamic = sim.s.nodes[node], sim.st.nodes[node]
+    dynamic.state, dynamic.start = RUNNING, now
+    hidden = not _communicates(static.kind)
+    if hidden or static.kind == NodeKind.ACCESS:
+        duration = static.duration
+        if static.kind == NodeKind.CHAIN:
+            duration = begin_chain(sim, node, now)
+        if static.service != NONE:
+            join_servers(sim, node, now)
+        else:
+            begin_on_stream(sim, node, now + duration)
+        sim.st.node_critical[node] = dynamic.critical
+        dynamic.critical = len(sim.st.phase_of) + node
+    if static.lookahead == Lookahead.UNTIL_END:
+        sim.st.classes[static.cls].felt += 1
+    if not hidden:
+        book_flight(sim, node, BEGINS, now)
+    if static.kind == NodeKind.RECEIVE:
+        _receive(sim, node, now)
+    elif static.flow != NONE:
+        _join_flow(sim, node, now)
+
+
+@inlined
+def _communicates(kind: int) -> bool:
+    """Whether it is communication, or an access to remote memory."""
+    return kind != NodeKind.COMPUTE and kind != NodeKind.CHAIN and kind != NodeKind.HOST
+
+
+@inlined
+def _receive(sim: Sim, node: int, now: int) -> None:
+    """Expect a message; one that has come already ends the receive."""
+    send = sim.s.members[sim.s.flows[sim.s.nodes[node].flow].member_start].node
+    if sim.st.nodes[send].state == DONE:
+        put(sim.st.ending, node)
+        sim.rules.expect(sim, node, send, now)
+
+
+@inlined
+def expect(sim: Sim, node: int, send: int, now: int) -> None:
+    """It does not matter whether the message came before or comes just now."""
+
+
+@inlined
+def _join_flow(sim: Sim, node: int, now: int) -> None:
+    """The last member to arrive sends the chunks off."""
+    f = sim.s.nodes[node].flow
+    flow, joined = sim.s.flows[f], sim.st.flows[f]
+    joined.arrived += 1
+    if joined.arrived < flow.member_end - flow.member_start:
+        return
+    joined.critical = sim.st.nodes[node].critical
+    chunk = sim.st.chunks[flow.chunk_start]
+    if chunk.first < chunk.end:
+        sim.rules.send_off(sim, node, f, now)
+    elif sim.s.nodes[node].lookahead == Lookahead.NONE:  # a group of one, or a message to oneself
+        finish_flow(sim, f, joined.critical)
+
+
+@inlined
+def send_off(sim: Sim, node: int, f: int, now: int) -> None:
+    """All chunks of a flow set off at the end of this round."""
+    for chunk in range(sim.s.flows[f].chunk_start, sim.s.flows[f].chunk_end):
+        move(sim, chunk)
+
+
+@inlined
+def end_node(sim: Sim, node: int, now: int) -> None:
+    s, st = sim.s, sim.st
+    static, dynamic, cls = s.nodes[node], st.nodes[node], st.classes[s.nodes[node].cls]
+    if _communicates(static.kind):
+        book_flight(sim, node, ENDS, now)
+    else:
+        account(sim, static.cls, now)
+        if static.kind == NodeKind.CHAIN:
+            cls.mark_due = NEVER
+    dynamic.state, dynamic.end = DONE, now
+    cls.end = now
+    st.counts[0].done += 1
+    st.counts[0].last = dynamic.critical
+    if static.lookahead == Lookahead.NONE:
+        cls.bound -= 1
+    elif static.lookahead == Lookahead.UNTIL_END:
+        cls.felt -= 1
+    if static.stream >= 0:
+        stream = st.streams[static.stream]
+        stream.node, stream.critical, stream.freed = NONE, dynamic.critical, now
+        put(st.freed, static.stream)
+    for following in s.following[static.next_start : static.next_end]:
+        st.nodes[following].waits -= 1
+        if st.nodes[following].waits == 0:
+            make_ready(sim, following, dynamic.critical)
+
+
+@inlined
+def make_ready(sim: Sim, node: int, critical: int) -> None:
+    """All that the node waited for has ended, ``critical`` last."""
+    sim.st.nodes[node].critical = critical
+    put(sim.st.ready, node)
+    if sim.s.nodes[node].lookahead == Lookahead.NONE:
+        sim.st.classes[sim.s.nodes[node].cls].bound += 1
 
 
 @kernel
@@ -51,7 +223,7 @@ def run(sim: Sim) -> int:
     _begin(sim)
     while True:
         if st.ready.filled[0] + st.freed.filled[0] > 0:
-            operators.start_operators(sim, now)
+            start_operators(sim, now)
         if st.moving.filled[0] > 0:
             ports.queue_chunks(sim, now)
         if st.touched.filled[0] > 0:
@@ -80,7 +252,7 @@ def _begin(sim: Sim) -> None:
     sim.rules.begin(sim)
     for node in range(len(sim.s.nodes)):
         if sim.s.nodes[node].waits == 0:
-            operators.make_ready(sim, node, BEGINNING)
+            make_ready(sim, node, BEGINNING)
 
 
 @inlined
@@ -93,14 +265,14 @@ def end_due(sim: Sim, first: int, last: int, now: int) -> int:
     """Everything in these classes that ends at this instant does so together."""
     st, n_timed = sim.st, sim.s.shape.n_timed
     for cls in range(first, last):
-        if agenda.class_due(sim, cls) == now:
-            slots = agenda.slots_of(sim, cls)
+        if classes.class_due(sim, cls) == now:
+            slots = classes.slots_of(sim, cls)
             for slot in range(slots[0], slots[0] + n_timed):
                 if st.due[slot] == now:
                     _end_on_stream(sim, cls, slot, now)
     for cls in range(first, last):
-        if agenda.class_due(sim, cls) == now:
-            slots, next_due = agenda.slots_of(sim, cls), long(NEVER)
+        if classes.class_due(sim, cls) == now:
+            slots, next_due = classes.slots_of(sim, cls), long(NEVER)
             for slot in range(slots[0], slots[1] - 1):
                 if st.due[slot] == now:  # a phase: what was on streams has ended
                     ports.end_phase(sim, slot, now)
@@ -108,7 +280,7 @@ def end_due(sim: Sim, first: int, last: int, now: int) -> int:
                     next_due = min(next_due, st.due[slot])
             while st.due[slots[1] - 1] == now:
                 ports.land(sim, cls, now)
-            agenda.set_class_due(sim, cls, min(next_due, st.due[slots[1] - 1]))
+            classes.set_class_due(sim, cls, min(next_due, st.due[slots[1] - 1]))
     return st.ending.filled[0]
 
 
@@ -117,7 +289,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
     """The first ``n`` of the nodes that end do so."""
     ending = sim.st.ending
     for i in range(n):
-        operators.end_node(sim, ending.numbers[i], now)
+        end_node(sim, ending.numbers[i], now)
     ending.filled[0] -= n
     for i in range(ending.filled[0]):
         ending.numbers[i] = ending.numbers[i + n]
@@ -126,7 +298,7 @@ def _end_nodes(sim: Sim, n: int, now: int) -> None:
 @inlined
 def _end_on_stream(sim: Sim, cls: int, slot: int, now: int) -> None:
     """What a timed stream runs ends, or its bytes have moved, and latency is still to pass."""
-    node = sim.st.streams[agenda.stream_of(sim, cls, slot)].node
+    node = sim.st.streams[classes.stream_of(sim, cls, slot)].node
     due = leave_servers(sim, node, now) if is_served(sim, cls, node) else now
     sim.st.due[slot] = due if due > now else NEVER
     if due == now:
@@ -142,10 +314,10 @@ def _next_turn(sim: Sim, first: int, last: int) -> tuple[int, int, int]:
     """
     n = sim.s.shape.n_classes
     if last - first < n:
-        now = agenda.class_due(sim, first)
+        now = classes.class_due(sim, first)
         if is_alone(sim, first, now):
             return now, first, last
-    now, next_class = agenda.earliest(sim)
+    now, next_class = classes.earliest(sim)
     if n > 1 and sim.rules.in_turn(sim, next_class, now):
         return now, next_class, next_class + 1
     return now, long(0), n
@@ -163,7 +335,7 @@ def is_alone(sim: Sim, cls: int, now: int) -> bool:
 @kernel
 def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
     """Whether nothing that other classes feel ends in the class at ``now``."""
-    st, slots = sim.st, agenda.slots_of(sim, cls)
+    st, slots = sim.st, classes.slots_of(sim, cls)
     streams_end = slots[0] + sim.s.shape.n_timed
     for slot in range(streams_end, slots[1] - 1):
         if st.due[slot] == now and not _is_felt_here(sim, st.chunks[st.served[slot]].flow):
@@ -175,7 +347,7 @@ def _is_felt_later(sim: Sim, cls: int, now: int) -> bool:
         f = st.flows[f].next
     for slot in range(slots[0], streams_end):
         if st.due[slot] == now:
-            node = st.streams[agenda.stream_of(sim, cls, slot)].node
+            node = st.streams[classes.stream_of(sim, cls, slot)].node
             if sim.s.nodes[node].lookahead != Lookahead.FULL:
                 return False
     return True
@@ -193,8 +365,8 @@ MODEL = Rules(
     latency_after,
     themis,
     begin,
-    operators.send_off,
-    operators.expect,
+    send_off,
+    expect,
     ports.occupy,
     in_turn=is_alone,
     end_due=end_due,

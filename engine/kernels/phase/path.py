@@ -11,7 +11,7 @@ While the order of events stays, T is a maximum of such sums, one a chain; so wi
 counts dT/db_d = -demand_d / b_d^2 and dT/dalpha_d = hops_d are the slopes of T, but for that
 rounding.  Where several chains are equally long T has a kink, and these are the slopes of one.
 
-Accesses that share servers (engine.kernels.core.servers) are slower or faster as others begin and
+Accesses that share servers (engine.kernels.core.accounts) are slower or faster as others begin and
 end, so the end of one depends on several chains.  There the seconds are still those of one chain,
 in which an access counts as long as it lasted; the counts are those of all chains that matter, each
 as often as T moves when its end does.  That may be a fraction, or less than zero: what makes an
@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.kernels.core.by_reference import by_reference
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.core.servers import lasts, serve
+from dimsweep.engine.kernels.core.accounts import lasts, serve
+from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.phase.phase_time import parts_of
 from dimsweep.engine.kernels.phase.state import BEGINNING, Sim, State, long, transfer_of
 from dimsweep.engine.lower.program import Floats, Longs, NodeKind, Structure

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
-from dimsweep.engine.kernels.core.none import LONGEST, NONE
+from dimsweep.engine.kernels.core.tables import LONGEST, NONE
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
 from dimsweep.engine.records import record

@@ -13,11 +13,17 @@ import numpy as np
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
-from dimsweep.engine.kernels.core.none import NEVER, NONE, RUNNING
-from dimsweep.engine.kernels.core.queue import append, insert, take_behind, take_first
-from dimsweep.engine.kernels.core.worklist import put, sort, take_all
-from dimsweep.engine.kernels.phase.agenda import note_start, slots_of
-from dimsweep.engine.kernels.phase.booking import book_port
+from dimsweep.engine.kernels.core.queues import (
+    append,
+    insert,
+    put,
+    sort,
+    take_all,
+    take_behind,
+    take_first,
+)
+from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
+from dimsweep.engine.kernels.phase.classes import book_port, note_start, slots_of
 from dimsweep.engine.kernels.phase.state import Sim, long, transfer_of
 from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.topology.block import ENTRANCES

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
-from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT
-from dimsweep.engine.kernels.core.none import NEVER, NONE
-from dimsweep.engine.kernels.core.queue import QUEUE
-from dimsweep.engine.kernels.core.servers import ACCESS, Servers, n_servers
-from dimsweep.engine.kernels.core.worklist import Worklist
+from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, OF_PORT, Servers, n_servers
+from dimsweep.engine.kernels.core.queues import QUEUE, Worklist
+from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
 from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
 from dimsweep.engine.records import new_table, record
@@ -132,7 +130,7 @@ class State(NamedTuple):
     tally_exposed: Floats  # (C, L) ps; valid when nothing is in flight
     accesses: Table  # ACCESS_STATE, one a class; none if no class shares servers with another
     servers: Servers
-    due: Longs  # when what each slot is for ends, or NEVER (see engine.kernels.phase.agenda)
+    due: Longs  # when what each slot is for ends, or NEVER (see engine.kernels.phase.classes)
     tree: Longs
     filled: Longs  # how many numbers each worklist has
     block: Longs  # all of these side by side, and

@@ -12,23 +12,23 @@ from collections.abc import Collection
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kernels.core.none import DONE, LONGEST
+from dimsweep.engine.kernels.core.tables import DONE, LONGEST
 from dimsweep.engine.kernels.messages.phases import wafer_plan
-from dimsweep.engine.kernels.messages.program import check_ranks, links_to_watch, network_of
-from dimsweep.engine.kernels.messages.run import (
+from dimsweep.engine.kernels.messages.program import (
     MessageRun,
     OperatorSpan,
+    check_ranks,
+    links_to_watch,
+    network_of,
     stuck_error,
     too_long_error,
 )
-from dimsweep.engine.kernels.reference.carried import CarriedTransport
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.exchange import World
+from dimsweep.engine.kernels.reference.exchange import RankAccount, World, measures_of
 from dimsweep.engine.kernels.reference.links import LinkTransport
 from dimsweep.engine.kernels.reference.operators import Operators
 from dimsweep.engine.kernels.reference.ports import Ports
-from dimsweep.engine.kernels.reference.ranks import RankAccount, measures_of
-from dimsweep.engine.kernels.reference.transport import Transport
+from dimsweep.engine.kernels.reference.transport import CarriedTransport, Transport
 from dimsweep.engine.lower.program import Program
 
 

@@ -13,30 +13,388 @@ passes (:mod:`engine.kernels.reference.ports` says why).  A window and a buffer 
 a message counts in them until its latency has passed, too.
 
 A link that is faster than the one before cannot send what it has not got: the message holds it
-until the last packet has come and gone (:mod:`engine.kernels.reference.crossing`).  With finite
-buffers a message enters a link only once the far end has room for all of it, and leaves that room
-when its last byte is on the next link; a message of more than half a buffer travels in equal parts
-that fit, so that one may come while another goes.  NPUs take what is addressed to them at once.
+until the last packet has come and gone (:class:`Crossing`).  With finite buffers a message enters a
+link only once the far end has room for all of it, and leaves that room when its last byte is on the
+next link; a message of more than half a buffer travels in equal parts that fit, so that one may
+come while another goes.  NPUs take what is addressed to them at once.
+
+Messages that set each other off are cascades (:mod:`engine.kernels.messages.routes`); lines that
+cannot pass a wafer's switches at once take turns.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from functools import partial
+from typing import NamedTuple
 
 import simpy
+from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.extensions.wafer import WaferPlan
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.messages.cascades import Launch, Passages
-from dimsweep.engine.kernels.messages.routes import least_room, n_parts, rooms_of
-from dimsweep.engine.kernels.messages.run import LinkAccount
-from dimsweep.engine.kernels.reference.cascade import RunningCascade, Turns
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.messages.program import LinkAccount, Span, whole_picoseconds
+from dimsweep.engine.kernels.messages.routes import (
+    Cascade,
+    Launch,
+    Passages,
+    least_room,
+    n_parts,
+    rooms_of,
+)
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.crossing import Crossing, FarEnd
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
-from dimsweep.engine.kernels.reference.wires import Wire, kind_of_wire
-from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.units import PICOSECONDS
+
+
+class Wire(simpy.Resource):
+    """A link at run time, and what it has done so far (times in ps)."""
+
+    def __init__(self, clock: Clock, link: Link, packet: float, room: int, *, record: bool) -> None:
+        super().__init__(clock, capacity=1)
+        self.clock, self.link = clock, link
+        self._per_byte = PICOSECONDS / link.bandwidth
+        self._packet, self._record = packet, record
+        self.room_size = room  # bytes at the far end; NONE: without limit
+        self.room = None if room == NONE else simpy.Container(clock, room, init=room)
+        self.blocked = ""  # the name of the message that holds the link and finds no room
+        self.n_bytes = 0.0
+        self.busy = 0
+        self.longest_queue = 0
+        self.spans: list[Span] = []
+
+    def transfer(self, n_bytes: float) -> int:
+        """Picoseconds until ``n_bytes`` are on the link."""
+        return whole_picoseconds(n_bytes * self._per_byte)
+
+    def head(self, n_bytes: float) -> int:
+        """Picoseconds until as much is on it as the far end waits for."""
+        return self.transfer(min(self._packet, n_bytes))
+
+    def ask(self, crossing: "Crossing") -> Request:
+        """Ask for a turn on the link; it is an event, which happens when the link is free."""
+        return self.request()
+
+    def take_room(self, n_bytes: float) -> simpy.Event:
+        """Room for a message at the far end, as an event."""
+        assert self.room is not None
+        return self.room.get(_whole_bytes(n_bytes))
+
+    def give_room_back(self, n_bytes: float) -> None:
+        """Give room at the far end back, when the link's latency has passed, too."""
+        if self.room is not None:
+            self.clock.later(self.link.latency, partial(self.room.put, _whole_bytes(n_bytes)))
+
+    def was_held(self, start: int, end: int, name: str) -> None:
+        """Account for a time in which a message held the link."""
+        self.busy += end - start
+        if self._record:
+            self.spans.append(Span(start, end, name))
+
+    def account(self, end: int) -> LinkAccount:
+        """What the link has done by ``end``."""
+        done = self.n_bytes, self.busy, self.longest_queue
+        return LinkAccount.by(end, self.link, *done, self.spans)
+
+
+def _whole_bytes(n_bytes: float) -> int:
+    """So that the sum of what is taken and given back is exact; SimPy wants some."""
+    return max(1, math.ceil(n_bytes))
+
+
+class OrderedWire(Wire):
+    """A link that what goes first is let onto first (see :class:`Message`)."""
+
+    PutQueue = SortedQueue
+
+    def ask(self, crossing: "Crossing") -> Request:
+        return _Turn(self, crossing, crossing.message.order)
+
+
+class PreemptiveWire(OrderedWire):
+    """A link that what holds it leaves to what goes first, and comes back to before its equals.
+
+    As :class:`simpy.PreemptiveResource`, but what holds it is no process that can be interrupted.
+    """
+
+    def ask(self, crossing: "Crossing") -> Request:
+        holders = [turn.crossing for turn in self.users if isinstance(turn, _Turn)]
+        later = [holder for holder in holders if holder.precedence > crossing.precedence]
+        if later:
+            self.users.clear()
+        turn = super().ask(crossing)  # before the other asks again, which would have it else
+        for holder in later:
+            if holder.suspend():
+                holder.wait(_Turn(self, holder, (holder.precedence, -1)))
+        return turn
+
+
+class _Turn(PriorityRequest):
+    """A turn on a link, and the crossing that it is for."""
+
+    def __init__(self, wire: Wire, crossing: "Crossing", order: tuple[int, int]) -> None:
+        self.crossing = crossing
+        # SimPy sorts by the priority, and any that can be compared will do.
+        super().__init__(wire, order, preempt=False)  # type: ignore[arg-type]
+
+
+def kind_of_wire(model: NetworkModel) -> type[Wire]:
+    """The links of a network: on a wafer some messages go first."""
+    if model.wafer is None:
+        return Wire
+    return PreemptiveWire if model.wafer.preempts else OrderedWire
+
+
+class FarEnd(Enum):
+    """What is at the far end of a link."""
+
+    TARGET = auto()  # takes messages in when they are all there
+    BUFFER = auto()  # passes them on, when there is room for them if that has a limit
+    SWITCH = auto()  # passes them on as they come: what reduces or multicasts buffers nothing
+
+
+class Crossing:
+    """A message on a link; what it does begins when it is made.
+
+    Its last byte comes when those of all ``feeds`` have (none: it is there).  ``left`` is called
+    when its last byte is on the link; ``passed``, with this, when the ``far_end`` may pass it on,
+    or has taken it in.  ``end`` is when its last byte is on the link, as planned: None before it
+    has the link, and while it, or what feeds it, is suspended.  The link's latency is left out.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        message: Message,
+        feeds: Sequence["Crossing"],
+        left: Callable[[], None],
+        passed: Callable[["Crossing"], None],
+        far_end: FarEnd,
+    ) -> None:
+        self._clock, self._wire, self.message = wire.clock, wire, message
+        self._feeds, self._left, self._passed = feeds, left, passed
+        self._far_end = far_end
+        self._transfer, self._head = wire.transfer(message.n_bytes), wire.head(message.n_bytes)
+        self.end: int | None = None
+        self._sent = self._at = 0  # ps of its transfer, as counted last; when that was
+        self._since: int | None = None  # when it was given the link; None: it does not hold it
+        self._plan = 0  # the number of the one that holds; what others had planned is void
+        self._was_passed = False  # whether it was passed on
+        self._followers: list[Crossing] = []  # what it feeds
+        for feed in feeds:
+            feed.follow(self)
+        self.wait(wire.ask(self))
+
+    @property
+    def precedence(self) -> int:
+        """Messages of a lower precedence go first."""
+        return self.message.order[0]
+
+    def follow(self, crossing: "Crossing") -> None:
+        """Tell ``crossing`` of new plans, as long as there can be any."""
+        if self.end is None or self.end > self._clock.ps:
+            self._followers.append(crossing)
+
+    def suspend(self) -> bool:
+        """The link is another message's from now on; whether something is left to go on with."""
+        now = self._clock.ps
+        if self.end == now:
+            return False  # its last byte is on the link
+        if self._since is not None:
+            self._sent = self._progress()
+            if now > self._since:
+                self._wire.was_held(self._since, now, self.message.name)
+        self._since = self.end = None
+        self._plan += 1
+        self._replan_followers()
+        return True
+
+    def wait(self, turn: Request) -> None:
+        """Go on when ``turn``, on the link, has come."""
+        self._turn: Request | None = turn
+        self._wire.longest_queue = max(self._wire.longest_queue, len(self._wire.queue))
+        turn.callbacks.append(self._enter)
+
+    def _enter(self, turn: simpy.Event) -> None:
+        if turn is not self._turn:
+            return  # it had to make way before it could begin
+        if self._far_end is FarEnd.BUFFER and self._wire.room is not None:
+            self._wire.blocked = self.message.name
+            self._wire.take_room(self.message.n_bytes).callbacks.append(self._go)
+        else:
+            self._go(turn)
+
+    def _go(self, _: simpy.Event) -> None:
+        self._wire.blocked = ""
+        self._since = self._at = self._clock.ps
+        self._make_plan()
+        self._replan_followers()
+
+    def _make_plan(self) -> None:
+        """Plan the rest, with what is known now."""
+        self._plan += 1
+        now, tail = self._clock.ps, self._tail()
+        left = self._transfer - self._sent
+        self.end = None if tail is None else max(now + left, tail + self._head)
+        if self.end is not None:
+            self._clock.later(self.end - now, partial(self._free, self._plan))
+        if not self._was_passed:
+            ready = (
+                self.end
+                if self._far_end is FarEnd.TARGET
+                else now + max(0, self._head - self._sent)
+            )
+            if ready is not None:
+                self._clock.later(ready - now, partial(self._pass, self._plan))
+
+    def _tail(self) -> int | None:
+        """When the last byte comes, if that is known."""
+        latest = 0
+        for feed in self._feeds:
+            if feed.end is None:
+                return None
+            latest = max(latest, feed.end)
+        return latest
+
+    def _pass(self, plan: int) -> None:
+        if plan == self._plan:
+            self._was_passed = True
+            self._passed(self)
+
+    def _free(self, plan: int) -> None:
+        if plan != self._plan:
+            return
+        wire, turn = self._wire, self._turn
+        assert self._since is not None and turn is not None
+        wire.n_bytes += self.message.n_bytes
+        wire.was_held(self._since, self._clock.ps, self.message.name)
+        self._since = self._turn = None
+        self._followers.clear()
+        wire.release(turn)
+        self._left()
+
+    def _replan_followers(self) -> None:
+        for follower in self._followers:
+            follower.feed_has_new_plan()
+
+    def feed_has_new_plan(self) -> None:
+        """What feeds it has a new plan, or none for a while."""
+        if self._since is not None:
+            self._sent, self._at = self._progress(), self._clock.ps
+            self._make_plan()
+            self._replan_followers()
+
+    def _progress(self) -> int:
+        """How much of its transfer is done by now (ps)."""
+        if self._since is None:
+            return self._sent
+        done = self._sent + self._clock.ps - self._at
+        return min((done, *map(self._could_do, self._feeds)))
+
+    def _could_do(self, feed: "Crossing") -> int:
+        """How much of its transfer could be done, by what has come from ``feed`` (ps)."""
+        now = self._clock.ps
+        if feed.end is not None and feed.end <= now:
+            return self._transfer - max(0, self._head - (now - feed.end))
+        if not feed._transfer:
+            return 0
+        done = -(-feed._progress() * self._transfer // feed._transfer)
+        return max(0, done - self._head)
+
+
+class RunningCascade:
+    """A cascade under way.
+
+    ``message`` says what a launch takes over its link; ``over`` is called with each launch that is
+    somebody's when all of it has left (or has come, if it is stored or at its end).
+    """
+
+    def __init__(
+        self,
+        wires: Sequence[Wire],
+        cascade: Cascade,
+        message: Callable[[Launch], Message],
+        over: Callable[[Launch], None],
+    ) -> None:
+        self._wires, self._cascade, self._message, self._over = wires, cascade, message, over
+        self._begun: dict[int, list[Crossing]] = defaultdict(list)  # to come to each gate
+
+    def start(self) -> None:
+        """Send what the cascade begins with."""
+        self._launch(self._cascade.first, ())
+
+    def _launch(self, launches: tuple[int, int], feeds: Sequence[Crossing]) -> None:
+        for launch in self._cascade.launches[slice(*launches)]:
+            cross = partial(Crossing, self._wires[launch.link], self._message(launch), feeds)
+            if launch.stored or launch.gate == NONE:
+                cross(lambda: None, partial(self._store, launch), FarEnd.TARGET)
+            else:
+                cross(partial(self._end, launch), partial(self._reach, launch), FarEnd.SWITCH)
+
+    def _store(self, launch: Launch, crossing: Crossing) -> None:
+        self._end(launch)
+        if launch.gate != NONE:
+            self._reach(launch, crossing)
+
+    def _end(self, launch: Launch) -> None:
+        if launch.who != NONE:
+            self._over(launch)
+
+    def _reach(self, launch: Launch, crossing: Crossing) -> None:
+        """Something has begun to come to a gate; what it feeds begins when all has."""
+        gate, begun = self._cascade.gates[launch.gate], self._begun[launch.gate]
+        begun.append(crossing)
+        if len(begun) == gate.expected:
+            self._launch(gate.launches, begun)
+
+
+class _Asked(NamedTuple):
+    round: int
+    line: frozenset[int]
+    start: Callable[[], None]
+
+
+class Turns:
+    """Lines are in rounds; lines of one round pass together, rounds one after another.
+
+    Whoever has asked longest chooses the next round.  What its lines have asked for passes, and
+    what else they ask for meanwhile, but while others wait nothing of a line that has had its turn:
+    so nobody waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._round, self._under_way = -1, 0
+        self._passed: set[frozenset[int]] = set()  # in this turn
+        self._waiting: list[_Asked] = []
+
+    def ask(self, round_: int, line: frozenset[int], start: Callable[[], None]) -> None:
+        """Call ``start`` when it is the turn of the line; :meth:`leave` must follow."""
+        self._waiting.append(_Asked(round_, line, start))
+        self._let_in()
+
+    def leave(self) -> None:
+        """What was started has come to its end."""
+        self._under_way -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        begins = not self._under_way
+        if self._waiting and begins:
+            self._round = self._waiting[0].round
+            self._passed.clear()
+        waiting, self._waiting = self._waiting, []
+        others = any(asked.round != self._round for asked in waiting)
+        for asked in waiting:
+            again = asked.line in self._passed and others and not begins
+            if asked.round == self._round and not again:
+                self._under_way += 1
+                self._passed.add(asked.line)
+                asked.start()
+            else:
+                self._waiting.append(asked)
 
 
 class LinkTransport(Transport):

@@ -1,23 +1,157 @@
 """The operators of every rank: when they become ready, run, and end.
 
-The rules are those of :mod:`engine.kernels.phase.kernel`, told once more in plain Python: each rank
-has streams (one computes, the others are communication streams) that run one operator at a time, in
-the order in which operators become ready, or in that of the graph; whatever ends at an instant ends
-together, and only then do operators start, in the order of the graphs.
+The rules are those of :mod:`engine.kernels.phase.kernel`, written once more in plain Python: each
+rank has streams (one computes, the others are communication streams) that run one operator at a
+time, in the order in which operators become ready, or in that of the graph; whatever ends at an
+instant ends together, and only then do operators start, in the order of the graphs.
+
+**Servers of memories** that several ranks share (:mod:`engine.kernels.core.accounts`) are written
+once more, too.  A server with B bytes/s serves n accesses in flight at B / n each; here, where an
+access has only its time in isolation, that is n times as long.
+
+**A wafer's I/O controllers** send and take what ranks load and store, piece by piece over the
+wafer's links.  A transfer starts when all ranks that share it have arrived.  Its pieces take their
+turns on links as messages of collectives do, behind those that go first.  A rank has loaded when
+all its pieces are there, and all have stored when the controllers have every piece of the sum; the
+latencies of the way pass after that.
 """
 
 import bisect
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from dimsweep.engine.kernels.core.none import DONE, QUEUED, RUNNING, WAITING
-from dimsweep.engine.kernels.reference.edge_io import EdgeTraffic
+from dimsweep.engine.kernels.core.tables import DONE, QUEUED, RUNNING, WAITING
+from dimsweep.engine.kernels.messages.phases import OF_OTHERS
+from dimsweep.engine.kernels.messages.program import whole_picoseconds
+from dimsweep.engine.kernels.messages.routes import Launch, Train, Transfer, io_plan
+from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.exchange import Job, World
-from dimsweep.engine.kernels.reference.flows import Flows
-from dimsweep.engine.kernels.reference.servers import Servers
-from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder
+from dimsweep.engine.kernels.reference.links import LinkTransport, RunningCascade
+from dimsweep.engine.kernels.reference.ports import Flows
+from dimsweep.engine.kernels.reference.transport import Message, Transport
+from dimsweep.engine.lower.program import NO_SERVICE, NodeKind, Program, StreamOrder, Structure
+
+
+@dataclass(eq=False)
+class _Access:
+    own: float  # ps that it takes at least
+    uses: Sequence[tuple[int, int, float]]  # server, NPUs, ps that one of them takes alone
+    latency: int
+    done: Callable[[], None]
+    since: int
+    takes: float = 0.0  # ps, of all of it
+    left: float = 1.0
+    due: int = -1  # when its bytes have moved, as its servers are now
+
+
+class Servers:
+    """All servers of a program, and the accesses that they serve."""
+
+    def __init__(self, clock: Clock, s: Structure) -> None:
+        self._clock, self._services, self._uses = clock, s.services, s.server_uses.tolist()
+        self._n_served: Counter[int] = Counter()  # NPUs, by server
+        self._in_flight: dict[_Access, None] = {}
+        self._changed = False
+
+    def begin(self, number: int, done: Callable[[], None]) -> None:
+        """Serve an access as service ``number`` says; call ``done`` when it ends."""
+        service = self._services[number]
+        uses = self._uses[service["use_start"] : service["use_end"]]
+        access = _Access(service["own"], uses, int(service["latency"]), done, self._clock.ps)
+        self._in_flight[access] = None
+        self._serve(access, 1)
+
+    def settle(self) -> None:
+        """Give every access in flight its share of now."""
+        if not self._changed:
+            return
+        self._changed, now = False, self._clock.ps
+        for access in self._in_flight:
+            takes = max(access.own, *(self._n_served[i] * alone for i, _, alone in access.uses))
+            if takes == access.takes:
+                continue
+            if access.takes:
+                access.left -= (now - access.since) / access.takes
+            access.since, access.takes = now, takes
+            delay = whole_picoseconds(max(access.left, 0.0) * takes)
+            access.due = now + delay
+            self._clock.later(delay, partial(self._end, access))
+
+    def _end(self, access: _Access) -> None:
+        """Its bytes have moved, unless its share has changed since that was foreseen."""
+        if access not in self._in_flight or access.due != self._clock.ps:
+            return
+        del self._in_flight[access]
+        self._serve(access, -1)
+        if access.latency:
+            self._clock.later(access.latency, access.done)
+        else:
+            access.done()
+
+    def _serve(self, access: _Access, sign: int) -> None:
+        for server, npus, _ in access.uses:
+            self._n_served[server] += sign * npus
+        self._changed = True
+        self._clock.touch()
+
+
+class EdgeTraffic:
+    """What a program's ranks load and store over the wafer's links, if there is any; ``done`` is
+    called with each node whose access ends."""
+
+    def __init__(self, program: Program, transport: Transport, done: Callable[[int], None]) -> None:
+        self._names, self._done, transfers = program.names.node, done, list[Transfer]()
+        if isinstance(transport, LinkTransport):  # carriers take collectives only
+            self._transport = transport
+            transfers = io_plan(program, transport.network, transport.plan)
+        self._of = {node: transfer for transfer in transfers for node in transfer.nodes}
+        self._arrived: Counter[int] = Counter()  # by the transfer's first node
+
+    def carries(self, node: int) -> bool:
+        """Whether an access goes over the wafer's links."""
+        return node in self._of
+
+    def arrive(self, node: int) -> None:
+        """A rank has come to its access; if all have that share it, the transfer starts."""
+        transfer = self._of[node]
+        first, trains = transfer.nodes[0], transfer.trains
+        self._arrived[first] += 1
+        if self._arrived[first] < len(transfer.nodes):
+            return
+        self._transport.count(trains.n_messages)
+        piece = Message(transfer.n_bytes * trains.share, self._names[first], (OF_OTHERS, 0))
+        missing = [trains.n_pieces] * (1 if transfer.store else len(transfer.nodes))
+        got = partial(self._got, transfer, missing)
+        for train in trains.trains:
+            self._go(train, train.pieces, piece, got)
+
+    def _go(self, train: Train, left: int, piece: Message, got: Callable[[int], None]) -> None:
+        """Send the next piece of a train, of which some are ``left``: it has one piece on its links
+        at a time."""
+        missing = train.n_ends
+
+        def over(launch: Launch) -> None:
+            nonlocal missing
+            missing -= 1
+            got(launch.who)
+            if not missing and left > 1:
+                self._go(train, left - 1, piece, got)
+
+        RunningCascade(self._transport.wires, train.cascade, lambda _: piece, over).start()
+
+    def _got(self, transfer: Transfer, missing: list[int], place: int) -> None:
+        """A piece has come to an end of its tree, perhaps to an NPU that has no use for it."""
+        if place >= len(missing):
+            return
+        missing[place] -= 1
+        if missing[place]:
+            return
+        for member in range(len(transfer.nodes)) if transfer.store else (place,):
+            done = partial(self._done, transfer.nodes[member])
+            self._transport.clock.later(transfer.trains.late[member], done)
 
 
 class _Node(NamedTuple):

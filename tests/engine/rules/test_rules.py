@@ -25,7 +25,7 @@ from dimsweep.engine import (
     place,
     run_batch,
 )
-from dimsweep.engine.kernels.phase.entrances import entrances_of
+from dimsweep.engine.kernels.phase.batch import entrances_of
 from dimsweep.engine.rules import (
     crosses_dimensions,
     is_measured,

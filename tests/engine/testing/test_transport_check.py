@@ -12,7 +12,7 @@ from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet import hooks
 from dimsweep.engine.kernels.packet.hooks import nothing, together_with
 from dimsweep.engine.kernels.packet.kernel import run
-from dimsweep.engine.kernels.packet.registered import flow_record, keys_record
+from dimsweep.engine.kernels.packet.tables import flow_record, keys_record
 from dimsweep.engine.kernels.packet.transports import (
     TRANSPORTS,
     Cubic,

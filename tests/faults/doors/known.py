@@ -34,7 +34,7 @@ NO_READER = {
     "sweeper.config.parts.part.quantity": _MADE,
     "engine.fingerprint.fingerprint_of_modules": "our own modules, if code is loaded",
     "engine.kernels.messages.phases.Phases._read_chunk": "chunks of a program",
-    "engine.kernels.core.by_reference._load": "compiled code",
+    "engine.kernels.core.compiling._load": "compiled code",
     "sweeper.cli.check_plugin.command": "its plug-in is loaded as those of a configuration are",
     "sweeper.cli.check_plugin._names": "it passes on the names of plug-ins",
     "sweeper.cli.main._leave_pipe": "it opens the null device",

@@ -12,7 +12,7 @@ from dimsweep.engine.collective.algorithms import ALGORITHMS
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet.kernel import run as run_packets
-from dimsweep.engine.kernels.phase.entrances import of_order
+from dimsweep.engine.kernels.phase.batch import of_order
 from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.network.generators import GENERATORS
 from dimsweep.sweeper import plugins as loading

@@ -2,9 +2,8 @@
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, BitRate, Ticks, Transport
 from dimsweep.engine.kernels.packet.hooks import compile_together, nothing
-from dimsweep.engine.kernels.packet.paths import Balance
-from dimsweep.engine.kernels.packet.registered import register
-from dimsweep.engine.kernels.packet.rud import Rud
+from dimsweep.engine.kernels.packet.rud import Balance, Rud
+from dimsweep.engine.kernels.packet.tables import register
 from dimsweep.engine.kernels.packet.tcp import Tcp
 from dimsweep.engine.kernels.packet.transports.cubic import Cubic
 from dimsweep.engine.kernels.packet.transports.dcqcn import Dcqcn

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 from dimsweep.engine.kernels.packet.tcp import Tcp, under_way
 
 

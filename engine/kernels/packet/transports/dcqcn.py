@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.hosts import set_rate, start_timer
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.kernel import set_rate, start_timer
+from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 
 ALPHA, CUT, RAISE = range(3)  # its timers
 

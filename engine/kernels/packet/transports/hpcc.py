@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Transport
-from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.hosts import change_rate
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.kernel import change_rate
+from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @dataclass(frozen=True)

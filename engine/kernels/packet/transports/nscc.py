@@ -8,10 +8,9 @@ bandwidth-delay product (``scale``).
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks
-from dimsweep.engine.kernels.packet.compile import inlined, kernel
 from dimsweep.engine.kernels.packet.hooks import nothing
 from dimsweep.engine.kernels.packet.rud import Rud
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import Run, inlined, kernel
 
 _REFERENCE = 150_000  # bytes: 12 us of 100 Gb/s
 _REFERENCE_RTT = 12e-6  # s

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import credits
-from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.rud import Rud
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.rud import Rud, ask_for_credit
+from dimsweep.engine.kernels.packet.state import Run, inlined
 
 _ANY = 1 << 62  # bytes
 _LEAST = {"grant": credits.QUANTUM, "share": 0.01, "least": 0.01}  # credit comes at last
@@ -73,4 +72,4 @@ class Rccc(Rud):
         if r.rud[flow].n_lost > 0:
             credits.hear(r, flow)
         if r.credits[flow].credit <= 0:
-            credits.ask(r, flow)
+            ask_for_credit(r, flow)

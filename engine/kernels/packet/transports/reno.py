@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import Run, inlined
 from dimsweep.engine.kernels.packet.tcp import Tcp, under_way
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.state import Run, inlined
 
 
 @dataclass(frozen=True)

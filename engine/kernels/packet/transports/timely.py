@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.cluster.transports import BitRate, Ticks, Transport
-from dimsweep.engine.kernels.packet.compile import inlined
 from dimsweep.engine.kernels.packet.hooks import nothing
-from dimsweep.engine.kernels.packet.hosts import set_rate
-from dimsweep.engine.kernels.packet.state import Run
+from dimsweep.engine.kernels.packet.kernel import set_rate
+from dimsweep.engine.kernels.packet.state import Run, inlined
 
 _STEPS = 5  # additions before they become fast
 

@@ -29,7 +29,7 @@ from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.extensions.fred import Remedy, UnroutableError
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
-from dimsweep.engine.kernels.reference.cascade import Turns
+from dimsweep.engine.kernels.reference.links import Turns
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.workload.graph import Receive
 from tests.support.kernels import run_witnessed

@@ -31,7 +31,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound.cuts import cut_bound
 from dimsweep.engine.cluster.packets import Mark
-from dimsweep.engine.kernels.carriers.fabric import buffers_of
+from dimsweep.engine.kernels.carriers.carrier import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network
 from dimsweep.engine.network.generators import FatTree, HyperX, Jellyfish, ZCube

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine.compiler import compiled
 from dimsweep.engine.kernels.core.accounts import ACCOUNT, OF_PORT, book, change_flight, change_port
-from dimsweep.engine.kernels.reference.ranks import RankAccount
+from dimsweep.engine.kernels.reference.exchange import RankAccount
 from dimsweep.engine.lower.program import Floats, Longs, Table
 from dimsweep.engine.records import record
 from tests.support.examples import examples

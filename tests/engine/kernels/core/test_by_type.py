@@ -6,8 +6,7 @@ import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.fingerprint import fingerprint
-from dimsweep.engine.kernels.core.by_reference import by_reference
-from dimsweep.engine.kernels.core.by_type import UNUSED, where_used
+from dimsweep.engine.kernels.core.compiling import UNUSED, by_reference, where_used
 from dimsweep.engine.lower.program import Table
 
 ROW = np.dtype([("a", "i8")])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.compiler import compiled
-from dimsweep.engine.kernels.core.by_reference import by_reference
-from dimsweep.engine.kernels.core.worklist import (
+from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.queues import (
     Worklist,
     new_worklist,
     put,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.kernels.flow.limits import Limits, limits_of
+from dimsweep.engine.kernels.flow.shares import Limits, limits_of
 from dimsweep.engine.network.generators import FatTree, Hpn
 from dimsweep.engine.network.generators.generator import Generator
 from dimsweep.engine.network.routing import Router, Routing

@@ -4,8 +4,8 @@ import pytest
 
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.extensions.wafer import FredWafer
-from dimsweep.engine.kernels.core.none import NONE
-from dimsweep.engine.kernels.messages.cascades import Launch, Passages
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.kernels.messages.routes import Launch, Passages
 
 WAFER = FredWafer(2, 2, latency=100, controllers=2)  # two leaves of two NPUs
 

@@ -20,8 +20,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.kernels.messages import lower_by_rank, network_of
-from dimsweep.engine.kernels.messages.partition import Twins, refine, twins_of
-from dimsweep.engine.kernels.messages.parts import Parts, parts_of
+from dimsweep.engine.kernels.messages.folding import Parts, Twins, parts_of, refine, twins_of
 from dimsweep.engine.kernels.messages.tables import build_tables
 from dimsweep.engine.network.graph import Network
 

@@ -26,7 +26,7 @@ from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank, may_suspend
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.kernels.network.suspension import _share
+from dimsweep.engine.kernels.network.links import _share
 from dimsweep.engine.kernels.reference import run_on_simpy
 from tests.support.examples import examples
 from tests.support.kernels import check_equal, outcome

@@ -18,7 +18,7 @@ from dimsweep.engine.kernels.packet import (
     Stop,
     simulate_packets,
 )
-from dimsweep.engine.kernels.packet.paths import Balance
+from dimsweep.engine.kernels.packet.rud import Balance
 from dimsweep.engine.kernels.packet.transports import Nscc, Rud
 from tests.support.examples import examples
 

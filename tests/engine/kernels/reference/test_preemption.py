@@ -30,10 +30,9 @@ from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
 from dimsweep.engine.kernels.reference.clock import Clock
-from dimsweep.engine.kernels.reference.links import LinkTransport
+from dimsweep.engine.kernels.reference.links import LinkTransport, Wire
 from dimsweep.engine.kernels.reference.transport import Message, Switched
 from dimsweep.engine.kernels.reference.transport import Sending as Sent
-from dimsweep.engine.kernels.reference.wires import Wire
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.topology import Node

@@ -1,6 +1,6 @@
-"""Tables by their rows: new ones, which begin a cache line, larger ones, and rows of several items.
+"""Tables by their rows: shared constants, new and larger tables, and rows of several items.
 
-NumPy copies records field by field, which takes ten times as long as their bytes do.
+NumPy copies records field by field, which takes ten times as long as copying their bytes.
 """
 
 from typing import Any, TypeVar
@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dimsweep.engine.kernels.core.none import NONE
+from dimsweep.engine.units import MAX_PICOSECONDS
+
+NONE = -1  # no record: the rows of a table count from zero
+NEVER = 2**63 - 1  # no time: later than all that a clock counts to
+LONGEST = MAX_PICOSECONDS  # what would last longer cannot be simulated
+
+WAITING, QUEUED, RUNNING, DONE = range(4)  # states of an operator
+
 
 _Number = TypeVar("_Number", bound=np.integer)
 

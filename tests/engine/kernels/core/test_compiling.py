@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, inlined, is_cached, kernel
-from dimsweep.engine.kernels.core.by_reference import by_reference
+from dimsweep.engine.kernels.core.compiling import by_reference
 
 
 class Inner(NamedTuple):

@@ -1,0 +1,221 @@
+"""Lists of a table's records and of numbers, for compiled code.
+
+A *queue* is a record with the fields ``head`` (NONE: the queue is empty) and ``tail`` (undefined
+while it is empty).  A *free list* (a record of POOL) holds the unused records of a table.  Both
+link records by their field ``next``, which is NONE in the last one.  A *worklist* holds numbers to
+work through at the end of a round.  *Followers* are flows that wait for another flow.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.tables import NONE
+from dimsweep.engine.lower.program import Longs, Table
+from dimsweep.engine.records import new_table, record
+
+POOL = record(first="i4", left="i4")  # the record that is taken next; how many are
+
+
+@inlined
+def take_free(pool: Any, table: Table) -> int:
+    """Take a record out of the pool; its number."""
+    number = pool.first + 0
+    pool.first = table[number].next
+    pool.left -= 1
+    return number
+
+
+@inlined
+def put_free(pool: Any, table: Table, number: int) -> None:
+    """Put a record into the pool again."""
+    table[number].next = pool.first
+    pool.first = number
+    pool.left += 1
+
+
+def new_free_table(n: int, of: "np.dtype[np.void]") -> Table:
+    """A table of ``n`` records, all of them in its pool, (0, n)."""
+    return new_table(n, of, next=np.append(np.arange(1, n), NONE)[:n])
+
+
+def with_more_free(pool: Table, table: Table) -> Table:
+    """The table with twice as many records, and one at least; the new ones are in the pool, which
+    is the row of POOL of one that has rows."""
+    more = np.concatenate([table, np.zeros(max(len(table), 1), table.dtype)])
+    add_free(pool, more, len(table))
+    return more
+
+
+def add_free(pool: Table, table: Table, first: int) -> None:
+    """Put the records from ``first`` on into the pool, of which they are the next to be taken."""
+    table["next"][first:] = np.append(np.arange(first + 1, len(table)), pool["first"])
+    pool["first"] = first
+    pool["left"] += len(table) - first
+
+
+QUEUE = record(head="i4", tail="i4")  # of its own, within another record
+
+
+@inlined
+def append(queue: Any, table: Table, number: int) -> None:
+    """Put a record behind all others."""
+    table[number].next = NONE
+    if queue.head == NONE:
+        queue.head = number
+    else:
+        table[queue.tail].next = number
+    queue.tail = number
+
+
+@inlined
+def insert(queue: Any, table: Table, behind: int, number: int) -> None:
+    """Put a record behind another one of the queue, or, behind NONE, before all."""
+    if behind == NONE:
+        table[number].next = queue.head
+        queue.head = number
+    else:
+        table[number].next = table[behind].next
+        table[behind].next = number
+    if table[number].next == NONE:
+        queue.tail = number
+
+
+@inlined
+def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
+    """Put a record behind all whose key is not higher; ``keys`` has one for each of the table."""
+    if queue.head == NONE or keys[queue.tail] <= keys[number]:
+        append(queue, table, number)
+        return
+    behind, after = NONE, queue.head + 0
+    while keys[after] <= keys[number]:
+        behind, after = after, table[after].next + 0
+    insert(queue, table, behind, number)
+
+
+@inlined
+def take_first(queue: Any, table: Table) -> int:
+    """Take the first record of a queue that is not empty; its number."""
+    number = queue.head + 0
+    queue.head = table[number].next
+    return number
+
+
+@inlined
+def take_behind(queue: Any, table: Table, before: int, number: int) -> None:
+    """Take a record that stands behind the one ``before``, or, behind NONE, first."""
+    after = table[number].next + 0
+    if before == NONE:
+        queue.head = after
+    else:
+        table[before].next = after
+    if after == NONE:
+        queue.tail = before
+
+
+class Worklist(NamedTuple):
+    """As many numbers as ``filled`` says."""
+
+    numbers: Longs
+    filled: Longs  # (1,)
+
+
+def new_worklist(room: int) -> Worklist:
+    """An empty one for as many numbers at once."""
+    return Worklist(np.zeros(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+@inlined
+def put(on: Worklist, number: int) -> None:
+    """Put a number on the list, behind all others."""
+    on.numbers[on.filled[0]] = number
+    on.filled[0] += 1
+
+
+@inlined
+def take_all(of: Worklist) -> int:
+    """Empty the list; how many there were, which ``numbers`` tells until something is put on it."""
+    n = of.filled[0] + 0
+    of.filled[0] = 0
+    return n
+
+
+@inlined
+def take_out(of: Worklist, number: int) -> None:
+    """Take a number off the list, wherever it stands; the others keep their order."""
+    kept = 0
+    for i in range(of.filled[0]):
+        other = of.numbers[i]
+        if other != number:
+            of.numbers[kept] = other
+            kept += 1
+    of.filled[0] = kept
+
+
+@inlined
+def sort(some: Worklist) -> None:
+    """Put the numbers in ascending order, in which they nearly always are."""
+    for i in range(1, some.filled[0]):
+        number, j = some.numbers[i], i
+        while j > 0 and some.numbers[j - 1] > number:
+            some.numbers[j] = some.numbers[j - 1]
+            j -= 1
+        some.numbers[j] = number
+
+
+@kernel
+def sort_by(some: Worklist, keys: Any, scratch: Longs) -> None:
+    """Put the numbers in the order of their keys, ``keys[number]``, those with the same one in the
+    order of arrival: merges from the bottom up, unless all is in order, which it mostly is.
+
+    ``scratch`` has room for as many numbers as the list.
+    """
+    numbers, n, at = some.numbers, some.filled[0] + 0, 1
+    while at < n and keys[numbers[at - 1]] <= keys[numbers[at]]:
+        at += 1
+    width = 1 if at < n else n
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            for i in range(start, middle):
+                scratch[i] = numbers[i]
+            one, other = start, middle
+            for at in range(start, end):
+                if one == middle:
+                    break
+                if other < end and keys[numbers[other]] < keys[scratch[one]]:
+                    numbers[at] = numbers[other]
+                    other += 1
+                else:
+                    numbers[at] = scratch[one]
+                    one += 1
+        width *= 2
+
+
+EDGE = record(follower="i4", next="i4")
+
+
+@kernel
+def link_followers(
+    flows: Table, edges: Table, n: int, first: int, after: Longs, after_from: Longs
+) -> int:
+    """Let each flow from ``first`` on wait for those it names, unless they are done.
+
+    ``n`` edges are in use before, and as many as it returns afterwards.
+    """
+    for i in range(len(after_from) - 1):
+        for k in range(after_from[i], after_from[i + 1]):
+            before = flows[after[k]]
+            if before.done:
+                continue
+            edges[n].follower = first + i
+            edges[n].next = NONE
+            if before.followers < 0:
+                before.followers = n
+            else:
+                edges[before.last_follower].next = n
+            before.last_follower = n
+            flows[first + i].waits += 1
+            n += 1
+    return n

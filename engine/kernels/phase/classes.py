@@ -1,0 +1,215 @@
+"""What a class of ranks keeps: when something ends in it next, its time, and its accesses to
+shared memories.
+
+A class has slots: one for each stream that times what it runs, one for each place at its ports, and
+the last one for the first of its flows that wait for latencies only.  ``State.due`` says when each
+slot ends, or NEVER.  ``State.tree`` keeps the earliest slot of every class, and over them the
+earliest of two and two as in a tournament: its leaves are the classes, and 1 is its root.
+
+Time is booked as in :mod:`engine.kernels.core.accounts`, inside chains as well.  A class has one
+access to a shared memory in flight at most, and all ranks of a class have it at once.
+"""
+
+import numpy as np
+
+from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.accounts import (
+    BEGINS,
+    ENDS,
+    begin,
+    book,
+    change_flight,
+    change_port,
+    go_on,
+    lasts,
+    serve,
+)
+from dimsweep.engine.kernels.core.tables import NEVER, NONE
+from dimsweep.engine.kernels.phase.phase_time import whole
+from dimsweep.engine.kernels.phase.state import Sim, long
+
+
+@inlined
+def class_due(sim: Sim, cls: int) -> int:
+    """When something ends next in a class, or NEVER."""
+    return sim.st.tree[(len(sim.st.tree) >> 1) + cls]
+
+
+@inlined
+def set_class_due(sim: Sim, cls: int, due: int) -> None:
+    """Something ends next in the class when ``due``."""
+    i = (len(sim.st.tree) >> 1) + cls
+    sim.st.tree[i] = due
+    while i > 1:
+        due = min(due, sim.st.tree[i ^ 1])
+        i >>= 1
+        if sim.st.tree[i] == due:
+            return
+        sim.st.tree[i] = due
+
+
+@inlined
+def note_start(sim: Sim, cls: int, due: int) -> None:
+    """Something began in the class that ends when ``due``."""
+    if due < class_due(sim, cls):
+        set_class_due(sim, cls, due)
+
+
+@inlined
+def begin_on_stream(sim: Sim, node: int, due: int) -> None:
+    """The node's timed stream runs it until ``due``."""
+    cls = sim.s.nodes[node].cls
+    sim.st.due[slot_of(sim, node)] = due
+    note_start(sim, cls, due)
+
+
+@inlined
+def earliest(sim: Sim) -> tuple[int, int]:
+    """When something ends next, and the first class in which it does; (NEVER, 0) if nothing."""
+    now, i, leaf = sim.st.tree[1], 1, len(sim.st.tree) >> 1
+    while i < leaf:
+        i *= 2
+        if sim.st.tree[i] != now:
+            i += 1
+    return now, long(i - leaf)
+
+
+@inlined
+def next_end(sim: Sim, cls: int) -> int:
+    """When something ends next in the class, by its slots."""
+    due, slots = long(NEVER), slots_of(sim, cls)
+    for slot in range(slots[0], slots[1]):
+        due = min(due, sim.st.due[slot])
+    return due
+
+
+@inlined
+def slots_of(sim: Sim, cls: int) -> tuple[int, int]:
+    """The class's slots: from, to."""
+    shape = sim.s.shape
+    n = shape.n_timed + shape.n_ports * shape.places + 1
+    return cls * n, (cls + 1) * n
+
+
+@inlined
+def stream_of(sim: Sim, cls: int, slot: int) -> int:
+    """The class's timed stream of a slot."""
+    return cls * sim.s.shape.n_streams + slot - slots_of(sim, cls)[0]
+
+
+@inlined
+def slot_of(sim: Sim, node: int) -> int:
+    """The slot of the node's timed stream."""
+    cls = sim.s.nodes[node].cls
+    return slots_of(sim, cls)[0] + sim.s.nodes[node].stream - cls * sim.s.shape.n_streams
+
+
+@inlined
+def account(sim: Sim, number: int, now: int) -> None:
+    """Book the time since the class last changed.  Call it before the class changes."""
+    cls = sim.st.classes[number]
+    if cls.clock == now:
+        return
+    while cls.mark_due < now:
+        _pass_mark(sim, number)
+    _book(sim, number, now)
+
+
+@inlined
+def _book(sim: Sim, number: int, now: int) -> None:
+    cls = sim.st.classes[number]
+    computes = sim.st.streams[number * sim.s.shape.n_streams].node >= 0 and not cls.pauses
+    book(cls, computes, now)
+
+
+@inlined
+def begin_chain(sim: Sim, node: int, now: int) -> int:
+    """The class runs a chain, whose first link computes; returns how long it takes."""
+    cls, chain = sim.st.classes[sim.s.nodes[node].cls], sim.s.nodes[node].tally
+    cls.mark = 2 * sim.s.chains[chain].start + 1  # the first link has begun
+    cls.mark_due = now + sim.st.marks[cls.mark].due
+    return sim.st.chains[chain].duration
+
+
+@kernel
+def _pass_mark(sim: Sim, number: int) -> None:
+    """A link of the class's chain begins or ends."""
+    cls = sim.st.classes[number]
+    mark = sim.st.marks[cls.mark]
+    _book(sim, number, cls.mark_due)
+    link = sim.s.links[mark.link]
+    port = number * sim.s.shape.n_ports + link.port
+    if link.form == NONE:
+        cls.pauses = not mark.begins
+    elif mark.begins:
+        change_flight(cls, sim.st.tally_exposed, number, link.tally, BEGINS)
+        change_port(cls, sim.st.ports[port], BEGINS)
+        sim.st.ports[port].busy += sim.st.links[mark.link].busy
+    else:
+        change_port(cls, sim.st.ports[port], ENDS)
+        change_flight(cls, sim.st.tally_exposed, number, link.tally, ENDS)
+    cls.mark += 1
+    cls.mark_due += sim.st.marks[cls.mark].due - mark.due
+
+
+@inlined
+def book_flight(sim: Sim, node: int, change: int, now: int) -> None:
+    """The node's communication BEGINS or ENDS to be in flight."""
+    cls, tally = sim.s.nodes[node].cls, sim.s.nodes[node].tally
+    account(sim, cls, now)
+    change_flight(sim.st.classes[cls], sim.st.tally_exposed, cls, tally, change)
+
+
+@inlined
+def book_port(sim: Sim, cls: int, number: int, change: int, now: int) -> None:
+    """A phase BEGINS or ENDS to be under way from a port of the class."""
+    account(sim, cls, now)
+    change_port(sim.st.classes[cls], sim.st.ports[number], change)
+
+
+@inlined
+def is_served(sim: Sim, cls: int, node: int) -> bool:
+    """Whether servers that others use, too, move bytes of this access of the class just now."""
+    return bool(sim.s.nodes[node].service != NONE and sim.st.accesses[cls].node == node)
+
+
+@kernel
+def join_servers(sim: Sim, node: int, now: int) -> None:
+    """The access begins; when it ends is settled at the end of the round."""
+    access = sim.st.accesses[sim.s.nodes[node].cls]
+    access.node = node
+    begin(access, now)
+    _shift(sim, node, 1)
+
+
+@kernel
+def leave_servers(sim: Sim, node: int, now: int) -> int:
+    """The access's bytes have moved; returns when its latency has passed."""
+    sim.st.accesses[sim.s.nodes[node].cls].node = NONE
+    sim.st.left_at[node] = sim.st.counts[0].shifts
+    _shift(sim, node, -1)
+    return now + sim.s.services[sim.s.nodes[node].service].latency
+
+
+@kernel
+def _shift(sim: Sim, node: int, sign: int) -> None:
+    serve(sim.st.servers, sim.s.nodes[node].service, sign)
+    shift = sim.st.shifts[sim.st.counts[0].shifts]
+    shift.node, shift.sign, shift.weight = node, sign, 0.0
+    sim.st.counts[0].shifts += 1
+    sim.st.counts[0].unsettled = 1
+
+
+@kernel
+def settle_servers(sim: Sim, now: int) -> None:
+    """All accesses go on with their shares of now."""
+    sim.st.counts[0].unsettled = 0
+    for cls in range(sim.s.shape.n_classes):
+        access = sim.st.accesses[cls]
+        if access.node < 0:
+            continue
+        takes = lasts(sim.st.servers, sim.s.nodes[access.node].service)
+        if takes != access.lasts:
+            due = now + np.int64(whole(go_on(access, takes, now)))
+            sim.st.due[slot_of(sim, access.node)] = due
+            set_class_due(sim, cls, next_end(sim, cls))
