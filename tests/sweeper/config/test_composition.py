@@ -18,7 +18,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.composition import compose_files, compose_whole, state_of_files
 from dimsweep.sweeper.config.overrides import choice_of, read
 from dimsweep.sweeper.places import groups
-from dimsweep.sweeper.study.grid import Grid
+from dimsweep.sweeper.questions.split.grid import Grid
 from tests.support.examples import times
 
 OPTIONS = sorted(choice_of(group, name) for group, names in groups().items() for name in names)
