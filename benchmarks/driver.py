@@ -12,9 +12,10 @@ import pyarrow as pa
 from benchmarks.study import peak_megabytes, sweep
 from dimsweep import load
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.run.executor.ray import PIECE_SECONDS, PIECES_PER_SECOND
+from dimsweep.sweeper.run.loop import StudyPlan
 
 _NODES, _CORES = 64, 64
 _PIECE_COST = 1e-3  # seconds of the driver for a piece: Ray's submit, wait and get

@@ -19,8 +19,9 @@ from benchmarks.driver import FreeExecutor
 from benchmarks.study import peak_megabytes, sweep
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor.evaluate import Outcome
+from dimsweep.sweeper.run.loop import StudyPlan
 
 TRIALS = (100_000, 1_000_000)
 _NAME = "libra_gpt3_4d"

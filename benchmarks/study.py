@@ -11,9 +11,8 @@ import numpy as np
 from dimsweep.engine import Program
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.questions.sweep import run_sweep
 from dimsweep.sweeper.run.executor import Executor
+from dimsweep.sweeper.run.loop import StudyPlan, run_sweep
 from dimsweep.sweeper.simulation.program import build_program
 
 _RECORDED = Path(__file__).resolve().parents[2] / "shared" / "golden"

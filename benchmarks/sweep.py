@@ -23,10 +23,9 @@ from typing import Self
 from benchmarks.study import peak_megabytes
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
-from dimsweep.sweeper.questions.sweep import run_sweep
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 
 TRIALS = 200_000
 _WARM = 0.05  # of the trials: before them workers start, and packages are imported

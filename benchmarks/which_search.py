@@ -6,8 +6,8 @@ from benchmarks.study import sweep
 from dimsweep.engine import Program, run_batch
 from dimsweep.sweeper.ledger.record import Proof, read_study
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.run.loop import StudyPlan
 
 
 def searched(plan: StudyPlan) -> tuple[Proof, float]:

@@ -17,8 +17,8 @@ from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.ledger.place import STUDY, Place
 from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import ASKED, BESIDE
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.run.driver import Driver, told
+from dimsweep.sweeper.questions.split.search import known_rows
+from dimsweep.sweeper.run.loop import StudyPlan, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler
 from dimsweep.sweeper.space.design import of_trial, read_design
 from dimsweep.sweeper.space.trials import Trial, Trials
@@ -47,9 +47,9 @@ class Session:
     study tries first in any case is that trial.
     """
 
-    def __init__(self, cell: CellPlan, driver: Driver, searcher: str) -> None:
+    def __init__(self, cell: CellPlan, driver: SweepDriver, searcher: str) -> None:
         self._cell, self._searcher = cell, searcher
-        self._open: Driver | None = driver
+        self._open: SweepDriver | None = driver
         self._first = dict(zip(self._keys(cell.first), cell.first, strict=True))
         self._asked = defaultdict[str, list[Trial]](list)  # not told yet, by key
         self._next = _next_number(cell, driver)
@@ -89,12 +89,13 @@ class Session:
             with key(f"designs[{i}]"):
                 found.append(read_design(self._cell.space, design))
         trials = self._named(found)
-        batch = driver.submit(self._cell, Trials.of(trials))
-        values, slopes = driver.collect(batch)
-        driver.count(self._cell, values)
+        results = driver.collect(driver.submit(Work(self._cell, Trials.of(trials))))
+        driver.record(results)
         return [
             Simulated(of_trial(trial), _tuple(value), _tuple(slope), trial)
-            for trial, value, slope in zip(trials, told(values), told(slopes), strict=True)
+            for trial, value, slope in zip(
+                trials, known_rows(results.values), known_rows(results.slopes), strict=True
+            )
         ]
 
     def tell(self, found: Sequence[Simulated]) -> None:
@@ -128,7 +129,7 @@ class Session:
         self._open = None
 
     @property
-    def _driver(self) -> Driver:
+    def _driver(self) -> SweepDriver:
         if self._open is None:
             hint = "simulate within the `with` of Study.session"
             raise DimsweepError("the session is over", where="session", hint=hint)
@@ -201,7 +202,7 @@ def described(study: StudyRecord, folder: Place) -> StudyRecord:
     return study.model_copy(update={"learns_from_slopes": True, **update})
 
 
-def _next_number(cell: CellPlan, driver: Driver) -> int:
+def _next_number(cell: CellPlan, driver: SweepDriver) -> int:
     """The number after those of all trials of the cell so far, and of those it tries first."""
     rows = driver.ledger.rows(["cell", "trial", "origin"])
     beside = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()

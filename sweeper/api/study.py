@@ -1,7 +1,7 @@
 """A study that Python builds and runs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,11 +15,9 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import place
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study, study_name
-from dimsweep.sweeper.questions.sweep import run_in
-from dimsweep.sweeper.run.driver import Driver, Progress
-from dimsweep.sweeper.run.executor import Executor
-from dimsweep.sweeper.run.session import working
+from dimsweep.sweeper.questions.plan import plan_study, study_name
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, SweepDriver
+from dimsweep.sweeper.run.session import run_in, working
 
 
 class Study(Results):
@@ -82,21 +80,13 @@ class Study(Results):
         name, study = checked_name(searcher), described(self.plan.study, self.folder)
         with (
             Ledger(self.folder, study, self.plan.schema) as ledger,
-            self._working(ledger) as (executor, watch),
+            working(ledger, self.plan, lambda progress: None, tell=print) as (executor, watch),
         ):
-            session = Session(cell, Driver(ledger, executor, watch), name)
+            session = Session(cell, SweepDriver(ledger, executor, watch), name)
             try:
                 yield session
             finally:
                 session.close()
-
-    def _working(
-        self, ledger: Ledger
-    ) -> AbstractContextManager[tuple[Executor, Callable[[Progress], None]]]:
-        plan = self.plan
-        return working(
-            ledger, plan.config, plan.simulated, plan.schema, lambda progress: None, tell=print
-        )
 
     @property
     def warnings(self) -> tuple[str, ...]:

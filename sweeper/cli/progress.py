@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.report.words import fine_percent
-from dimsweep.sweeper.run import driver
+from dimsweep.sweeper.run import loop
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.terminal import plural, say
 
 _EVERY = 60.0  # seconds between lines
@@ -43,7 +43,7 @@ class Watch:
         self._started = self._told = time.monotonic()
         self._recent: deque[tuple[float, int]] = deque()  # when how many trials had ended
 
-    def update(self, progress: driver.Progress) -> None:
+    def update(self, progress: loop.Progress) -> None:
         """Show the progress, or tell it if the last line is a minute old."""
         now = time.monotonic()
         self._remember(progress.done, now)
@@ -54,7 +54,7 @@ class Watch:
             self._told = now
             say(f"{self._plan.study.name}: {self._line(progress, now)}", self._console)
 
-    def _line(self, progress: driver.Progress, now: float) -> str:
+    def _line(self, progress: loop.Progress, now: float) -> str:
         seconds = now - self._started
         if self._plan.study.is_certified:  # which ends when nothing can be better
             return self.text(progress, seconds)
@@ -78,7 +78,7 @@ class Watch:
             return None
         return (self._total - done) * (last - first) / (done - before)
 
-    def text(self, progress: driver.Progress, seconds: float) -> str:
+    def text(self, progress: loop.Progress, seconds: float) -> str:
         """What is known ``seconds`` after the start."""
         by_inputs = progress.failed - progress.lost
         counts = {
@@ -98,7 +98,7 @@ class Watch:
         ]
         return ", ".join(parts) + self._best(progress)
 
-    def _best(self, progress: driver.Progress) -> str:
+    def _best(self, progress: loop.Progress) -> str:
         """The best value of the search that found one last."""
         if not progress.best:
             return ""

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dimsweep.sweeper.config.compose import Composed
-    from dimsweep.sweeper.questions.plan import StudyPlan
-    from dimsweep.sweeper.run.driver import Progress
+    from dimsweep.sweeper.run.loop import Progress, StudyPlan
 
 INTERRUPTED = 130
 
@@ -70,8 +69,8 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from dimsweep.sweeper.cli.progress import progress_bar
     from dimsweep.sweeper.ledger.ledger import Ledger
     from dimsweep.sweeper.questions.plan import plan_study
-    from dimsweep.sweeper.questions.sweep import run_in
     from dimsweep.sweeper.run.executor import LostClusterError
+    from dimsweep.sweeper.run.session import run_in
     from dimsweep.sweeper.terminal import say, say_warnings
 
     config = composed.config

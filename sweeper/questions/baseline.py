@@ -4,7 +4,7 @@ It is composed as a cell of the grid is, with the scenarios' values and then the
 and nothing of it is searched: no budget of the space binds it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,14 @@ from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import BASELINE
 from dimsweep.sweeper.places import find_study
 from dimsweep.sweeper.questions.networks.shapes import fixed
 from dimsweep.sweeper.questions.split.grid import Grid
+from dimsweep.sweeper.run.loop import OneRound, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trial, Trials
-from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
+from dimsweep.sweeper.study.cell import CellPlan, PlannedCell, describe, plan_cell
 
 # What says how candidates are searched, looked at again, or put together.
 _OF_A_SEARCH = ("space", "recheck", "portfolio")
@@ -28,6 +29,8 @@ _OF_A_SEARCH = ("space", "recheck", "portfolio")
 
 class Baselines:
     """The baseline of a study in each combination of its scenarios, in the order of the grid."""
+
+    always_streams = False
 
     def __init__(
         self,
@@ -119,6 +122,41 @@ class Baselines:
             update={"config": own_config, "baseline": self._given, "key": key}
         )
         return PlannedCell(plan, record, program)
+
+
+class BaselineQuestion:
+    """What does the design of today do in each combination of the scenarios?
+
+    ``planned``: all baselines, or None if they are planned one after the other.
+    """
+
+    def __init__(self, source: Baselines, planned: Sequence[CellPlan] | None) -> None:
+        self._source, self._planned = source, planned
+
+    def __iter__(self) -> Iterator[CellPlan]:
+        """Iterate over the plans of the feasible baselines."""
+        if self._planned is not None:
+            yield from self._planned
+            return
+        found = map(self._source.plan, range(len(self._source)))
+        yield from (each.plan for each in found if not isinstance(each, PrunedCell))
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        cells = self._stream(driver) if self._planned is None else self._planned
+        for cell in cells:
+            yield OneRound([Work(cell, Trials.of(cell.first), is_own=False)])
+
+    def _stream(self, driver: SweepDriver) -> Iterator[CellPlan]:
+        for place in range(len(self._source)):
+            found = self._source.plan(place)
+            if isinstance(found, PrunedCell):
+                driver.ledger.prune(self._source.number(place), found)
+            else:
+                driver.ledger.enter(found.record)
+                yield found.plan
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        return study
 
 
 def _text(config: Config, name: str) -> str | None:

@@ -1,156 +1,101 @@
-"""What a study will do: the cells of its grid, and the portfolios that they make up."""
+"""The plan of a study: its questions and its cells."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from dimsweep.engine import MODEL_VERSION, DimsweepError, InfeasibleError
-from dimsweep.engine.bound import EventBound, Weighing
+from dimsweep.engine import MODEL_VERSION, DimsweepError
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.roles import roles_of, weights_of
 from dimsweep.sweeper.config.schema import Config, Design, Question
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.ledger.place import Place, place
-from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, PrunedCell, StudyRecord
-from dimsweep.sweeper.ledger.rows import ROWS_VERSION, Cell
+from dimsweep.sweeper.ledger.place import place
+from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.ledger.schema import row_schema
 from dimsweep.sweeper.objective import of_plugins
-from dimsweep.sweeper.questions.baseline import Baselines
-from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.portfolio.designs import SharedDesigns, designs_of
-from dimsweep.sweeper.questions.portfolio.portfolio import grid_of, weighing_of
-from dimsweep.sweeper.questions.split.grid import LOOKED_AT, Grid
-from dimsweep.sweeper.questions.what_if.change import check_keys
-from dimsweep.sweeper.search import Sampler, learns_from_slopes, make_sampler
+from dimsweep.sweeper.questions.baseline import BaselineQuestion, Baselines
+from dimsweep.sweeper.questions.networks.search import NetworksQuestion
+from dimsweep.sweeper.questions.portfolio.search import SharedNetworksQuestion
+from dimsweep.sweeper.questions.portfolio.split import SplitPortfolioQuestion
+from dimsweep.sweeper.questions.split.grid import LOOKED_AT
+from dimsweep.sweeper.questions.split.search import CellsQuestion
+from dimsweep.sweeper.questions.what_if.search import WhatIfQuestion, check_what_ifs
+from dimsweep.sweeper.run.loop import AnswerQuestion, StudyPlan
+from dimsweep.sweeper.search import learns_from_slopes
 from dimsweep.sweeper.space.space import check_values
-from dimsweep.sweeper.space.trials import Trial
-from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
+from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell
 from dimsweep.sweeper.study.content import digests
 from dimsweep.sweeper.study.plugin_checks import failing_plugins
 from dimsweep.sweeper.study.provenance import provenance
 from dimsweep.sweeper.study.rules import once
 from dimsweep.sweeper.study.work import check_work
 
-MOST_CELLS = 1_000_000
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
 _LONGEST = 200  # characters of a name; file systems take 255 bytes
 
 
-@dataclass(frozen=True)
-class PortfolioPlan:
-    """Cells that differ in their workload alone, and how these count together.
-
-    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
-    """
-
-    cells: list[CellPlan]
-    weighing: Weighing
-    models: dict[str, EventBound]
-
-    def sampler(self, first: list[Trial]) -> Sampler:
-        """A new sampler of the split for all workloads, which proposes ``first`` first."""
-        one = self.cells[0]
-        return make_sampler(one.config, one.space, first, one.prices)
-
-    def describe(self) -> PortfolioRecord:
-        """What is known of a portfolio before it is searched."""
-        return PortfolioRecord(
-            cells=tuple(cell.cell.number for cell in self.cells),
-            measure=self.weighing.measure.value,
-            level=self.weighing.level,
-            share=tuple(self.weighing.share.tolist()),
-        )
-
-
-@dataclass(frozen=True)
-class StudyPlan:
-    """A whole study; ``study`` is what the ledger keeps of it.
-
-    ``cells`` are all cells that can be.  Of a large grid they are only some, which were looked at
-    before anything is simulated; all of them are planned, one after the other, by its ``stream``.
-    ``baselines`` are the design that there is today in each combination of the scenarios; those of
-    a large grid are likewise planned by ``stream_baselines``.
-    """
-
-    folder: Place
-    study: StudyRecord
-    schema: pa.Schema
-    cells: list[CellPlan]
-    portfolios: list[PortfolioPlan]
-    config: Config
-    stream: Grid | Designs | SharedDesigns | None = None
-    baselines: tuple[CellPlan, ...] = ()
-    stream_baselines: Baselines | None = None
-
-    @property
-    def simulated(self) -> list[Cell]:
-        """The cells that workers are to know: of a large grid, each job brings its own."""
-        return [plan.cell for plan in (*self.cells, *self.baselines)]
-
-    @property
-    def n_trials(self) -> int:
-        """How many trials there are at most; of a large grid, how many there would be if all cells
-        were as the first one."""
-        return _most(
-            self.cells,
-            self.portfolios,
-            self.stream,
-            len(self.baselines if self.stream_baselines is None else self.stream_baselines),
-        )
+#: The questions that studies ask; the first whose ``of`` is not None answers a study.  A new
+#: question is a module with a class that follows ``AnswerQuestion``, and a line here.
+QUESTIONS: list[type[AnswerQuestion]] = [
+    SharedNetworksQuestion,
+    NetworksQuestion,
+    SplitPortfolioQuestion,
+    CellsQuestion,
+]
 
 
 def plan_study(composed: Composed) -> StudyPlan:
-    """The plan of a composed study.  Raises :class:`DimsweepError` for what is wrong with it."""
-    config, name, designs = composed.config, study_name(composed), designs_of(composed)
+    """Return the plan of a composed study.  Raises :class:`DimsweepError` for mistakes in it."""
+    config, name = composed.config, study_name(composed)
     with composed.blaming():
-        weighing = weighing_of(config) if designs is None else None
-        grid = designs or Grid(composed, grid_of(config), may_prune=weighing is None)
-        roles, weights = roles_of(config, grid.axes), weights_of(config, grid.axes)
-        today = Baselines(composed, grid.axes, roles, len(grid))
-    planned, pruned = _plan_cells(grid)
+        question = next(found for each in QUESTIONS if (found := each.of(composed)) is not None)
+        source = question.source
+        roles, weights = roles_of(config, source.axes), weights_of(config, source.axes)
+        today = Baselines(composed, source.axes, roles, len(source))
+    planned, pruned = _plan_cells(source)
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
         _check(config, roles, planned, baselines)
-    portfolios = [] if weighing is None else _portfolios(weighing, planned)
-    stream = None if _is_small(grid) else grid
+    streams = not _is_small(source)
+    question.plan(planned, streams=streams)
     study = StudyRecord(
         name=name,
         note=config.note,
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
         **_objectives(config),
-        grid=tuple(grid.axes),
+        grid=tuple(source.axes),
         parameters=tuple(cells[0].space.parameters),
         roles=roles,
         weights=weights,
         baseline=config.baseline,
         learns_from_slopes=any(learns_from_slopes(each.record.sampler) for each in planned),
         warnings=(*today.warnings, *_warnings(cells)),
-        n_trials=_most(cells, portfolios, stream, len(today if stream else baselines)),
+        n_trials=question.n_trials + len(today if streams else baselines),
         finished=False,
         cells=tuple(each.record for each in planned),
         pruned=tuple(pruned),
         baselines=tuple(each.record for each in baselines),
         no_baselines=tuple(no_baselines),
-        portfolios=tuple(each.describe() for each in portfolios),
         provenance=(provenance(),),
         config=_kept(config),
+        **question.described(),
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
+    schema = row_schema(n_dims, study.grid, study.parameters)
+    today_cells = [each.plan for each in baselines]
+    of_today = BaselineQuestion(today, None if streams else today_cells)
     return StudyPlan(
         place(config.results) / name,
-        study if stream is None else study.streamed(len(grid)),
-        row_schema(n_dims, study.grid, study.parameters),
-        cells,
-        portfolios,
+        study.streamed(len(source)) if streams else study,
+        schema,
         config,
-        stream=stream,
-        baselines=tuple(each.plan for each in baselines),
-        stream_baselines=None if stream is None else today,
+        cells,
+        today_cells,
+        questions=[of_today, question, WhatIfQuestion(config, schema, question, of_today)],
+        stream=source if streams else None,
     )
 
 
@@ -163,7 +108,7 @@ def _check(
     """Raise :class:`DimsweepError` for changes and values of which no cell can have any, and for
     designs that do not compete."""
     cells = [each.plan for each in planned]
-    _check_what_ifs(config, cells)
+    check_what_ifs(config, cells)
     check_values(cells[0].config)
     check_work(config, roles, [*planned, *baselines])
 
@@ -188,38 +133,6 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
     return [*failing, *once(plan.warnings for plan in cells), *idle]
 
 
-def _most(
-    cells: list[CellPlan],
-    portfolios: list[PortfolioPlan],
-    stream: Grid | Designs | SharedDesigns | None,
-    n_baselines: int,
-) -> int:
-    own = [cell.budget + cell.recheck for cell in cells]
-    if isinstance(stream, Designs):
-        return min(len(stream), stream.composed.config.budget.trials) + n_baselines
-    if isinstance(stream, SharedDesigns):  # each workload alone, and then all of them
-        return min(len(stream), 2 * len(stream.designs) * stream.composed.config.budget.trials)
-    if stream is not None:
-        return len(stream) * own[0] + n_baselines
-    return sum(own) + sum(cell.budget for one in portfolios for cell in one.cells) + n_baselines
-
-
-def _check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
-    """Raise :class:`DimsweepError` for a change that the design of no cell can have."""
-    if isinstance(config.what_if, str) or not config.what_if:
-        return
-    for name, changes in config.what_if.items():
-        errors = list[DimsweepError]()
-        for cell in cells:
-            try:
-                check_keys(cell.config, changes)
-                break
-            except DimsweepError as error:
-                errors.append(error)
-        if len(errors) == len(cells):
-            raise errors[0].at(f"what_if.{name}")
-
-
 def study_name(composed: Composed) -> str:
     """The name of a study's folder in the results folder."""
     name = composed.config.name or composed.study
@@ -237,34 +150,27 @@ def study_name(composed: Composed) -> str:
     return name
 
 
-def _plan_cells(grid: Grid | Designs | SharedDesigns) -> tuple[list[PlannedCell], list[PrunedCell]]:
-    """The cells of a grid, or those of a large one that show what is wrong with it, and those that
-    cannot be."""
-    if isinstance(grid, Grid) and len(grid) > MOST_CELLS:
-        hint = "space.parameters has a search draw from as many values, within a budget"
-        what = f"a grid of {len(grid):,} cells; there may be {MOST_CELLS:,}"
-        raise DimsweepError(what, where="grid", hint=hint)
-    planned, pruned = _sorted(map(grid.plan, _looked_at(grid)))
-    if not planned and not isinstance(grid, Grid):  # another plan may be feasible
-        for found in map(grid.plan, grid.one_of_each()):
-            if isinstance(found, PlannedCell):
-                return [found], pruned
-            pruned.append(found)
-        reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
-        raise InfeasibleError(f"no cell is feasible: {reasons}", where="space")
-    if not planned:
-        raise InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
-    return planned, pruned
+def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]]:
+    """Return the plans of all cells, or of a few that show mistakes, and the infeasible cells."""
+    source.check_size()
+    planned, pruned = _sorted(map(source.plan, _looked_at(source)))
+    if planned:
+        return planned, pruned
+    for found in map(source.plan, source.one_of_each()):
+        if isinstance(found, PlannedCell):
+            return [found], pruned
+        pruned.append(found)
+    raise source.no_cell(pruned)
 
 
-def _looked_at(cells: Grid | Designs | SharedDesigns | Baselines) -> Sequence[int]:
-    """All of them, or of many those that show what is wrong with them."""
+def _looked_at(cells: CellSource | Baselines) -> Sequence[int]:
+    """Return the numbers of all cells, or of the corners of many."""
     return range(len(cells)) if _is_small(cells) else cells.corners(LOOKED_AT)
 
 
-def _is_small(cells: Grid | Designs | SharedDesigns | Baselines) -> bool:
-    """Whether all of them are planned before anything is simulated."""
-    return not isinstance(cells, Designs | SharedDesigns) and len(cells) <= LARGE
+def _is_small(cells: CellSource | Baselines) -> bool:
+    """Return whether all cells are planned before anything is simulated."""
+    return not cells.always_streams and len(cells) <= LARGE
 
 
 def _sorted(
@@ -278,16 +184,3 @@ def _sorted(
         else:
             planned.append(each)
     return planned, pruned
-
-
-def _portfolios(weighing: Weighing, cells: list[PlannedCell]) -> list[PortfolioPlan]:
-    """A portfolio for each combination of the rest of the grid; its workloads are neighbours."""
-    n, found = len(weighing.share), []
-    for first in range(0, len(cells), n):
-        members, models = [each.plan for each in cells[first : first + n]], {}
-        for cell, each in zip(members, cells[first : first + n], strict=True):
-            if cell.bound is not None and cell.space.split is not None:
-                name = cell.cell.coordinates[WORKLOAD]
-                models[name] = EventBound(each.program, cell.space.split.linear())
-        found.append(PortfolioPlan(members, weighing, models if len(models) == n else {}))
-    return found

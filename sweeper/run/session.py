@@ -1,34 +1,43 @@
-"""An executor and a pulse for a sweep in a study's folder."""
+"""Running a planned study in its folder: the same for the command line and for Python."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
-
-from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.pulse import Pulse, beat
-from dimsweep.sweeper.ledger.rows import Cell
-from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.executor import Executor, make_executor
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 
 _BEAT = 2.0  # seconds
+
+
+def run_in(
+    ledger: Ledger,
+    plan: StudyPlan,
+    watch: Callable[[Progress], None],
+    tell: Callable[[str], None],
+) -> Progress:
+    """Run ``plan``, or continue it, with its rows in ``ledger``, and return its progress.
+
+    ``watch`` sees the progress, and ``tell`` is given messages about the workers, who are released
+    whatever ends the run.
+    """
+    with working(ledger, plan, watch, tell) as (executor, seen):
+        return run_sweep(plan, ledger, executor, seen)
 
 
 @contextmanager
 def working(
     ledger: Ledger,
-    config: Config,
-    cells: Sequence[Cell],
-    schema: pa.Schema,
+    plan: StudyPlan,
     watch: Callable[[Progress], None],
     tell: Callable[[str], None],
 ) -> Iterator[tuple[Executor, Callable[[Progress], None]]]:
-    """Yield the executor that ``config`` describes and the watcher to pass to a sweep, which also
+    """Yield the executor of ``plan`` and the watcher to pass to a sweep, which also
     writes the sweep's pulse."""
     heart = _Heart(ledger, watch)
-    executor = make_executor(config, cells, schema, tell=tell)
+    executor = make_executor(plan.config, plan.simulated, plan.schema, tell=tell)
     try:
         yield executor, heart.watch
     finally:
@@ -37,7 +46,7 @@ def working(
 
 
 class _Heart:
-    """Looks at the progress for ``watch``, and writes the sweep's pulse now and then."""
+    """Passes the progress to ``watch``, and periodically writes the sweep's pulse."""
 
     def __init__(self, ledger: Ledger, watch: Callable[[Progress], None]) -> None:
         self._folder, self._watch, self._progress = ledger.folder, watch, Progress()

@@ -1,8 +1,9 @@
 """What one cell of a study will do: its space, its bound, and the trials to try first."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.parts.part import in_order, key, per_dimension
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.record import CellRecord
+from dimsweep.sweeper.ledger.record import CellRecord, PrunedCell
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
@@ -90,6 +91,37 @@ class PlannedCell:
     plan: CellPlan
     record: CellRecord
     program: Program
+
+
+class CellSource(Protocol):
+    """The cells of a study, composed and planned by their numbers, each when it is asked for.
+
+    ``axes``: the keys in which cells differ.  ``always_streams``: cells are never planned all at
+    once, however few there are.
+    """
+
+    composed: Composed
+    always_streams: bool
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
+
+    def __len__(self) -> int: ...
+
+    def check_size(self) -> None:
+        """Raise :class:`DimsweepError` if there are too many cells."""
+
+    def corners(self, most: int) -> list[int]:
+        """Return a few cells that show mistakes early."""
+
+    def one_of_each(self) -> Iterator[int]:
+        """Yield cells that may be feasible where the corners are not."""
+
+    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
+        """Return the error of a study in which no planned cell is feasible."""
+
+    def plan(self, number: int) -> PlannedCell | PrunedCell:
+        """Return the plan of a cell, or why it is infeasible."""
 
 
 def plan_cell(

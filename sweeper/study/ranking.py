@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import BESIDE
 from dimsweep.sweeper.objective import Objective
 
 Integers = npt.NDArray[np.intp]
@@ -54,3 +58,26 @@ def front(rows: Any, objectives: Sequence[Objective]) -> Integers:
     second = (objectives[1].sign * np.asarray(rows[objectives[1].column], dtype=float))[order]
     before = np.minimum.accumulate(np.concatenate(([math.inf], second)))[:-1]
     return np.asarray(order[second < before])
+
+
+def best_of_scenarios(rows: pa.Table, study: StudyRecord) -> pa.Table:
+    """Return the best row of each scenario, of the complete ``rows``, by cell: the rows that the
+    report names."""
+    objectives, axes = study.objectives, study.scenarios
+    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
+    for objective in objectives:
+        rows = rows.filter(pc.is_finite(rows[objective.column]))
+    columns = {
+        name: rows[name].to_numpy() for name in ("trial", *(each.column for each in objectives))
+    }
+    cells = rows["cell"].to_numpy()
+    by_cell = np.argsort(cells, kind="stable")
+    own = np.split(by_cell, np.flatnonzero(np.diff(cells[by_cell])) + 1) if len(rows) else []
+    found = [g[best({name: v[g] for name, v in columns.items()}, objectives)] for g in own]
+    rows = rows.take(pa.array(found, pa.int64()))
+    order = "descending" if objectives[0].maximised else "ascending"
+    rows = rows.sort_by([(objectives[0].column, order), ("cell", "ascending")])
+    seen = dict[tuple[str, ...], int]()
+    for i in range(len(rows)):
+        seen.setdefault(tuple(rows[axis][i].as_py() for axis in axes), i)
+    return rows.take(pa.array(list(seen.values()), pa.int64())).sort_by("cell")

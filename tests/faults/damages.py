@@ -12,8 +12,7 @@ import pyarrow as pa
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from tests.support.studies import planned, run
 
 TRIALS = 1200

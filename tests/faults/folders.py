@@ -19,8 +19,8 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.ledger import SET_ASIDE, Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.questions.sweep import run_in
+from dimsweep.sweeper.run.loop import StudyPlan
+from dimsweep.sweeper.run.session import run_in
 from tests.faults.promise import against
 from tests.support.disks import Disk, Fault, disk, failing_at
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values

@@ -35,7 +35,7 @@ _SERVER = multiprocessing.get_context("forkserver")  # imports once what every s
 _SERVER.set_forkserver_preload(
     [
         "dimsweep.sweeper.cli.sweep",
-        "dimsweep.sweeper.questions.sweep",
+        "dimsweep.sweeper.run.loop",
         "dimsweep.sweeper.questions.plan",
         "dimsweep.sweeper.cli.report",
     ]

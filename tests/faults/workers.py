@@ -9,8 +9,7 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import Runner
 from dimsweep.sweeper.ledger.rows import FAILED, LOST
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from tests.faults.promise import against
 from tests.support.studies import SMALL, planned, run
 from tests.support.toy_ray import Actor, Call, ToyRay, toy_executor

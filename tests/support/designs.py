@@ -2,8 +2,7 @@
 
 from dimsweep.engine import InfeasibleError, Result
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.questions.portfolio.portfolio import grid_of
-from dimsweep.sweeper.questions.split.grid import Grid
+from dimsweep.sweeper.questions.split.grid import Grid, grid_of
 from dimsweep.sweeper.simulation.simulate import simulate
 
 

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
-from dimsweep.sweeper.questions.sweep import run_sweep
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor import Executor, make_executor
 from dimsweep.sweeper.run.executor.evaluate import Outcome
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 
 SMALL = ("study=libra_gpt3_4d", "collective.chunks=8", "budget.trials=40", "what_if=null")
 # Of eight NPUs, so that its designs can be simulated message by message too.

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor.cluster import Node
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
 from dimsweep.sweeper.run.executor.ray import RayExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import StudyPlan
 
 _SECONDS = 0.1  # that a trial seems to take, so that pieces are small
 _PATIENCE = 20  # waits in a row in which nothing can end

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.sweeper.plugins import forget_all
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import SMALL, planned
 
 

@@ -23,9 +23,10 @@ from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import BESIDE
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
-from dimsweep.sweeper.questions.sweep import run_in
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.run.loop import StudyPlan
+from dimsweep.sweeper.run.session import run_in
 
 # It looks at a study's own trials only, and `dimsweep sweep` adds what-ifs to them.
 _QUIET = "what_if=null"

@@ -73,6 +73,8 @@ class Designs:
     study.  Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
+    always_streams = True
+
     def __init__(
         self, composed: Composed, like: "Designs | None" = None, part: Part | None = None
     ) -> None:
@@ -207,6 +209,13 @@ class Designs:
 
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
+    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
+        """Return the error of a space in which no cell that was planned is feasible."""
+        return no_cell(pruned)
+
+    def check_size(self) -> None:
+        """Accept the size, which was checked when the space was built."""
+
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration."""
         assert self._networks is not None
@@ -286,6 +295,12 @@ class Designs:
         if len(self.cells) > MOST_CELLS:
             what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
             raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
+
+
+def no_cell(pruned: Sequence[PrunedCell]) -> InfeasibleError:
+    """Return the error of a space in which no design of any plan is feasible."""
+    reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
+    return InfeasibleError(f"no cell is feasible: {reasons}", where="space")
 
 
 def check_designs(config: Config) -> None:

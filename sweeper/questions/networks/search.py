@@ -1,27 +1,31 @@
 """A search among networks and plans: best first, by bounds, until none can be better than the best.
 
-What is looked at next depends on the bounds and on the values that were told, batch by batch, so
-rows are the same for any number of actors.  Bounds of plans and loads are worked out again in each
-run; those of programs, and values, are taken from the ledger where it has them.
+The search is a generator of the cells to simulate, so that it reads as the algorithm on paper.  The
+next cells depend on the bounds and on the values of the cells before, batch by batch; so the rows
+are the same for any number of workers.  Bounds of plans and loads are worked out again in each run;
+bounds of programs, and values, are taken from the ledger where it has them.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from dimsweep.engine import InfeasibleError, TooManyError
+from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.study import DEFAULT
-from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step
+from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step, StudyRecord
 from dimsweep.sweeper.questions.networks.changes import Changes, changes_of
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import Floats
-from dimsweep.sweeper.run.driver import Driver
-from dimsweep.sweeper.run.standing import Standing, ended
+from dimsweep.sweeper.run.checkpoint import SearchCheckpoint, ended
+from dimsweep.sweeper.run.loop import Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Integers, Trials
+from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
+from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 BATCH = 8  # cells whose programs are bounded before any of them is simulated
 _FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
@@ -127,19 +131,69 @@ class Frontier:
         return min(float(self.bounds.min()), self.floor)
 
 
-class Begun(NamedTuple):
-    """A cell that is being simulated: its number, what it is not below, and how to wait for its
-    values (1, K)."""
+@dataclass
+class Begun:
+    """A cell in flight: its number, its lower bound, the work to submit, and its values (1, K),
+    None until they are known."""
 
     number: int
     bound: float
-    collect: Callable[[], Floats]
+    values: Floats | None = None
+    work: Work | None = None
+    finish: Callable[[Results], None] = field(default=lambda results: None)
+
+    def tell(self, results: Results) -> None:
+        """Take the cell's values."""
+        self.values = results.values
+        self.finish(results)
 
 
-class Search:
-    """The search of a study, or of one of the workloads that a network is for."""
+#: The cells to simulate; None where the search waits for values.
+Steps = Generator[Begun | None, None, None]
 
-    def __init__(self, designs: Designs, driver: Driver) -> None:
+
+class SteppedSearch:
+    """A search that is a generator of cells to simulate, as the loop of a sweep runs it."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps, self._in_flight = steps, deque[Begun]()
+
+    def lookahead(self, n_workers: int) -> float:
+        return np.inf
+
+    def ask(self) -> Sequence[Work]:
+        begun = next(self._steps, None)
+        if begun is None:
+            return ()
+        self._in_flight.append(begun)
+        assert begun.work is not None
+        return [begun.work]
+
+    def tell(self, results: Sequence[Results]) -> None:
+        for each in results:
+            self._in_flight.popleft().tell(each)
+
+
+def simulate_all(
+    begun: Iterator[Begun | None], tell: Callable[[Begun], None]
+) -> Generator[Begun | None, None, None]:
+    """Yield the cells that were begun and have no values yet; then tell each one, in order, as soon
+    as its values are known."""
+    found = list[Begun]()
+    for each in filter(None, begun):
+        found.append(each)
+        if each.values is None:
+            yield each
+    for each in found:
+        while each.values is None:
+            yield None
+        tell(each)
+
+
+class DesignSearch:
+    """The search among the designs of a study, or of one of the workloads that share a network."""
+
+    def __init__(self, designs: Designs, driver: SweepDriver) -> None:
         config = designs.composed.config
         self.designs, self._driver, self._ledger = designs, driver, driver.ledger
         self._objective = config.objective[0]
@@ -156,27 +210,28 @@ class Search:
         self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
         self._steps = list[tuple[int, float, float]]()
 
-    def run(self) -> Proof:
+    def steps(self) -> Steps:
         """Search to the end, or to the budget of simulations; of time and cost once for each step
-        of what a design may cost."""
-        self._search()
-        proof = self.proof()
+        of what a design may cost.  The proof is then the :attr:`result`."""
+        yield from self._search()
+        self.result = proof = self.proof()
         if len(self.designs.composed.config.objective) == 1:
-            return proof
+            return
         front = list[Step]()
         while np.isfinite(self.best):
             bound = self._least()
-            self._cheapen(max(self.best, bound * (1 + self._gap)))
+            yield from self._cheapen(max(self.best, bound * (1 + self._gap)))
             cost = self._cost(self.winner)
             front.append(Step(cost=cost, time=self.losses[self.winner], bound=bound))
             self._cheaper(cost / (1 + _FINE))
-            self._search()
+            yield from self._search()
         last = self.proof()
         counts = {name: getattr(last, name) for name in ("bounded", "simulated", "excluded")}
         kept = _undominated(front)
-        return proof.model_copy(update={"front": kept, "refused": last.refused, **counts})
+        update = {"front": kept, "refused": last.refused, **counts}
+        self.result = proof.model_copy(update=update)
 
-    def _search(self) -> None:
+    def _search(self) -> Steps:
         while len(self.simulated) < self._budget:
             batch = self.frontier.best(self._goal).tolist()
             if not batch:
@@ -184,7 +239,7 @@ class Search:
             new = [self.lift(number) for number in batch]
             if any(new) and np.isfinite(self.best):
                 continue  # others may be more promising now
-            self._look_at(batch[: self._budget - len(self.simulated)], self._goal)
+            yield from self._look_at(batch[: self._budget - len(self.simulated)], self._goal)
             self._note()
 
     def lift(self, number: int) -> bool:
@@ -202,7 +257,7 @@ class Search:
         self.frontier.lift(own, bounds)
         return True
 
-    def _cheapen(self, enough: float) -> None:
+    def _cheapen(self, enough: float) -> Steps:
         """Take the cheapest of those whose time is ``enough`` in the place of the fastest."""
         while True:
             near = [n for n, time in self.losses.items() if time <= enough]
@@ -214,7 +269,7 @@ class Search:
             if number is None:
                 return
             if not self.lift(number):
-                self._look_at([number], np.nextafter(enough, np.inf))
+                yield from self._look_at([number], np.nextafter(enough, np.inf))
 
     def _cost(self, number: int) -> float:
         return float(self.designs.costs[number])
@@ -236,16 +291,15 @@ class Search:
         """A cell that is not below it need not be looked at."""
         return self.best / (1 + self._gap)
 
-    def _look_at(self, batch: list[int], goal: float) -> None:
+    def _look_at(self, batch: list[int], goal: float) -> Steps:
         """Bound the programs of cells at their own bandwidths, and simulate those that may be
         better than a ``goal``."""
-        begun = [self.begin(number, lambda bound: bound >= goal) for number in batch]
-        for each in filter(None, begun):
-            self.tell(each)
+        begun = (self.begin(number, lambda bound: bound >= goal) for number in batch)
+        yield from simulate_all(begun, self.tell)
 
     def begin(self, number: int, enough: Callable[[float], bool]) -> Begun | None:
-        """Bound the program of a cell at its own bandwidths, and have it simulated, unless that
-        bound is ``enough`` to close it, or it cannot be."""
+        """Bound the program of a cell at its own bandwidths; return the cell to simulate, or None
+        if that bound is ``enough`` to close it, or it is infeasible."""
         bound = self.frontier.take(number)
         self._bounded.add(number)
         if self._is_over(number, enough):
@@ -253,9 +307,9 @@ class Search:
         places = ended(self._ledger, self.designs.composed.config, self.at(number))
         if places is None:
             return self._plan(number, bound, enough)
-        self._driver.take_up_ended(places)
+        self._driver.count_ended(places)
         bound = self._ledger.closed(self.at(number)) or bound
-        return Begun(number, bound, partial(self._ledger.known.values, places.astype(np.int64)))
+        return Begun(number, bound, self._ledger.known.values(places.astype(np.int64)))
 
     def at(self, number: int) -> int:
         """The number of a cell in the ledger."""
@@ -288,8 +342,8 @@ class Search:
         self._driver.progress.pruned += 1
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
-        """Plan a cell, and have it simulated unless its bound closes it; it is left out, and may
-        yet be as good as its ``bound``, if that takes too long."""
+        """Plan a cell; return it unless its bound closes it.  A cell that is too long to simulate
+        is left out, and may yet be as good as its ``bound``."""
         found = self.designs.plan(number)
         if isinstance(found, PrunedCell) and found.left_out:
             self._left_out.add(number)
@@ -306,24 +360,21 @@ class Search:
             self._close(number, bound)
             return None
         self._ledger.enter(found.record)
-        cell, standing = found.plan, Standing(found.plan, self._ledger)
-        batch = self._driver.submit(cell, Trials.of(cell.first))
+        cell, checkpoint = found.plan, SearchCheckpoint(found.plan, self._ledger)
 
-        def collect() -> Floats:
-            values, _ = self._driver.collect(batch)
-            self._driver.count(cell, values)
+        def finish(results: Results) -> None:
             self._driver.progress.best.pop(self.at(number), None)
-            standing.told(batch.places)
-            standing.finish()
-            return values
+            checkpoint.tell(results.places)
+            checkpoint.finish()
 
-        return Begun(number, bound, collect)
+        return Begun(number, bound, work=Work(cell, Trials.of(cell.first)), finish=finish)
 
     def tell(self, begun: Begun) -> None:
         """A cell's values are known; one that failed is known by its bound only."""
         number = begun.number
         self.simulated.add(number)
-        losses = self._objective.loss(begun.collect()[:, 0])
+        assert begun.values is not None
+        losses = self._objective.loss(begun.values[:, 0])
         if np.isnan(losses).all():
             if self._ledger.closed(self.at(number)) is None:
                 self._ledger.close_cell(self.at(number), begun.bound)
@@ -412,9 +463,45 @@ def _undominated(front: list[Step]) -> tuple[Step, ...]:
     return tuple(kept)
 
 
-def search_designs(designs: Designs, driver: Driver) -> Proof:
-    """Search among a study's networks and plans; how it ended."""
-    search = Search(designs, driver)
-    proof = search.run()
-    search.check_feasible()
-    return proof.model_copy(update=search.changes()._asdict())
+class NetworksQuestion:
+    """Which network, and which plan on it, is the best of all?"""
+
+    def __init__(self, designs: Designs) -> None:
+        self.source = designs
+        self._proof: Proof | None = None
+
+    @classmethod
+    def of(cls, composed: Composed) -> Self | None:
+        """Return the question of a study that searches among networks and plans."""
+        space = composed.config.space
+        return None if space.network is None and space.plan is None else cls(Designs(composed))
+
+    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        """Take the planned cells, which were planned to find mistakes only."""
+
+    @property
+    def n_trials(self) -> int:
+        """The number of trials at most."""
+        return min(len(self.source), self.source.composed.config.budget.trials)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the fields of the study's record that describe the question."""
+        return {}
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        search = DesignSearch(self.source, driver)
+        yield SteppedSearch(search.steps())
+        search.check_feasible()
+        self._proof = search.result.model_copy(update=search.changes()._asdict())
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        return study.model_copy(update={"proof": self._proof})
+
+    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the row of the best design."""
+        return best_of_scenarios(rows, study)
+
+    def cell(self, number: int) -> CellPlan | None:
+        """Return the plan of a cell; None if it is infeasible."""
+        found = self.source.plan(number)
+        return None if isinstance(found, PrunedCell) else found.plan

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
-from dimsweep.sweeper.questions.networks.designs import Designs, Part, check_designs
+from dimsweep.sweeper.questions.networks.designs import Designs, Part, check_designs, no_cell
 from dimsweep.sweeper.questions.networks.shapes import shapes_of
-from dimsweep.sweeper.questions.portfolio.portfolio import weighing_of
 from dimsweep.sweeper.space.refusals import Refusals
 from dimsweep.sweeper.study.cell import PlannedCell
 
@@ -21,6 +20,8 @@ class SharedDesigns:
     The cells are numbered workload by workload.  ``refused`` counts infeasible networks by reason.
     Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
+
+    always_streams = True
 
     def __init__(self, composed: Composed, weighing: Weighing) -> None:
         self.composed, self.weighing, config = composed, weighing, composed.config
@@ -58,6 +59,13 @@ class SharedDesigns:
         for each in self.designs:
             yield from (each.part.first + number for number in each.one_of_each())
 
+    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
+        """Return the error of a space in which no cell that was planned is feasible."""
+        return no_cell(pruned)
+
+    def check_size(self) -> None:
+        """Accept the size, which was checked when the space was built."""
+
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration."""
         own, number = self._own(number)
@@ -89,15 +97,3 @@ def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
     except DimsweepError as error:
         named = type(error)(f"{name}: {error.what}", where=error.where, hint=error.hint)
         raise own.blame(named) from error.__cause__
-
-
-def designs_of(composed: Composed) -> Designs | SharedDesigns | None:
-    """The networks and plans of a study, if it searches among them."""
-    space = composed.config.space
-    if space.network is None and space.plan is None:
-        return None
-    with composed.blaming():
-        weighing = weighing_of(composed.config)
-        if weighing is None:
-            return Designs(composed)
-    return SharedDesigns(composed, weighing)

@@ -2,41 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import EventBound, Portfolio, Weighing, portfolio
-from dimsweep.sweeper.config.explain import refuse_unknown
-from dimsweep.sweeper.config.overrides import is_group
 from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.record import WORKLOAD
 from dimsweep.sweeper.objective import Objective, follows_slopes
 from dimsweep.sweeper.search import Slopes, Values
 from dimsweep.sweeper.space.space import Space
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
-    """The study's grid; a portfolio's workloads are its last, and so fastest, axis.
-
-    Raises :class:`DimsweepError` for an axis that is no key of the configuration.
-    """
-    workloads = tuple(config.portfolio.workloads)
-    if workloads and WORKLOAD in config.grid:
-        raise DimsweepError(
-            "the workloads are those of the portfolio",
-            where=f"grid.{WORKLOAD}",
-            hint="leave it out",
-        )
-    with key("grid"):
-        for axis in (name for name in config.grid if not is_group(name)):
-            refuse_unknown(axis, {k: v for k, v in config.text.items() if k != "grid"})
-    return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
 def weighing_of(config: Config) -> Weighing | None:

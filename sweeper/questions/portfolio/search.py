@@ -6,30 +6,44 @@ bounds is what a network is not below.  A network is closed when that is no less
 the best one.  What is looked at next depends on bounds and values alone, batch by batch.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof, PrunedCell, StudyRecord
 from dimsweep.sweeper.questions.networks.places import Longs
-from dimsweep.sweeper.questions.networks.search import BATCH, Begun, Search, thinned
+from dimsweep.sweeper.questions.networks.search import (
+    BATCH,
+    Begun,
+    DesignSearch,
+    SteppedSearch,
+    Steps,
+    simulate_all,
+    thinned,
+)
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.questions.portfolio.designs import SharedDesigns
-from dimsweep.sweeper.questions.portfolio.portfolio import Together
-from dimsweep.sweeper.run.driver import Driver
+from dimsweep.sweeper.questions.portfolio.portfolio import Together, weighing_of
+from dimsweep.sweeper.run.loop import Search, SweepDriver
+from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
+from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 
-class OnNetworks:
+class PlansOnNetworks:
     """What is known of one workload's plans on each of N networks, in the objective's loss: the
     best that was simulated (``found``, of the cell ``best``), and what none is below that was not.
 
     A cell that was closed in a search before may be looked at again."""
 
-    def __init__(self, search: Search, n: int) -> None:
+    def __init__(self, search: DesignSearch, n: int) -> None:
         self.search, designs = search, search.designs
         first = designs.cells.first
         rows = map(range, first[:-1].tolist(), first[1:].tolist())
@@ -104,39 +118,40 @@ class OnNetworks:
 class SharedSearch:
     """The search of a study with a portfolio."""
 
-    def __init__(self, shared: SharedDesigns, driver: Driver) -> None:
+    def __init__(self, shared: SharedDesigns, driver: SweepDriver) -> None:
         config = shared.composed.config
         self._shared, self._objective = shared, config.objective[0]
         self._gap, self._budget = config.budget.gap or 0.0, config.budget.trials
-        self._searches = [Search(designs, driver) for designs in shared.designs]
+        self._searches = [DesignSearch(designs, driver) for designs in shared.designs]
         self._best, self._winner = np.inf, -1  # the least measure, and the network that has it
         self._steps = list[tuple[int, float, float]]()
 
-    def run(self) -> tuple[Proof, PortfolioRecord]:
+    def steps(self) -> Steps:
         """Search each workload alone, and then for all of them, with as many simulations of each at
-        most; the network of each one's own best design is told for all, and where it began."""
+        most; the network of each one's own best design is settled for all, and where it began.
+        The proof and the portfolio's record are then the :attr:`result`."""
         for search in self._searches:
-            search.run()
+            yield from search.steps()
             search.check_feasible()
         own = np.array([self._own(search) for search in self._searches])
         self._together = Together(self._shared.weighing, own, self._objective)
-        self._known = [OnNetworks(each, self._shared.n_networks) for each in self._searches]
+        self._known = [PlansOnNetworks(each, self._shared.n_networks) for each in self._searches]
         self._most = self._n_simulated + self._budget * len(self._searches)
         self._compare()
         alone = [int(each.found.argmin()) for each in self._known]
         for network in alone:
-            self._settle(network)
-        self._search()
+            yield from self._settle(network)
+        yield from self._search()
         if self._winner < 0:
             raise DimsweepError(
                 "no network was found on which each of the workloads has a plan",
                 where="portfolio.workloads",
                 hint="more plans in space.plan, or networks with more memory",
             )
-        self._settle(self._winner)
-        return self._proof(), self._record(alone)
+        yield from self._settle(self._winner)
+        self.result = self._proof(), self._record(alone)
 
-    def _own(self, search: Search) -> float:
+    def _own(self, search: DesignSearch) -> float:
         if not np.isfinite(search.best):
             name = search.designs.part.coordinates[WORKLOAD]
             raise DimsweepError(
@@ -166,7 +181,7 @@ class SharedSearch:
         found = np.stack([known.found for known in self._known], axis=-1)
         return low, low >= found / (1 + self._gap)
 
-    def _search(self) -> None:
+    def _search(self) -> Steps:
         """Look at networks until none may be better than the best by more than the gap."""
         while self._may_go_on:
             low, settled = self._low()
@@ -176,15 +191,15 @@ class SharedSearch:
                 return
             near = near[np.argsort(values[near], kind="stable")][:BATCH]
             pairs = [(n, self._doubtful(n, low[n], settled[n])) for n in near.tolist()]
-            self._look_at(pairs, partial(self._is_enough, low))
+            yield from self._look_at(pairs, partial(self._is_enough, low))
 
-    def _settle(self, network: int) -> None:
+    def _settle(self, network: int) -> Steps:
         """Know the best plan of each workload on a network."""
         while self._may_go_on:
             doubtful = np.flatnonzero(~self._low()[1][network]).tolist()
             if not doubtful:
                 return
-            self._look_at([(network, k) for k in doubtful], lambda *_: False)
+            yield from self._look_at([(network, k) for k in doubtful], lambda *_: False)
 
     def _doubtful(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
         """The workload of which the measure of a network grows most if its best plan there is no
@@ -202,7 +217,7 @@ class SharedSearch:
 
     def _look_at(
         self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
-    ) -> None:
+    ) -> Steps:
         """Know more of networks with one workload each: the program's bound of the cell that
         promises most, or, where all are known, its simulation, unless its own bound is enough."""
         cells, is_new = list[tuple[int, int, int]](), False
@@ -216,10 +231,17 @@ class SharedSearch:
         if is_new and self._winner >= 0:
             return  # others may be more promising now
         left = self._most - self._n_simulated if self._winner >= 0 else len(cells)
-        begun = [(k, self._begin(n, k, cell, is_enough)) for n, k, cell in cells[:left]]
-        for k, each in begun:
-            if each is not None:
-                self._searches[k].tell(each)
+        workloads = deque[int]()  # of the cells in flight
+
+        def begin(n: int, k: int, cell: int) -> Begun | None:
+            begun = self._begin(n, k, cell, is_enough)
+            workloads.extend([k] * (begun is not None))
+            return begun
+
+        yield from simulate_all(
+            (begin(*each) for each in cells[:left]),
+            lambda begun: self._searches[workloads.popleft()].tell(begun),
+        )
         for _, k, cell in cells[:left]:
             self._known[k].told(cell)
         self._compare()
@@ -284,6 +306,51 @@ class SharedSearch:
         )
 
 
-def search_shared(shared: SharedDesigns, driver: Driver) -> tuple[Proof, PortfolioRecord]:
-    """Search one network for the workloads of a study; how it ended, and what it found."""
-    return SharedSearch(shared, driver).run()
+class SharedNetworksQuestion:
+    """Which one network is the best for several workloads, each with its own plan on it?"""
+
+    def __init__(self, shared: SharedDesigns) -> None:
+        self.source = shared
+        self._search: SharedSearch | None = None
+
+    @classmethod
+    def of(cls, composed: Composed) -> Self | None:
+        """Return the question of a study that searches networks for a portfolio."""
+        space = composed.config.space
+        if space.network is None and space.plan is None:
+            return None
+        weighing = weighing_of(composed.config)
+        return None if weighing is None else cls(SharedDesigns(composed, weighing))
+
+    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        """Take the planned cells, which were planned to find mistakes only."""
+
+    @property
+    def n_trials(self) -> int:
+        """The number of trials at most: of each workload alone, and then of all of them."""
+        shared = self.source
+        return min(len(shared), 2 * len(shared.designs) * shared.composed.config.budget.trials)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the fields of the study's record that describe the question."""
+        return {}
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        self._search = SharedSearch(self.source, driver)
+        yield SteppedSearch(self._search.steps())
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        assert self._search is not None
+        proof, portfolio = self._search.result
+        return study.model_copy(update={"proof": proof, "portfolios": (portfolio,)})
+
+    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the rows of the workloads' plans on the one network."""
+        cells = [number for one in study.portfolios for number in one.cells]
+        rows = rows.filter(pc.is_in(rows["cell"], pa.array(cells, rows["cell"].type)))
+        return best_of_scenarios(rows, study)
+
+    def cell(self, number: int) -> CellPlan | None:
+        """Return the plan of a cell; None if it is infeasible."""
+        found = self.source.plan(number)
+        return None if isinstance(found, PrunedCell) else found.plan

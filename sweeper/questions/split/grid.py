@@ -1,24 +1,48 @@
 """The cells of a study's grid, each composed and planned by its number."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.config.explain import refuse_unknown
 from dimsweep.sweeper.config.overrides import choice_of, is_group
+from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.roles import label as value_label
-from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
 from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
 
+MOST_CELLS = 1_000_000
 LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
+
+
+def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
+    """The study's grid; a portfolio's workloads are its last, and so fastest, axis.
+
+    Raises :class:`DimsweepError` for an axis that is no key of the configuration.
+    """
+    workloads = tuple(config.portfolio.workloads)
+    if workloads and WORKLOAD in config.grid:
+        raise DimsweepError(
+            "the workloads are those of the portfolio",
+            where=f"grid.{WORKLOAD}",
+            hint="leave it out",
+        )
+    with key("grid"):
+        for axis in (name for name in config.grid if not is_group(name)):
+            refuse_unknown(axis, {k: v for k, v in config.text.items() if k != "grid"})
+    return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
 class Grid:
     """The cells of ``composed`` over the values of ``axes``, the last axis' fastest; cells that
     cannot be may be left out, if it ``may_prune``.  Nothing is made before it is asked for."""
+
+    always_streams = False
 
     def __init__(
         self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
@@ -43,6 +67,21 @@ class Grid:
             found.update(range(0, min(n, most) * stride, stride))
         return sorted(found)[:most]
 
+    def one_of_each(self) -> Iterator[int]:
+        """Yield cells that may be feasible where the corners are not: none."""
+        return iter(())
+
+    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
+        """Return the error of a grid in which no cell that was planned is feasible."""
+        return InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
+
+    def check_size(self) -> None:
+        """Raise :class:`DimsweepError` for a grid of too many cells."""
+        if len(self) > MOST_CELLS:
+            hint = "space.parameters has a search draw from as many values, within a budget"
+            what = f"a grid of {len(self):,} cells; there may be {MOST_CELLS:,}"
+            raise DimsweepError(what, where="grid", hint=hint)
+
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration: options of config groups as overrides, and
         then the values of other keys."""
@@ -51,9 +90,9 @@ class Grid:
         places = np.unravel_index(number, self._shape)
         ours = {name: self.axes[name][i] for name, i in zip(self.axes, places, strict=True)}
         chosen = {k for k, v in ours.items() if is_group(k) and not isinstance(v, Mapping)}
-        options = [choice_of(key, str(value)) for key, value in ours.items() if key in chosen]
-        values = {key: value for key, value in ours.items() if key not in chosen}
-        label = {key: value_label(value) for key, value in ours.items()}
+        options = [choice_of(k, str(value)) for k, value in ours.items() if k in chosen]
+        values = {k: value for k, value in ours.items() if k not in chosen}
+        label = {k: value_label(value) for k, value in ours.items()}
         return label, compose([*self._kept, *options], values, may_sweep=True)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:

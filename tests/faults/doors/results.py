@@ -24,9 +24,10 @@ from dimsweep.sweeper.ledger.place import place
 from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.questions import plan as planning
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
-from dimsweep.sweeper.questions.sweep import run_in
-from dimsweep.sweeper.run import standing
+from dimsweep.sweeper.questions.plan import plan_study
+from dimsweep.sweeper.run import checkpoint
+from dimsweep.sweeper.run.loop import StudyPlan
+from dimsweep.sweeper.run.session import run_in
 from tests.faults.doors.door import DefectError, Files, command, door
 from tests.support.ledgers import SCHEMA, dead_writer
 from tests.support.ledgers import STUDY as SMALL
@@ -193,7 +194,7 @@ def the_pulse_of_a_sweep() -> None:
 
 def _stopped() -> Files:
     """A study that was stopped with a bookmark."""
-    from dimsweep.sweeper.run.driver import Progress
+    from dimsweep.sweeper.run.loop import Progress
 
     class _StopError(Exception):
         pass
@@ -205,7 +206,7 @@ def _stopped() -> Files:
     words = [*_SEARCHED, "budget.trials=6"]
     stopped = planned(words, "results")
     with pytest.MonkeyPatch.context() as patch, suppress(_StopError):
-        patch.setattr(standing, "_EVERY", 0.0)
+        patch.setattr(checkpoint, "_EVERY", 0.0)
         run(stopped, watch=stop)
     found = {each.name: each for each in stopped.folder.iterdir() if each.is_file()}
     del found["lock"]

@@ -11,7 +11,7 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.words import usd
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress
 from tests.support.studies import TINY
 
 KEYS = {

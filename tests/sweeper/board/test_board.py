@@ -19,8 +19,8 @@ from dimsweep.sweeper.board.board import Board, _failures, make_server
 from dimsweep.sweeper.board.standings import Standing, Standings, line
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.pulse import Pulse, beat
-from dimsweep.sweeper.questions.sweep import run_in
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress
+from dimsweep.sweeper.run.session import run_in
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 from tests.support.studies import TINY, planned

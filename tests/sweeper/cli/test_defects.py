@@ -25,8 +25,8 @@ from dimsweep.sweeper.ledger.bookmark import kept
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import place, reaching
 from dimsweep.sweeper.ledger.record import read_record
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import cluster
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search.optuna_sampler import _made
 from tests.engine.formats.test_weights import onnx_model, state_dict
 from tests.faults.doors.formats import GRAPHML, HOST, LINKS, some_safetensors

@@ -7,7 +7,7 @@ import pytest
 import dimsweep.sweeper.cli.report
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.sweeper.cli.test_cli import SMALL
 
 

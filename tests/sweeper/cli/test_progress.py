@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from dimsweep.sweeper.cli.progress import progress_bar
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from dimsweep.sweeper.search import reason
 
 Small = Callable[..., StudyPlan]

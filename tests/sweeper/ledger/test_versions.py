@@ -15,7 +15,7 @@ from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import STUDY
 from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 
 LEDGERS = Path(__file__).parents[2] / "golden" / "ledgers"
 RECORDED = sorted(LEDGERS.glob("*/*"), key=lambda folder: (int(folder.parent.name), folder.name))

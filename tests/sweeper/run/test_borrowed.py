@@ -6,7 +6,7 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import ROWS_PER_PART
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]

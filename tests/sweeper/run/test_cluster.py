@@ -16,10 +16,10 @@ from dimsweep.sweeper import places
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.study import Executor
 from dimsweep.sweeper.ledger.rows import Cell
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import EXECUTORS, executor, guest, make_executor
 from dimsweep.sweeper.run.executor.cluster import _refusal, _starting, check_actors
 from dimsweep.sweeper.run.executor.worker import Luggage, _memory_limit
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
 from tests.support.toy_ray import toy_executor
 

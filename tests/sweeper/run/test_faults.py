@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from dimsweep import load
 from dimsweep.engine import DimsweepError, Measures, Runner
 from dimsweep.sweeper.ledger.rows import FAILED, LOST, Cell
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import make_executor
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome, _state
 from dimsweep.sweeper.run.executor.ray import RayExecutor, _Seat
 from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.space.space import Trial
 from tests.support.processes import LOOPBACK, environment, listening, offspring
 from tests.support.studies import run

@@ -11,12 +11,11 @@ import pytest
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.questions.sweep import _recheck
+from dimsweep.sweeper.questions.split.search import recheck
+from dimsweep.sweeper.run.loop import Results, StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.space.trials import Trial, Trials
-from dimsweep.sweeper.study.cell import CellPlan
 from tests.support.studies import TINY, planned, run
 
 SMALL = (
@@ -119,32 +118,16 @@ def test_a_design_that_failed_when_it_was_looked_at_again_is_not_looked_at_furth
     tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is known of it that would make it better than the others."""
-    plan, driver = tiny("recheck={top: [3, 2], fidelity: [flow, packet]}", *SMALL), _Driver()
+    plan = tiny("recheck={top: [3, 2], fidelity: [flow, packet]}", *SMALL)
     designs = [Trial(i, "random", (1e9 + i, 2e9)) for i in range(3)]
-    driver.values = [np.array([[math.nan], [3.0], [2.0]]), np.array([[1.0], [math.nan]])]
-    _recheck(plan.cells[0], designs, driver)
-    assert [[trial.bandwidth[0] - 1e9 for trial in each] for each in driver.asked] == [
-        [0, 1, 2],
-        [2, 1],
-    ]
-    assert [[trial.number for trial in each] for each in driver.asked] == [[6, 7, 8], [9, 10]]
-
-
-class _Driver:
-    """Knows what comes of the trials that it is asked for."""
-
-    def __init__(self) -> None:
-        self.asked, self.values = list[Trials](), list[np.ndarray]()
-
-    def submit(self, cell: CellPlan, trials: Trials) -> int:
-        self.asked.append(trials)
-        return len(self.asked) - 1
-
-    def collect(self, batch: int) -> tuple[np.ndarray, None]:
-        return self.values[batch], None
-
-    def count(self, cell: CellPlan, values: np.ndarray, *, searched: bool) -> None:
-        assert not searched
+    values, asked = [[[math.nan], [3.0], [2.0]], [[1.0], [math.nan]]], list[Trials]()
+    for search, found in zip(recheck(plan.cells[0], designs), values, strict=True):
+        (work,) = search.ask()
+        assert not work.is_own and not search.ask()
+        asked.append(work.trials)
+        search.tell([Results(work, np.array(found), np.empty((len(found), 0)), np.arange(3))])
+    assert [[trial.bandwidth[0] - 1e9 for trial in each] for each in asked] == [[0, 1, 2], [2, 1]]
+    assert [[trial.number for trial in each] for each in asked] == [[6, 7, 8], [9, 10]]
 
 
 def test_looking_again_is_resumed_and_may_come_later(tiny) -> None:

@@ -12,9 +12,9 @@ from dimsweep.engine import DimsweepError, simulate
 from dimsweep.engine.bound import EventBound, time_of
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.rows import single_row
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.program import build_cluster, build_program, build_workload
 from dimsweep.sweeper.study.kept import split_text

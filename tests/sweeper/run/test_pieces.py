@@ -7,8 +7,8 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.ledger.rows import LOST
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import ray
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
 from tests.support.toy_ray import Call, toy_executor
 

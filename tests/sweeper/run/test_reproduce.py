@@ -12,7 +12,7 @@ from dimsweep.sweeper.cli.main import dimsweep
 from dimsweep.sweeper.ledger import ledger
 from dimsweep.sweeper.ledger.diff import diff
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import run
 

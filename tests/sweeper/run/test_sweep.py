@@ -12,10 +12,10 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor.evaluate import Job
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.space.trials import Trial, Trials
 from tests.support.plugged import plugged
 from tests.support.studies import SMALL, TINY, planned, run

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dimsweep import load
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import relay
 from tests.support.studies import Workers, run
 

@@ -10,7 +10,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import SAMPLERS, Sampler, Task, relay
 from dimsweep.sweeper.search.cmaes import CmaEsSampler
 from dimsweep.sweeper.space.space import Choice, Range, Space

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dimsweep import load
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import Task
 from dimsweep.sweeper.search.combined import CombinedSampler
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space

@@ -11,7 +11,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import OBJECTIVES, TIME
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import Task
 from dimsweep.sweeper.search.cuts import CutModel
 from dimsweep.sweeper.search.descent import DescentSampler

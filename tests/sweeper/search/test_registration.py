@@ -7,9 +7,9 @@ import pytest
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor import EXECUTORS, make_executor
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import SAMPLERS, Slopes, Task, Values
 from dimsweep.sweeper.space.trials import Trial
 from tests.support.studies import run

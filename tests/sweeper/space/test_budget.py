@@ -13,7 +13,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.topology import bisection
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.load import load
-from dimsweep.sweeper.questions.plan import StudyPlan
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.split import Spending, SplitSpace
 from tests.support.examples import examples

@@ -17,10 +17,11 @@ from dimsweep.sweeper.draw.page import render
 from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.places import study_names
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.remarks import idle_axes
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.rules import design_warnings, idle_keys, once, verdict

@@ -10,7 +10,7 @@ from dimsweep.sweeper.config.roles import default_role, roles_of
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.places import study_names
-from dimsweep.sweeper.questions.portfolio.portfolio import grid_of
+from dimsweep.sweeper.questions.split.grid import grid_of
 from tests.support.studies import SMALL, planned, run
 
 ASSUMED = (

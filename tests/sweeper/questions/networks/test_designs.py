@@ -12,12 +12,12 @@ from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import Proof, PrunedCell, read_study
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report import proof as proof_module
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.proof import sentence
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from tests.support.studies import Workers, run
 
 STUDY = """

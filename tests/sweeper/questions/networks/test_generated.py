@@ -15,9 +15,10 @@ from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.proof import sentence
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from tests.support.studies import run

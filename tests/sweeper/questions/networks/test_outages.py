@@ -11,7 +11,8 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.simulate import simulate
 from tests.support.studies import run

@@ -21,7 +21,8 @@ from dimsweep.sweeper.config.study import Count, Networks
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import _products
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
+from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
 from tests.sweeper.questions.networks.test_designs import STUDY, proof_of
 

@@ -16,12 +16,12 @@ from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
-from dimsweep.sweeper.questions.plan import StudyPlan, plan_study
+from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.portfolio.designs import SharedDesigns
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import tables_of_study
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import Workers, run
 from tests.sweeper.questions.networks.test_designs import STUDY, proof_of

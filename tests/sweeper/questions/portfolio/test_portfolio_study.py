@@ -19,7 +19,6 @@ from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.questions.portfolio.portfolio import Together
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.answers import answers
@@ -27,6 +26,7 @@ from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfo
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.report.summary import summarise
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import run
 

@@ -11,11 +11,9 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.diff import diff
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.questions.split.grid import Grid
-from dimsweep.sweeper.questions.sweep import run_sweep
-from dimsweep.sweeper.run.driver import Progress
 from dimsweep.sweeper.run.executor import make_executor
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import run
 

@@ -16,10 +16,10 @@ from dimsweep.sweeper.config.study import Executor as ExecutorConfig
 from dimsweep.sweeper.ledger.diff import diff
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import single_row
-from dimsweep.sweeper.questions.plan import StudyPlan
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from dimsweep.sweeper.simulation.program import build_cluster, build_workload
 from dimsweep.sweeper.study.kept import split_text

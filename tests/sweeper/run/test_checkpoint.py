@@ -8,13 +8,11 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.questions.plan import StudyPlan
-from dimsweep.sweeper.questions.sweep import run_sweep
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.run import standing
-from dimsweep.sweeper.run.driver import Progress
+from dimsweep.sweeper.run import checkpoint
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
+from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 from dimsweep.sweeper.search import SAMPLERS, relay
 from tests.support.studies import run
 
@@ -25,9 +23,9 @@ BUDGET, TOLD = 120, 70
 
 @pytest.fixture(autouse=True)
 def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "_EVERY", -1.0)
-    monkeypatch.setattr(standing, "_RARELY", 0)
-    monkeypatch.setattr(standing, "_WORTH", -1.0)
+    monkeypatch.setattr(checkpoint, "_EVERY", -1.0)
+    monkeypatch.setattr(checkpoint, "_RARELY", 0)
+    monkeypatch.setattr(checkpoint, "_WORTH", -1.0)
     monkeypatch.setattr(relay, "HANDOVER", 30)
     monkeypatch.setattr("dimsweep.sweeper.search.choose.HANDOVER", 30)
 

@@ -1,17 +1,17 @@
-"""Where a cell's search stands, kept in the ledger and taken up again."""
+"""The checkpoint of a cell's search: its sampler and its best designs, kept in the ledger."""
 
 import json
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.bookmark import Told
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
-from dimsweep.sweeper.run.best import Best
 from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_name
-from dimsweep.sweeper.space.trials import Integers
+from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials, plain, trial_of
 from dimsweep.sweeper.study.cell import CellPlan
 
 _EVERY = 5.0  # seconds between two bookmarks
@@ -20,17 +20,63 @@ _AT_ONCE = 100_000  # rows of which a copy is made
 _WORTH = 1.0  # seconds of a search that had better not be repeated
 
 
-class Standing:
-    """The ``sampler`` of a cell's search and its ``best`` designs: at the beginning, or, where the
+class Incumbents:
+    """The best designs of a cell so far, one or as many as are to be looked at again, each once."""
+
+    def __init__(self, cell: CellPlan) -> None:
+        self._again = cell.recheck
+        self._sign = cell.objective[0].sign
+        self._kept: list[tuple[float, int, Trial]] = []
+
+    @property
+    def value(self) -> float | None:
+        """The best value of the first objective; ``None`` if no trial is complete."""
+        return self._sign * self._kept[0][0] if self._kept else None
+
+    @property
+    def trial(self) -> Trial:
+        """The best trial; there must be one."""
+        return self._kept[0][2]
+
+    def add(self, trials: Trials, values: Floats) -> None:
+        """Look at trials with higher numbers than those before, and their values (N, K)."""
+        losses = self._sign * values[:, 0]
+        full = len(self._kept) == max(self._again, 1)
+        found = [
+            (float(losses[i]), trials[i].number, trials[i])
+            for i in np.flatnonzero(losses < (self._kept[-1][0] if full else np.inf)).tolist()
+        ]
+        designs: dict[object, tuple[float, int, Trial]] = {}
+        for entry in sorted([*self._kept, *found], key=lambda entry: entry[:2]):
+            if len(designs) == max(self._again, 1):
+                break
+            designs.setdefault(entry[2].design, entry)
+        self._kept = list(designs.values())
+
+    def designs(self) -> list[Trial]:
+        """The designs to look at again, the best first."""
+        return [trial for _, _, trial in self._kept[: self._again]]
+
+    def state(self) -> list[Any]:
+        """What :meth:`restore` needs, as plain data."""
+        return [[loss, int(number), plain(trial)] for loss, number, trial in self._kept]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Have the best that another one had."""
+        self._kept = [(loss, number, trial_of(own)) for loss, number, own in state]
+
+
+class SearchCheckpoint:
+    """The ``sampler`` of a cell's search and its ``incumbents``: at the beginning, or, where the
     ledger has a bookmark, after the first ``n_trials`` trials, whose rows are at ``places``.
 
-    It holds where the rows have the same keys, values and slopes, in the same order, that the
-    search was told.  Rows that are missing, or were simulated again, make the search begin anew.
+    A bookmark is valid if the rows have the keys, values and slopes, in the order, that the search
+    was told.  Rows that are missing, or were simulated again, make the search begin anew.
     """
 
     def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
         self._cell, self._ledger, self._number = cell, ledger, cell.cell.number
-        self.sampler, self.best = cell.sampler(), Best(cell)
+        self.sampler, self.incumbents = cell.sampler(), Incumbents(cell)
         self.n_trials, self.places = 0, np.empty(0, dtype=np.int32)
         self._told, self._seen = Told(), np.zeros(0, dtype=bool)
         self._end: State | None = None  # of the sampler, before what a larger budget changes
@@ -60,7 +106,7 @@ class Standing:
                 n = found["sampler"]["asked"]
                 places = self._ledger.trials(self._number, n)
                 told = _hash(self._ledger, places)
-        self.best.restore(found["best"])
+        self.incumbents.restore(found["best"])
         self.n_trials, self.places, self._told = n, places, told
         self._grow(places)
         for own in in_pieces(places):
@@ -90,17 +136,17 @@ class Standing:
         if len(places) and places.max() >= len(self._seen):
             self._seen = np.append(self._seen, np.zeros(2 * int(places.max()) + 1, dtype=bool))
 
-    def told(self, places: Integers) -> None:
-        """The search has been told the rows at these places, too."""
+    def tell(self, places: Integers) -> None:
+        """Note that the search was told the rows at ``places``; periodically write a bookmark."""
         self.n_trials += len(places)
         new, known = self._see(places), self._ledger.known
         self._told.add(known.keys(new), known.values(new), known.slopes(new))
         if time.monotonic() - self._kept_at > max(_EVERY, _RARELY * self._took):
             self._keep()
 
-    def ends(self) -> None:
-        """The next batch is smaller than that of a study with a larger budget, or there is none:
-        such a study is to go on from before it."""
+    def meet_the_budget(self) -> None:
+        """Keep the sampler's state from before a batch that the budget cuts short or leaves out: a
+        study with a larger budget resumes from there."""
         if self._end is None:
             self._end = self._state()
 
@@ -111,7 +157,7 @@ class Standing:
         return self.sampler.state(self.n_trials)
 
     def finish(self) -> None:
-        """The search is over."""
+        """Record that the search is over."""
         self._ledger.leave(self._number, self.n_trials, _how(self._cell.config, self._told))
         if time.monotonic() - self._kept_at > _WORTH:
             self._keep()
@@ -123,7 +169,7 @@ class Standing:
             "told": self.n_trials,
             "hash": self._told.text,
             "sampler": self._end or self._state(),
-            "best": self.best.state(),
+            "best": self.incumbents.state(),
         }
         self._ledger.keep(self._number, bookmark)
         self._kept_at = time.monotonic()

@@ -1,0 +1,207 @@
+"""One split for several workloads: its search, after the search of each workload's own split."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.bound import EventBound, Weighing
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
+from dimsweep.sweeper.ledger.rows import BESIDE, PORTFOLIO
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of, weighing_of
+from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.questions.split.search import (
+    CellsQuestion,
+    SamplerSearch,
+    known_rows,
+    search_cell,
+)
+from dimsweep.sweeper.run.checkpoint import Incumbents
+from dimsweep.sweeper.run.loop import Results, Search, SweepDriver, Work
+from dimsweep.sweeper.search import make_sampler
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
+
+
+@dataclass(frozen=True)
+class SplitPortfolio:
+    """Cells that differ in their workload alone, and how these count together.
+
+    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
+    """
+
+    cells: list[CellPlan]
+    weighing: Weighing
+    models: dict[str, EventBound]
+
+    @classmethod
+    def of(cls, planned: Sequence[PlannedCell], weighing: Weighing) -> Self:
+        """Return the portfolio of planned cells."""
+        models = {
+            each.plan.cell.coordinates[WORKLOAD]: EventBound(
+                each.program, each.plan.space.split.linear()
+            )
+            for each in planned
+            if each.plan.bound is not None and each.plan.space.split is not None
+        }
+        cells = [each.plan for each in planned]
+        return cls(cells, weighing, models if len(models) == len(cells) else {})
+
+    def describe(self) -> PortfolioRecord:
+        """Return the record of the portfolio before it is searched."""
+        return PortfolioRecord(
+            cells=tuple(cell.cell.number for cell in self.cells),
+            measure=self.weighing.measure.value,
+            level=self.weighing.level,
+            share=tuple(self.weighing.share.tolist()),
+        )
+
+    def together(self, own: Sequence[Incumbents]) -> Together:
+        """Return the weighing of the workloads' times against ``own``, each one's best."""
+        values = []
+        for cell, best in zip(self.cells, own, strict=True):
+            if best.value is None:
+                raise DimsweepError(
+                    f"no trial of {cell.cell.coordinates[WORKLOAD]} is complete, so it has no "
+                    "optimum of its own",
+                    where="portfolio.workloads",
+                    hint="dimsweep report says what failed",
+                )
+            values.append(best.value)
+        if not min(values) > 0:
+            raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
+        objective = self.cells[0].objective[0]
+        return Together(self.weighing, objective.loss(np.array(values)), objective)
+
+
+class SplitPortfolioSearch(SamplerSearch):
+    """The search of the one split, each split simulated for all workloads.
+
+    ``found``: each workload's own best, and the proven bound of the measure.
+    """
+
+    def __init__(self, portfolio: SplitPortfolio, own: Sequence[Incumbents]) -> None:
+        self._cells, one = portfolio.cells, portfolio.cells[0]
+        self._together = together = portfolio.together(own)
+        models = portfolio.models
+        proven = together.proven(models, one.space, one.prices) if models else None
+        least = None if proven is None else proven.bandwidth
+        self.found = {
+            "own": tuple(together.own.tolist()),
+            "bound": None if proven is None else proven.bound,
+        }
+        self._asked = deque[Trials]()  # in flight
+        first = _first_trials(one, own, least)
+        super().__init__(one, make_sampler(one.config, one.space, first, one.prices))
+
+    def ask(self) -> Sequence[Work]:
+        trials = self.propose()
+        if trials is None:
+            return ()
+        self._asked.append(trials)
+        return [
+            Work(cell, trials.renamed(cell.budget, PORTFOLIO), is_own=False) for cell in self._cells
+        ]
+
+    def tell(self, results: Sequence[Results]) -> None:
+        values = zip(*(known_rows(each.values) for each in results), strict=True)
+        slopes = zip(*(known_rows(each.slopes) for each in results), strict=True)
+        weighed = [self._together.combine(*pair) for pair in zip(values, slopes, strict=True)]
+        self.sampler.tell(
+            self._asked.popleft(), [value for value, _ in weighed], [slope for _, slope in weighed]
+        )
+
+
+def _first_trials(
+    one: CellPlan, own: Sequence[Incumbents], least: np.ndarray | None
+) -> list[Trial]:
+    """Splits worth knowing: each workload's own best, where the bound is least, and those that do
+    not depend on the workload."""
+    found = [best.trial for best in own]
+    if least is not None and one.space.split is not None:
+        nearest = tuple(one.space.split.nearest(least).tolist())
+        found.append(Trial(0, "bound", nearest, found[0].parameters))
+    found += [trial for trial in one.first if trial.origin in ("equal", "middle", "known")]
+    return [replace(trial, number=i) for i, trial in enumerate(found)]
+
+
+class SplitPortfolioQuestion(CellsQuestion):
+    """Which one split is the best for several workloads?
+
+    Each workload is a cell of its own, the last axis of the grid, and is searched first.
+    """
+
+    def __init__(self, grid: Grid, weighing: Weighing) -> None:
+        super().__init__(grid)
+        self._weighing = weighing
+        self._portfolios = list[SplitPortfolio]()
+        self._found = dict[int, dict[str, Any]]()
+
+    @classmethod
+    def of(cls, composed: Composed) -> Self | None:
+        """Return the question of a study with a portfolio."""
+        weighing = weighing_of(composed.config)
+        if weighing is None:
+            return None
+        return cls(Grid(composed, grid_of(composed.config), may_prune=False), weighing)
+
+    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        super().plan(planned, streams=streams)
+        n = len(self._weighing.share)
+        self._portfolios = [
+            SplitPortfolio.of(planned[first : first + n], self._weighing)
+            for first in range(0, len(planned), n)
+        ]
+
+    @property
+    def n_trials(self) -> int:
+        shared = 0 if self._streams else sum(c.budget for p in self._portfolios for c in p.cells)
+        return super().n_trials + shared
+
+    def described(self) -> Mapping[str, Any]:
+        return {"portfolios": tuple(each.describe() for each in self._portfolios)}
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        if self._streams:
+            yield from super().searches(study, driver)
+            return
+        best = dict[int, Incumbents]()
+        for cell in self._cells:
+            best[cell.cell.number] = yield from search_cell(cell, driver)
+        for i, portfolio in enumerate(self._portfolios):
+            search = SplitPortfolioSearch(
+                portfolio, [best[cell.cell.number] for cell in portfolio.cells]
+            )
+            yield search
+            self._found[i] = search.found
+            driver.ledger.describe(self.findings(study))  # which a stopped sweep keeps
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        for i, found in self._found.items():
+            study = study.with_portfolio(i, **found)
+        return study
+
+    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the row of each workload at the one split of its portfolio."""
+        found = list[int]()
+        names = BANDWIDTH.among(rows.column_names)
+        table = rows.to_pandas().sort_values("trial", kind="stable")
+        shared = table["origin"] == PORTFOLIO
+        table = table[shared | ~table["origin"].isin(BESIDE)].assign(shared=shared)
+        table = table.sort_values("shared", kind="stable")  # a cell's own trials come first
+        for one, entry in zip(self._portfolios, study.portfolios, strict=True):
+            cells = [table[table["cell"] == cell.cell.number] for cell in one.cells]
+            splits = [name for name in names if cells[0][name].notna().any()]
+            objective = one.cells[0].objective[0]
+            designs, losses = common(cells, [*splits, *study.parameters], objective)
+            if entry.own is not None and len(designs):
+                together = Together(one.weighing, np.array(entry.own), objective)
+                design = designs.iloc[together.best(losses)]
+                found += [int(row_of(own, design).name) for own in cells]
+        return rows.take(pa.array(found, pa.int64()))

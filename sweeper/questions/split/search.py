@@ -1,0 +1,195 @@
+"""The search of a split and of other keys in each cell of a grid, by a sampler."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
+from dimsweep.sweeper.ledger.rows import RECHECK
+from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, ended, in_pieces
+from dimsweep.sweeper.run.loop import OneRound, Results, Search, SweepDriver, Work
+from dimsweep.sweeper.search import Sampler, Values
+from dimsweep.sweeper.space.setting import Setting
+from dimsweep.sweeper.space.trials import Floats, Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
+from dimsweep.sweeper.study.ranking import best_of_scenarios
+
+_SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second
+
+
+class SamplerSearch:
+    """Rounds of a sampler's trials up to a budget; what the trials are simulated for, subclasses
+    say.  ``cell`` gives the settings of the search, ``n_asked`` trials were asked for before."""
+
+    def __init__(self, cell: CellPlan, sampler: Sampler, n_asked: int = 0) -> None:
+        self._settings, self.sampler = cell, sampler
+        self._n_asked, self._first = n_asked, n_asked
+
+    def lookahead(self, n_workers: int) -> float:
+        # Where a gap ends the search, the trials asked for by then must not depend on workers.
+        gap = self._settings.config.budget.gap
+        return self.sampler.prefetch or 2 + (gap is None) * n_workers // _SHARE
+
+    def propose(self) -> Trials | None:
+        """Return the sampler's next trials; None once the budget is spent."""
+        left = self._settings.budget - self._n_asked
+        wanted = self.sampler.batch or self._settings.config.search.batch
+        if wanted > left and (left or self._n_asked > self._first):
+            self.meet_the_budget()
+        if not left:
+            return None
+        trials = Trials.of(self.sampler.ask(min(wanted, left)))
+        self._n_asked += len(trials)
+        return trials
+
+    def meet_the_budget(self) -> None:
+        """Prepare for a round that the budget cuts short, or leaves out."""
+
+
+class CellSearch(SamplerSearch):
+    """The search of one cell, resumed from its checkpoint if the ledger has one."""
+
+    def __init__(self, cell: CellPlan, driver: SweepDriver) -> None:
+        self._cell, self._driver = cell, driver
+        self._checkpoint = SearchCheckpoint(cell, driver.ledger)
+        self.incumbents: Incumbents = self._checkpoint.incumbents
+        super().__init__(cell, self._checkpoint.sampler, self._checkpoint.n_trials)
+        self._count_resumed()
+
+    def _count_resumed(self) -> None:
+        n, places, progress = self._n_asked, self._checkpoint.places, self._driver.progress
+        progress.reused += n
+        for own in in_pieces(places):
+            self._driver.count(self._cell, self._driver.ledger.known.values(own))
+        progress.done += n - len(places)
+
+    def ask(self) -> Sequence[Work]:
+        if self._cell.is_settled(self._driver.progress.best.get(self._cell.cell.number)):
+            return ()
+        trials = self.propose()
+        return () if trials is None else [Work(self._cell, trials)]
+
+    def meet_the_budget(self) -> None:
+        self._checkpoint.meet_the_budget()
+
+    def tell(self, results: Sequence[Results]) -> None:
+        for each in results:
+            trials = each.work.trials
+            if self.sampler.prefetch is not None:
+                self.sampler.tell(trials, known_rows(each.values), known_rows(each.slopes))
+            self.incumbents.add(trials, each.values)
+            self._checkpoint.tell(each.places)
+
+    def finish(self) -> None:
+        """Record that the search is over."""
+        self._checkpoint.finish()
+
+
+def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, Incumbents]:
+    """Yield the search of a cell and the rechecks of its best designs; return the best designs."""
+    search = CellSearch(cell, driver)
+    yield search
+    search.finish()
+    yield from recheck(cell, search.incumbents.designs())
+    return search.incumbents
+
+
+def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
+    """Simulate the best designs again, and in each further fidelity the best by the one before;
+    trials are numbered on from the search's."""
+    first, sign = cell.budget, cell.objective[0].sign
+    for fidelity, top in cell.config.recheck.rungs:
+        again = {"fidelity": fidelity.value}
+        trials = [
+            Trial(first + i, RECHECK, design.bandwidth, Setting({**design.parameters, **again}))
+            for i, design in enumerate(designs[:top])
+        ]
+        search = OneRound([Work(cell, Trials.of(trials), is_own=False)])
+        yield search
+        losses = np.nan_to_num(sign * search.results[0].values[:, 0], nan=np.inf)
+        designs = [designs[i] for i in np.argsort(losses, kind="stable").tolist()]
+        first += len(trials)
+
+
+class CellsQuestion:
+    """Which split, and which values of searched keys, are the best in each cell of a grid?
+
+    A large grid is a stream: its cells are planned and searched one after the other.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.source = grid
+        self._planned, self._streams = list[PlannedCell](), False
+
+    @classmethod
+    def of(cls, composed: Composed) -> Self | None:
+        """Return the question of a study, which every study may ask."""
+        return cls(Grid(composed, grid_of(composed.config), may_prune=True))
+
+    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        """Take the planned cells; of a grid that ``streams`` they are only some."""
+        self._planned, self._streams = list(planned), streams
+
+    @property
+    def n_trials(self) -> int:
+        """The number of trials at most; of a stream an estimate from its first cell."""
+        own = [each.plan.budget + each.plan.recheck for each in self._planned]
+        return len(self.source) * own[0] if self._streams else sum(own)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the fields of the study's record that describe the question."""
+        return {}
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        for cell in self._stream(driver) if self._streams else self._cells:
+            yield from search_cell(cell, driver)
+            if self._streams:
+                driver.progress.best.pop(cell.cell.number, None)
+
+    def _stream(self, driver: SweepDriver) -> Iterator[CellPlan]:
+        """Plan the cells that an earlier run did not end."""
+        progress, ledger, grid = driver.progress, driver.ledger, self.source
+        for number in range(len(grid)):
+            if ledger.pruned(number) is not None:
+                progress.pruned += 1
+            elif (places := ended(ledger, grid.composed.config, number)) is not None:
+                driver.count_ended(places)
+            elif isinstance(found := grid.plan(number), PrunedCell):
+                ledger.prune(number, found)
+                progress.pruned += 1
+            else:
+                ledger.enter(found.record)
+                yield found.plan
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        return study
+
+    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the best row of each scenario."""
+        return best_of_scenarios(rows, study)
+
+    def cell(self, number: int) -> CellPlan | None:
+        """Return the plan of a cell; None if it is infeasible."""
+        if not self._streams:
+            return next((each for each in self._cells if each.cell.number == number), None)
+        found = self.source.plan(number)
+        return None if isinstance(found, PrunedCell) else found.plan
+
+    @property
+    def _cells(self) -> list[CellPlan]:
+        return [each.plan for each in self._planned]
+
+
+def known_rows(rows: Floats) -> list[Values]:
+    """Return values or slopes as samplers take them: a tuple for each row, without NaN; None for a
+    row that has nothing else."""
+    if not rows.shape[1]:
+        return [None] * len(rows)
+    known = ~np.isnan(rows)
+    if known.all():
+        return list(map(tuple, rows.tolist()))
+    return [tuple(row[own].tolist()) or None for row, own in zip(rows, known, strict=True)]

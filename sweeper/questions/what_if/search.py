@@ -1,0 +1,167 @@
+"""What-ifs: changes of the best designs, each by itself, simulated when the search is over."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.study import DEFAULT
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import BASELINE, CHANGE, COMPLETE, WHAT_IF
+from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.questions.what_if.catalogue import Asked
+from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys, resolve
+from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work
+from dimsweep.sweeper.space.setting import MARK, Setting
+from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.study.cell import CellPlan
+from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
+
+_MOST = 8  # scenarios whose best designs are changed where the study names no changes
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A design that is changed: a row's trial and its key."""
+
+    plan: CellPlan
+    trial: Trial
+    key: str
+
+    @cached_property
+    def config(self) -> Config:
+        """The cell's configuration with the trial's settings, its split too."""
+        return designed(self.plan.config, self.trial)
+
+    def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the changes that the study names, or those of the catalogue."""
+        wanted = self.plan.config.what_if
+        if not isinstance(wanted, str):
+            yield from wanted.items()
+            return
+        yield from Asked(self.config, self.plan.space).changes()
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield a trial for each change that the study names, also for one that leaves this design
+        as it is; of the catalogue's changes the first one for each new design."""
+        first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
+        config, seen = self.config, set[Setting]()
+        is_named = not isinstance(self.plan.config.what_if, str)
+        for i, (name, changes) in enumerate(self.changes()):
+            try:
+                setting = Setting(resolve(config, changes))
+            except NoChangeError:
+                setting = Setting({})
+            except DimsweepError:  # the change fits other designs, not this one
+                continue
+            if is_named or (setting and setting not in seen):
+                seen.add(setting)
+                yield self._changed(first + i, name, setting)
+
+    def _changed(self, number: int, name: str, setting: Setting) -> Trial:
+        own, split = dict(setting), self.trial.bandwidth
+        if split is not None and BANDWIDTHS in own:
+            split = split_of(own.pop(BANDWIDTHS))
+        mark = dict(zip(CHANGE, (name, self.key, setting.text), strict=True))
+        own = {**self.trial.parameters, **own, MARK: mark}
+        return Trial(number, WHAT_IF, split, Setting(own))
+
+
+class WhatIfSearch:
+    """All changes of some designs in one go, without those that the ledger has."""
+
+    def __init__(self, references: Sequence[Reference], driver: SweepDriver) -> None:
+        self._work = self._changes(references, driver)
+
+    def lookahead(self, n_workers: int) -> float:
+        return float("inf")
+
+    def ask(self) -> Sequence[Work]:
+        work = next(self._work, None)
+        return () if work is None else [work]
+
+    def tell(self, results: Sequence[Results]) -> None: ...
+
+    def _changes(self, references: Sequence[Reference], driver: SweepDriver) -> Iterator[Work]:
+        for reference in references:
+            cell, changed = reference.plan, list(reference.trials())
+            if not changed:
+                continue
+            plain = [Trial(0, "", each.bandwidth, each.parameters.keys_only) for each in changed]
+            trials, known = Trials.of(changed), cell.content.keys(Trials.of(plain))
+            driver.ledger.copy(cell.cell, trials, cell.content.keys(trials), known)
+            for each in changed:
+                yield Work(cell, Trials.of([each]), is_counted=False)
+
+
+class WhatIfQuestion:
+    """What does each change do to the best design of each scenario, or to the one design for all
+    workloads, and to the baseline?"""
+
+    def __init__(
+        self,
+        config: Config,
+        schema: pa.Schema,
+        answered: AnswerQuestion,
+        baselines: Iterable[CellPlan],
+    ) -> None:
+        self._config, self._schema = config, schema
+        self._answered, self._baselines = answered, baselines
+
+    def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
+        if not self._config.what_if:
+            return
+        before = len(driver.ledger.known)
+        yield WhatIfSearch(list(self._references(study, driver)), driver)
+        driver.progress.what_ifs = len(driver.ledger.known) - before
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        return study
+
+    def _references(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Reference]:
+        """Yield the designs to change."""
+        columns = [
+            *("key", "cell", "trial", "origin", "state", *CHANGE, "fidelity"),
+            *BANDWIDTH.among(self._schema.names),
+            *(objective.column for objective in study.objectives),
+            *(*study.grid, *study.parameters),
+        ]
+        rows = driver.ledger.rows(list(dict.fromkeys(columns)))
+        rows = rows.filter(pc.equal(rows["state"], COMPLETE))
+        chosen, by_default = self._answered.answers(rows, study), self._config.what_if == DEFAULT
+        if by_default:
+            chosen = chosen.slice(0, _MOST)
+        scenarios = []
+        for i in range(len(chosen)):
+            cell = self._answered.cell(chosen["cell"][i].as_py())
+            if cell is None or (by_default and cell.config.by_message):
+                continue
+            scenarios.append(study.scenario(cell.cell.coordinates))
+            (trial,) = trials_of(cell.config, chosen.slice(i, 1))
+            yield Reference(cell, trial, chosen["key"][i].as_py())
+        done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
+        for baseline in self._baselines:
+            (key,) = baseline.content.keys(Trials.of(baseline.first))
+            if key in done and study.scenario(baseline.cell.coordinates) in scenarios:
+                yield Reference(baseline, baseline.first[0], key)
+
+
+def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
+    """Raise :class:`DimsweepError` for a change that no cell's design can have."""
+    if isinstance(config.what_if, str) or not config.what_if:
+        return
+    for name, changes in config.what_if.items():
+        errors = list[DimsweepError]()
+        for cell in cells:
+            try:
+                check_keys(cell.config, changes)
+                break
+            except DimsweepError as error:
+                errors.append(error)
+        if len(errors) == len(cells):
+            raise errors[0].at(f"what_if.{name}")

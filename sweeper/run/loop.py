@@ -1,0 +1,308 @@
+"""The loop of a sweep: ask, submit, collect, record, tell.
+
+A study asks questions: which split, which network, which one for several workloads, what if.  Each
+:class:`Question` is answered by searches, one after the other.  A :class:`Search` proposes work and
+learns from its results.  What a search is asked depends on what it was told, and it is told results
+in the order of its work; so the rows are the same for any number of workers.  A resumed sweep asks
+again from the start, or from a checkpoint, and the results in the ledger are not simulated again.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.ledger.ledger import Compact, Ledger
+from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.rows import BESIDE, Cell
+from dimsweep.sweeper.run.checkpoint import in_pieces
+from dimsweep.sweeper.run.executor import Executor
+from dimsweep.sweeper.run.executor.evaluate import Job
+from dimsweep.sweeper.space.trials import Floats, Integers, Trials
+from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell
+
+
+@dataclass(frozen=True)
+class Work:
+    """Trials of one cell to simulate.
+
+    ``is_own``: the trials belong to the cell's own search, among whose values the best is shown.
+    ``is_counted``: the trials count in the progress.
+    """
+
+    cell: CellPlan
+    trials: Trials
+    is_own: bool = True
+    is_counted: bool = True
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of work: the objectives' values (N, K), NaN where a trial failed, the slopes
+    (N, D), NaN where unknown, and the places of the rows in the ledger."""
+
+    work: Work
+    values: Floats
+    slopes: Floats
+    places: Integers
+
+
+class Search(Protocol):
+    """One search: propose work, learn from the results."""
+
+    def lookahead(self, n_workers: int) -> float:
+        """Return how many rounds of work may be in flight before the first must be told."""
+
+    def ask(self) -> Sequence[Work]:
+        """Return the next round of work; nothing if the search is over, or has to be told of a
+        round in flight first."""
+
+    def tell(self, results: Sequence[Results]) -> None:
+        """Learn the results of the oldest round in flight."""
+
+
+class Question(Protocol):
+    """One of the questions that a study asks."""
+
+    def searches(self, study: StudyRecord, driver: "SweepDriver") -> Iterator[Search]:
+        """Yield the searches that answer the question, each one when the one before is over;
+        ``study`` has the findings of the questions before."""
+
+    def findings(self, study: StudyRecord) -> StudyRecord:
+        """Return the record of the study with the findings of the searches."""
+
+
+class AnswerQuestion(Question, Protocol):
+    """The main question of a study: it plans the cells, and its answer is what what-ifs change."""
+
+    @property
+    def source(self) -> CellSource:
+        """The cells of the study."""
+
+    @classmethod
+    def of(cls, composed: Composed) -> Self | None:
+        """Return the question of a study; None if the study does not ask it."""
+
+    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        """Take the planned cells of the source; all of them, unless it ``streams``."""
+
+    @property
+    def n_trials(self) -> int:
+        """Number of trials at most, baselines and what-ifs left out."""
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the fields of the study's record that describe the question."""
+
+    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the rows, of the complete ``rows``, that the answer names."""
+
+    def cell(self, number: int) -> CellPlan | None:
+        """Return the plan of a cell, or None if the cell is infeasible."""
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A whole study.
+
+    ``study``: what the ledger keeps of it.  ``cells``: all feasible cells; of a study with a
+    ``stream`` only those that were planned to find mistakes early: all are planned by the stream,
+    one after the other, and each job brings its cell to the workers.
+    """
+
+    folder: Place
+    study: StudyRecord
+    schema: pa.Schema
+    config: Config
+    cells: list[CellPlan]
+    baselines: list[CellPlan]
+    questions: Sequence[Question]
+    stream: CellSource | None = None
+
+    @property
+    def simulated(self) -> list[Cell]:
+        """The cells that workers know from the start."""
+        return [plan.cell for plan in (*self.cells, *self.baselines)]
+
+    @property
+    def n_trials(self) -> int:
+        """The number of trials at most; an estimate for a large grid."""
+        return self.study.n_trials or 0
+
+
+@dataclass
+class Progress:
+    """What a sweep has done so far.
+
+    ``reused`` trials were in the ledger, ``borrowed`` ones in other cells or studies.  ``lost``
+    trials failed by a fault of the environment, and the next run tries them again.
+    ``engine_seconds`` are the workers' own.
+    """
+
+    done: int = 0
+    reused: int = 0
+    borrowed: int = 0
+    failed: int = 0
+    lost: int = 0
+    engine_seconds: float = 0.0
+    workers: int = 1
+    nodes: int = 1
+    #: the best values of each cell; of a large grid only those of the cell in search
+    best: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    #: the bound of the cell that was searched last
+    bound: float | None = None
+    #: infeasible cells of a large grid
+    pruned: int = 0
+    #: new rows of what-ifs, which are not among ``done``
+    what_ifs: int = 0
+    #: new rows that are no trials of a cell's search, by origin, without what-ifs
+    beside: Counter[str] = field(default_factory=Counter)
+
+
+def run_sweep(
+    plan: StudyPlan, ledger: Ledger, executor: Executor, watch: Callable[[Progress], None]
+) -> Progress:
+    """Answer the questions of a study one after the other, and return the progress."""
+    driver = SweepDriver(ledger, executor, watch, carries_cells=plan.stream is not None)
+    study = plan.study
+    for question in plan.questions:
+        for search in question.searches(study, driver):
+            run_search(search, driver)
+        study = question.findings(study)
+    ledger.describe(study.model_copy(update={"finished": True}))
+    return driver.progress
+
+
+def run_search(search: Search, driver: "SweepDriver") -> None:
+    """Ask a search for work and tell it the results until it has no more."""
+    in_flight = deque[list[_Submitted]]()
+    while True:
+        lookahead = search.lookahead(driver.n_workers)
+        while len(in_flight) < lookahead and (work := search.ask()):
+            in_flight.append([driver.submit(each) for each in work])
+        if not in_flight:
+            return
+        results = [driver.collect(each) for each in in_flight.popleft()]
+        for each in results:
+            driver.record(each)
+        search.tell(results)
+
+
+@dataclass(frozen=True)
+class _Submitted:
+    """Work, and the places of its rows in the ledger."""
+
+    work: Work
+    places: Integers
+
+
+class SweepDriver:
+    """Submits work to the executor, writes rows to the ledger, and keeps the progress.
+
+    ``carries_cells``: jobs bring their cells, which the workers do not know.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        executor: Executor,
+        watch: Callable[[Progress], None],
+        *,
+        carries_cells: bool = False,
+    ) -> None:
+        self.ledger, self.progress = ledger, Progress()
+        self._executor, self._watch, self._carries_cells = executor, watch, carries_cells
+
+    @property
+    def n_workers(self) -> int:
+        """Number of simulations that run at a time."""
+        return self._executor.n_workers
+
+    def show(self) -> None:
+        """Show the progress to the watcher."""
+        self._watch(self.progress)
+
+    def submit(self, work: Work) -> _Submitted:
+        """Submit the trials whose results are neither stored nor in flight."""
+        cell, trials = work.cell, work.trials
+        keys, number = cell.content.keys(trials), cell.cell.number
+        places, is_new = self.ledger.known.claim(keys, number)
+        job = Job(number, trials, keys, cell.cell if self._carries_cells else None)
+        job = job.some(np.flatnonzero(is_new))
+        borrowed = self.ledger.borrow(cell.cell, job.trials, job.keys)
+        if borrowed.any():
+            job = job.some(np.flatnonzero(~borrowed))
+        self._executor.submit(job)
+        if work.is_counted:
+            new, of_others = int(is_new.sum()), int(borrowed.sum())
+            self.progress.reused += len(trials) - new
+            self.progress.borrowed += of_others
+            if len(trials) and (origin := str(trials.origin[0])) in BESIDE:
+                self.progress.beside[origin] += new - of_others
+        return _Submitted(work, places)
+
+    def collect(self, submitted: _Submitted) -> Results:
+        """Append the rows that the executor delivers to the ledger until the work is complete, and
+        return its results."""
+        known, places = self.ledger.known, submitted.places
+        while not known.landed(places).all():
+            outcome = self._executor.collect()
+            if outcome is not None:
+                for rows in outcome.rows.combine_chunks().to_batches():
+                    self.ledger.append(rows)
+                self.progress.engine_seconds += outcome.seconds
+                self.progress.lost += len(outcome.lost)
+            self.progress.workers = self._executor.n_workers
+            self.progress.nodes = self._executor.n_nodes
+            self._watch(self.progress)
+        return Results(submitted.work, known.values(places), known.slopes(places), places)
+
+    def record(self, results: Results) -> None:
+        """Add results to the progress."""
+        if results.work.is_counted:
+            self.count(results.work.cell, results.values, is_own=results.work.is_own)
+
+    def count(self, cell: CellPlan, values: Floats, *, is_own: bool = True) -> None:
+        """Add the values of trials to the progress, where they are the cell's own to its best."""
+        complete = values[~np.isnan(values).any(axis=1)]
+        self.progress.done += len(values)
+        self.progress.failed += len(values) - len(complete)
+        if is_own and len(complete):
+            self.progress.bound = cell.bound
+            objective, number = cell.objective[0], cell.cell.number
+            first = complete[np.argmin(objective.sign * complete[:, 0])]
+            best = self.progress.best.get(number)
+            if best is None or objective.is_better(first[0], best[0]):
+                self.progress.best[number] = tuple(first.tolist())
+        self._watch(self.progress)
+
+    def count_ended(self, places: Compact) -> None:
+        """Count the rows of a search that an earlier run ended."""
+        self.progress.reused += len(places)
+        self.progress.done += len(places)
+        for own in in_pieces(places):
+            failed = np.isnan(self.ledger.known.values(own)).any(axis=1)
+            self.progress.failed += int(failed.sum())
+
+
+class OneRound:
+    """The search that asks for one round of work and learns nothing."""
+
+    def __init__(self, work: Sequence[Work]) -> None:
+        self._work = work
+        self.results: Sequence[Results] = ()
+
+    def lookahead(self, n_workers: int) -> float:
+        return 1
+
+    def ask(self) -> Sequence[Work]:
+        work, self._work = self._work, ()
+        return work
+
+    def tell(self, results: Sequence[Results]) -> None:
+        self.results = results
