@@ -1,6 +1,6 @@
-"""What may be asked of any design: which changes are simulated where a study names none."""
+"""The catalogue of what-ifs: the changes that are simulated where a study names none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -28,142 +28,165 @@ class Asked:
     space: Space
 
     def changes(self) -> Iterator[tuple[str, Changes]]:
-        """Names and changes, each alone; those that mean nothing to such a design are left out."""
-        yield from self._searched()
-        if self.config.topology.shape is not None and self.config.topology.bandwidth is not None:
-            yield from self._bandwidths()
-            yield from self._rails()
-        if any(_each(self.config.topology.latency)):
-            yield "latency x2", {"topology.latency": "x2"}
-        yield from self._collectives()
-        yield from self._workload()
-        yield from self._npu()
-        yield from self._prices()
-        yield from self._failures()
+        """Yield names and changes, each by itself, of all :data:`WHAT_IFS` that fit the design."""
+        for what_if in WHAT_IFS:
+            yield from what_if(self)
 
     @property
-    def _sizes(self) -> list[int]:
+    def sizes(self) -> list[int]:
+        """The sizes of the dimensions; none if a file gives the topology."""
         shape = self.config.topology.shape
         return [] if shape is None else [size for _, size in parse_shape(shape)]
 
-    def _searched(self) -> Iterator[tuple[str, Changes]]:
-        """Each searched key to its neighbouring values."""
-        for key, axis in self.space.parameters.items():
-            value = axis.nearest(self.config.value(key))
-            for other in _neighbours(axis, value) if key != "fidelity" else ():
-                yield f"{key.rsplit('.', 1)[-1]} {value} -> {other}", {key: other}
-
-    def _bandwidths(self) -> Iterator[tuple[str, Changes]]:
-        if self._is_measured_here:
-            return
-        own = _each(self.config.topology.bandwidth)
-        for d in range(len(self._sizes)):
-            before = float(own[d % len(own)])
-            # A split that was searched is called by nothing; so cells can be compared.
-            name = f"dim {d}: {_links(before, 2 * before)}"
-            named = name if self.space.split is None else f"dim {d}: bandwidth x2"
-            yield named, {f"{BANDWIDTHS}[{d}]": "x2"}
-
-    def _rails(self) -> Iterator[tuple[str, Changes]]:
-        """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
-        what is simulated is that share of the bandwidth of every NPU."""
-        if self._is_measured_here:
-            return
-        collective, fabric = self.config.collective, self.config.network.fabric
-        fabrics = fabric if isinstance(fabric, tuple) else ()
-        outer = [d for d, each in enumerate(fabrics) if each != Auto()]
-        first = (
-            collective.node_dimensions if collective.library is not None else min(outer, default=0)
-        )
-        n = prod(self._sizes[:first])
-        if n > 1 and first < len(self._sizes):
-            dims = range(first, len(self._sizes))
-            named = " and ".join(map(str, dims))
-            name = f"one of {n} rails down (dim {named} at {n - 1}/{n})"
-            yield name, {f"{BANDWIDTHS}[{d}]": f"x{n - 1}/{n}" for d in dims}
+    @property
+    def has_bandwidths(self) -> bool:
+        """Whether the configuration gives the bandwidths of its dimensions."""
+        return self.config.topology.shape is not None and self.config.topology.bandwidth is not None
 
     @property
-    def _is_measured_here(self) -> bool:
-        """Whether collectives take what was measured, whatever topology.bandwidth is."""
+    def is_measured(self) -> bool:
+        """Whether collectives take the measured times, whatever topology.bandwidth is."""
         collective = self.config.collective
         return collective.measured is not None and collective.measured_bandwidth is None
 
-    def _collectives(self) -> Iterator[tuple[str, Changes]]:
-        collective = self.config.collective
-        if collective.library is not None or collective.measured is not None:
-            return
-        yield f"chunks {collective.chunks} -> {2 * collective.chunks}", {"collective.chunks": "x2"}
-        if len(self._sizes) > 1:
-            baseline = collective.order is DimensionOrder.BASELINE
-            other = DimensionOrder.THEMIS if baseline else DimensionOrder.BASELINE
-            yield f"order {collective.order} -> {other}", {"collective.order": str(other)}
 
-    def _workload(self) -> Iterator[tuple[str, Changes]]:
-        workload = self.config.workload
-        if not isinstance(workload, Model):
-            if isinstance(getattr(workload, "layers", None), int):
-                yield "model x2 (layers)", {"workload.layers": "x2"}
-            return
-        plan, model = workload.plan, workload.model
-        if isinstance(model, Transformer):
-            if (other := _interleave(workload)) is not None:
-                changes = {"workload.plan.interleave": other}
-                yield f"interleave {plan.interleave} -> {other}", changes
-            if plan.micro_batch is not None or plan.task != "decode":
-                once = plan.micro_batch or 1
-                twice = {"workload.plan.micro_batch": 2 * once}
-                yield f"micro_batch {once} -> {2 * once}", twice
-            yield "model x2 (layers)", {"workload.model.layers": "x2"}
-        name = "batch" if plan.batch is not None else "micro_batches"
-        value = getattr(plan, name)
-        if value is not None:
-            yield f"{name} {value} -> {2 * value}", {f"workload.plan.{name}": "x2"}
+def _searched_keys(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    """Each searched key to its neighbouring values."""
+    for key, axis in asked.space.parameters.items():
+        value = axis.nearest(asked.config.value(key))
+        for other in _neighbours(axis, value) if key != "fidelity" else ():
+            yield f"{key.rsplit('.', 1)[-1]} {value} -> {other}", {key: other}
 
-    def _npu(self) -> Iterator[tuple[str, Changes]]:
-        npu, workload = self.config.npu, self.config.workload
-        if self.config.other_npus:  # of which kind a change is, its name would not tell
-            return
-        if getattr(workload, "flops", None) is not None:
-            yield "NPU peak x1.25", {"workload.flops": "x1.25"}
-        elif 1.25 * npu.efficiency <= 1:
-            after = 1.25 * npu.efficiency
-            yield f"NPU efficiency {npu.efficiency:g} -> {after:g}", {"npu.efficiency": "x1.25"}
-        elif npu.kernels is None and npu.flops is not None:
-            yield "NPU peak x1.25", {"npu.flops": "x1.25"}
-        elif npu.efficiency < 1:
-            yield f"NPU efficiency {npu.efficiency:g} -> 1", {"npu.efficiency": 1.0}
 
-    def _prices(self) -> Iterator[tuple[str, Changes]]:
-        cost = self.config.cost
-        others = {
-            f"other_npus[{i}].cost.price": "x2"
-            for i, other in enumerate(self.config.other_npus)
-            if other.cost.price
-        }
-        for kind in dict.fromkeys(part.kind for part in cost.parts.values() if part.price):
-            names = [name for name, part in cost.parts.items() if part.kind is kind and part.price]
-            changes = {f"cost.parts.{name}.price.value": "x2" for name in names}
-            changes |= others if kind is PartKind.NPU else {}
-            yield f"price of {kind.plural} x2", changes
-        used = dict.fromkeys(() if cost.parts else self.config.topology.tiers)
-        if not used or not set(used) <= set(cost.tiers):
-            return
-        for tier in used:
-            yield f"prices of {tier} x2", {f"cost.tiers.{tier}": "x2"}
-        if cost.npu:
-            yield "price of NPUs x2", {"cost.npu": "x2", **others}
+def _bandwidths(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    if asked.is_measured or not asked.has_bandwidths:
+        return
+    own = _each(asked.config.topology.bandwidth)
+    for d in range(len(asked.sizes)):
+        before = float(own[d % len(own)])
+        # A split that was searched is called by nothing; so cells can be compared.
+        name = f"dim {d}: {_links(before, 2 * before)}"
+        named = name if asked.space.split is None else f"dim {d}: bandwidth x2"
+        yield named, {f"{BANDWIDTHS}[{d}]": "x2"}
 
-    def _failures(self) -> Iterator[tuple[str, Changes]]:
-        own = self.config.reliability
-        if own.npu_time is None:
-            return
-        yield "interruptions x2", {"reliability.npu_time": "x1/2"}
-        yield "restart x1/2", {"reliability.restart": "x1/2"}
-        if own.checkpoint.bandwidth is not None:
-            yield "storage bandwidth x2", {"reliability.checkpoint.bandwidth": "x2"}
-        if own.spares is not None:
-            yield f"spares {own.spares} -> {own.spares + 1}", {"reliability.spares": own.spares + 1}
-            yield "repair x1/2", {"reliability.repair.time": "x1/2"}
+
+def _rails(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
+    what is simulated is that share of the bandwidth of every NPU."""
+    if asked.is_measured or not asked.has_bandwidths:
+        return
+    collective, fabric = asked.config.collective, asked.config.network.fabric
+    fabrics = fabric if isinstance(fabric, tuple) else ()
+    outer = [d for d, each in enumerate(fabrics) if each != Auto()]
+    first = collective.node_dimensions if collective.library is not None else min(outer, default=0)
+    n = prod(asked.sizes[:first])
+    if n > 1 and first < len(asked.sizes):
+        dims = range(first, len(asked.sizes))
+        named = " and ".join(map(str, dims))
+        name = f"one of {n} rails down (dim {named} at {n - 1}/{n})"
+        yield name, {f"{BANDWIDTHS}[{d}]": f"x{n - 1}/{n}" for d in dims}
+
+
+def _latency(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    if any(_each(asked.config.topology.latency)):
+        yield "latency x2", {"topology.latency": "x2"}
+
+
+def _collectives(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    collective = asked.config.collective
+    if collective.library is not None or collective.measured is not None:
+        return
+    yield f"chunks {collective.chunks} -> {2 * collective.chunks}", {"collective.chunks": "x2"}
+    if len(asked.sizes) > 1:
+        baseline = collective.order is DimensionOrder.BASELINE
+        other = DimensionOrder.THEMIS if baseline else DimensionOrder.BASELINE
+        yield f"order {collective.order} -> {other}", {"collective.order": str(other)}
+
+
+def _workloads(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    workload = asked.config.workload
+    if not isinstance(workload, Model):
+        if isinstance(getattr(workload, "layers", None), int):
+            yield "model x2 (layers)", {"workload.layers": "x2"}
+        return
+    plan, model = workload.plan, workload.model
+    if isinstance(model, Transformer):
+        if (other := _interleave(workload)) is not None:
+            changes = {"workload.plan.interleave": other}
+            yield f"interleave {plan.interleave} -> {other}", changes
+        if plan.micro_batch is not None or plan.task != "decode":
+            once = plan.micro_batch or 1
+            twice = {"workload.plan.micro_batch": 2 * once}
+            yield f"micro_batch {once} -> {2 * once}", twice
+        yield "model x2 (layers)", {"workload.model.layers": "x2"}
+    name = "batch" if plan.batch is not None else "micro_batches"
+    value = getattr(plan, name)
+    if value is not None:
+        yield f"{name} {value} -> {2 * value}", {f"workload.plan.{name}": "x2"}
+
+
+def _npus(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    npu, workload = asked.config.npu, asked.config.workload
+    if asked.config.other_npus:  # of which kind a change is, its name would not tell
+        return
+    if getattr(workload, "flops", None) is not None:
+        yield "NPU peak x1.25", {"workload.flops": "x1.25"}
+    elif 1.25 * npu.efficiency <= 1:
+        after = 1.25 * npu.efficiency
+        yield f"NPU efficiency {npu.efficiency:g} -> {after:g}", {"npu.efficiency": "x1.25"}
+    elif npu.kernels is None and npu.flops is not None:
+        yield "NPU peak x1.25", {"npu.flops": "x1.25"}
+    elif npu.efficiency < 1:
+        yield f"NPU efficiency {npu.efficiency:g} -> 1", {"npu.efficiency": 1.0}
+
+
+def _prices(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    cost = asked.config.cost
+    others = {
+        f"other_npus[{i}].cost.price": "x2"
+        for i, other in enumerate(asked.config.other_npus)
+        if other.cost.price
+    }
+    for kind in dict.fromkeys(part.kind for part in cost.parts.values() if part.price):
+        names = [name for name, part in cost.parts.items() if part.kind is kind and part.price]
+        changes = {f"cost.parts.{name}.price.value": "x2" for name in names}
+        changes |= others if kind is PartKind.NPU else {}
+        yield f"price of {kind.plural} x2", changes
+    used = dict.fromkeys(() if cost.parts else asked.config.topology.tiers)
+    if not used or not set(used) <= set(cost.tiers):
+        return
+    for tier in used:
+        yield f"prices of {tier} x2", {f"cost.tiers.{tier}": "x2"}
+    if cost.npu:
+        yield "price of NPUs x2", {"cost.npu": "x2", **others}
+
+
+def _failures(asked: Asked) -> Iterator[tuple[str, Changes]]:
+    own = asked.config.reliability
+    if own.npu_time is None:
+        return
+    yield "interruptions x2", {"reliability.npu_time": "x1/2"}
+    yield "restart x1/2", {"reliability.restart": "x1/2"}
+    if own.checkpoint.bandwidth is not None:
+        yield "storage bandwidth x2", {"reliability.checkpoint.bandwidth": "x2"}
+    if own.spares is not None:
+        yield f"spares {own.spares} -> {own.spares + 1}", {"reliability.spares": own.spares + 1}
+        yield "repair x1/2", {"reliability.repair.time": "x1/2"}
+
+
+#: What is asked of any design where a study names no changes, in this order; a new what-if is a
+#: function and a line here.
+WHAT_IFS: list[Callable[[Asked], Iterator[tuple[str, Changes]]]] = [
+    _searched_keys,
+    _bandwidths,
+    _rails,
+    _latency,
+    _collectives,
+    _workloads,
+    _npus,
+    _prices,
+    _failures,
+]
 
 
 def _each(value: Any) -> tuple[Any, ...]:
