@@ -1,6 +1,6 @@
 """How far phases and messages are apart on random plans of up to 32 NPUs, by kind.
 
-``python -m benchmarks.between`` prints the entries of ``SEEN`` in engine/rules/between.py; plans
+``python -m benchmarks.between`` prints the entries of ``SEEN`` in engine/rules/fidelity.py; plans
 that do not fit their network are drawn anew.
 """
 

@@ -21,8 +21,7 @@ from scipy.optimize import least_squares
 from dimsweep.engine import Switch
 from dimsweep.engine.cluster.cluster import CollectiveModel
 from dimsweep.engine.collective.library import Request
-from dimsweep.engine.collective.library.nccl.choice import Choice
-from dimsweep.engine.collective.library.nccl.gpus import DIRECT, GPUS, Cost, Gpu, Hardware
+from dimsweep.engine.collective.library.nccl.gpus import DIRECT, GPUS, Choice, Cost, Gpu, Hardware
 from dimsweep.engine.collective.library.nccl.phases import answer
 from dimsweep.engine.collective.library.nccl.tuning import choose
 from dimsweep.engine.collective.steps import Setting

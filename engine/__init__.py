@@ -10,12 +10,10 @@ nothing of studies, searches, files of results or terminals.
 """
 
 from dimsweep.engine import units
-from dimsweep.engine.account.along import Along, ClassAccount
-from dimsweep.engine.account.breakdown import Breakdown, account
+from dimsweep.engine.account.breakdown import MERIT_NEEDS, Breakdown, account, known_merits
 from dimsweep.engine.account.iteration import check_phases, is_compiled, simulate
-from dimsweep.engine.account.merit import MERIT_NEEDS, known_merits
 from dimsweep.engine.account.result import Result
-from dimsweep.engine.account.spans import Spans, covered, density, threads_of
+from dimsweep.engine.account.spans import Along, ClassAccount, Spans, covered, density, threads_of
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.memory import RemoteMemory

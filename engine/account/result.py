@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dimsweep.engine.account.along import Along, ClassAccount, along, classes_of
-from dimsweep.engine.account.breakdown import Breakdown, account, sending
-from dimsweep.engine.account.merit import renewal_of
-from dimsweep.engine.account.spans import Spans, spans_of
+from dimsweep.engine.account.breakdown import Breakdown, account, renewal_of, sending
+from dimsweep.engine.account.spans import Along, ClassAccount, Spans, along, classes_of, spans_of
 from dimsweep.engine.account.timeline import encoded, trace
 from dimsweep.engine.kernels.phase.batch import Run
 from dimsweep.engine.lower.program import Floats, Longs, Program

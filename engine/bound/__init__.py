@@ -2,17 +2,20 @@
 
 from dimsweep.engine.bound.closed_form import ClosedForm, closed_form, traffic
 from dimsweep.engine.bound.cuts import CutBound, Least, cut_bound, time_by_cuts
-from dimsweep.engine.bound.event import EventBound, lower_bound
-from dimsweep.engine.bound.fits import Turns, least_memory
-from dimsweep.engine.bound.frontier import Frontier, frontier
-from dimsweep.engine.bound.graphs import ways_by_cuts
+from dimsweep.engine.bound.event import EventBound, PathForm, lower_bound, overlap_form
+from dimsweep.engine.bound.frontier import (
+    Frontier,
+    Measure,
+    Portfolio,
+    Weighing,
+    frontier,
+    portfolio,
+)
 from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
-from dimsweep.engine.bound.paths import PathForm, overlap_form
 from dimsweep.engine.bound.plans import BETWEEN, PASSES, STAGES, Classes, Reach, least_time
-from dimsweep.engine.bound.portfolio import Measure, Portfolio, Weighing, portfolio
-from dimsweep.engine.bound.shards import Staging, Stagings
+from dimsweep.engine.bound.shards import Staging, Stagings, Turns, least_memory
 from dimsweep.engine.bound.space import LinearSpace
-from dimsweep.engine.bound.ways import Groups, Table, Ways
+from dimsweep.engine.bound.ways import Groups, Table, Ways, ways_by_cuts
 
 __all__ = [
     "BETWEEN",

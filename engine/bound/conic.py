@@ -1,15 +1,94 @@
-"""One second-order cone program: the sum over groups of the maximum of pieces a/z, on a cone.
-
-Each reciprocal is a variable u_i >= 1/z_i, which is the cone |(2, z_i - u_i)| <= z_i + u_i; then
-the pieces are linear (Lobo et al., "Applications of second-order cone programming", 1998).
-"""
+"""Cone programs over bandwidths, and bounds proven from a solver's multipliers."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.bound.certificate import Cone, Multipliers
 from dimsweep.engine.lower.program import Floats, Ints
+
+# --- certificates ---------------------------------------------------------------------------------
+# A proven lower bound from a solver's multipliers, by arithmetic that trusts no solver.
+#
+# The problem is: minimise sum_i max_p a_pi / z_i (p within each group, the groups added) over z in
+# a
+# box with ``equal @ z == ends`` and ``less @ z <= 0``.  Any weights lambda >= 0 of the pieces that
+# add up to one in each group, any nu, and any y >= 0 give, with a = sum_p lambda_p a_p and
+# q = nu @ equal + y @ less, for every feasible z
+#
+#     sum_i max_p a_pi / z_i  >=  sum_i a_i / z_i + q_i z_i  -  nu @ ends
+#
+# since a maximum is at least any mean, and the terms added are at most zero.  The right side
+# separates, and each term has its least value in the box in closed form: 2 sqrt(a q) at sqrt(a /
+# q),
+# or at an end of the box.  So poor multipliers make the bound loose, never wrong.
+
+
+# Products and sums of at most a few thousand terms.
+_ROUNDING = 1e-13
+
+
+class Cone(NamedTuple):
+    """The feasible z (n,): ``equal @ z == ends``, ``less @ z <= 0``, ``low <= z <= high``."""
+
+    equal: Floats  # (E, n)
+    ends: Floats  # (E,)
+    less: Floats  # (L, n)
+    low: Floats  # (n,)
+    high: Floats  # (n,)
+
+
+class Multipliers(NamedTuple):
+    """Of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
+
+    pieces: Floats
+    equal: Floats
+    less: Floats
+
+
+def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -> float:
+    """A number that the optimum is not below; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
+    slope = mean_piece(pieces, group, multipliers)
+    if slope is None:
+        return -np.inf
+    less = np.maximum(multipliers.less, 0.0)
+    force = multipliers.equal @ cone.equal + less @ cone.less
+    noise = np.abs(multipliers.equal) @ np.abs(cone.equal) + less @ np.abs(cone.less)
+    terms = [_least(*term) for term in zip(slope, force, noise, cone.low, cone.high, strict=True)]
+    ends = multipliers.equal * cone.ends
+    return float(sum(terms) - ends.sum() - _ROUNDING * np.abs(ends).sum())
+
+
+def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats | None:
+    """The sum over groups of the mean of their pieces, (n,), weighted by their multipliers.
+
+    ``None`` where a group has no weight.
+    """
+    weight = np.maximum(multipliers.pieces, 0.0)
+    total = np.bincount(group, weight)
+    if (total <= 0).any():
+        return None
+    mean: Floats = (weight / total[group]) @ pieces
+    return mean
+
+
+def _least(a: float, q: float, noise: float, low: float, high: float) -> float:
+    """The least a/z + q z for z in [low, high], less what rounding can have added."""
+    if q > 0:
+        at = min(max(np.sqrt(a / q), low), high)
+    elif np.isfinite(high) or q == 0:
+        at = high
+    else:
+        return -np.inf
+    if at == 0 or at == np.inf:  # then a or q is zero
+        return 0.0
+    return float(a / at * (1 - _ROUNDING) + q * at - _ROUNDING * noise * at)
+
+
+# --- cone programs --------------------------------------------------------------------------------
+# One second-order cone program: the sum over groups of the maximum of pieces a/z, on a cone.
+#
+# Each reciprocal is a variable u_i >= 1/z_i, which is the cone |(2, z_i - u_i)| <= z_i + u_i; then
+# the pieces are linear (Lobo et al., "Applications of second-order cone programming", 1998).
 
 
 class Solution(NamedTuple):

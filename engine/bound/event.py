@@ -26,16 +26,355 @@ so their maximum is convex, and cutting planes minimise it: a longest path at gi
 piece.  A cut costs a walk over the graph and one cone program.
 """
 
-import numpy as np
+from dataclasses import dataclass
 
-from dimsweep.engine.bound.items import items_of
-from dimsweep.engine.bound.loads import Loads
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.bound.closed_form import demand_of
 from dimsweep.engine.bound.optimum import Optimum, optimum
-from dimsweep.engine.bound.paths import PathForm
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.bound.work import work_of
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.lower.program import Floats, Program, Structure
+from dimsweep.engine.compiler import compiled
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.lower.program import Floats, Ints, Longs, NodeKind, Program, Structure, Table
+from dimsweep.engine.units import PICOSECONDS
+
+# --- items ----------------------------------------------------------------------------------------
+# The operators of a program as a graph of items, in which longest paths are found.
+#
+# An item starts once and ends once: it is a computation, a receive, or a flow.  A flow starts when
+# the last of its members is ready, and ends for all of them at once.
+
+
+@dataclass(frozen=True)
+class Items:
+    """N items in an order in which each comes after all that it waits for.
+
+    ``kind``: the form of a flow, -1 for others; ``fixed``: seconds of computation.  ``before``
+    holds the items waited for, from ``start[i]`` to ``start[i + 1]``; ``of_node``: each node's
+    item.
+    """
+
+    kind: Ints  # (N,)
+    fixed: Floats  # (N,)
+    start: Ints  # (N + 1,)
+    before: Ints
+    of_node: Ints
+
+    def ends(self, duration: Floats) -> Floats:
+        """When each item ends at the earliest, given how long each lasts (N,)."""
+        return _ends(self.start, self.before, duration)[0]
+
+    def tails(self, duration: Floats) -> Floats:
+        """How long it takes at least from the end of each item to the end of all."""
+        return _tails(self.start, self.before, duration)
+
+    def longest(self, duration: Floats) -> Ints:
+        """The items on a longest path, the last one first."""
+        end, best = _ends(self.start, self.before, duration)
+        path = []
+        at = int(end.argmax()) if len(end) else -1
+        while at >= 0:
+            path.append(at)
+            at = int(best[at])
+        return np.array(path, dtype=np.int32)
+
+    def barriers(self) -> NDArray[np.bool_]:
+        """Whether each item has a path to, or from, every other item (N,).
+
+        Such an item comes after all that stand before it in the order: among these and itself it
+        is the only one that none of them waits for.  Backwards the same holds of what follows.
+        """
+        ahead = _lone_sinks(self.start, self.before)
+        after, successors = _reversed(self.start, self.before)
+        return ahead & _lone_sinks(after, successors)[::-1]
+
+
+def items_of(s: Structure) -> Items:
+    """The items of a structure; raises :class:`DimsweepError` when they wait in a circle."""
+    # Flows first, then what is none.
+    flow = s.nodes["flow"]
+    alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
+    item: Ints = np.where(alone, len(s.flows) + np.cumsum(alone) - 1, flow).astype(np.int32)
+    n = len(s.flows) + int(alone.sum())
+    source = np.repeat(item, s.nodes["next_end"] - s.nodes["next_start"])
+    received = np.flatnonzero(s.nodes["kind"] == NodeKind.RECEIVE)
+    source = np.concatenate([source, flow[received]])
+    target = np.concatenate([item[s.following], item[received]])
+    order = _ordered(*_by_first(source, target, n), np.bincount(target, minlength=n))
+    if len(order) < n:
+        raise DimsweepError("operators wait for one another in a circle", where="workload")
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(n)
+    fixed, kind = np.zeros(n), np.full(n, -1, dtype=np.int32)
+    fixed[item[alone]] = s.nodes["duration"][alone] / PICOSECONDS
+    kind[: len(s.flows)] = s.flows["form"]
+    start, before = _by_first(np.take(place, target), np.take(place, source), n)
+    return Items(kind[order], fixed[order], start, before, place[item])
+
+
+def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
+    """Edges sorted by their first end: where those of each item start (n + 1,), and their second
+    ends."""
+    order = np.argsort(first, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
+    return start.astype(np.int32), second[order].astype(np.int32)
+
+
+def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
+    """The graph backwards: item i of N is item N - 1 - i of it."""
+    n = len(start) - 1
+    after = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
+    return _by_first(n - 1 - before, n - 1 - after, n)
+
+
+# Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
+@compiled
+def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
+    """Items in an order in which each comes after all that it waits for, by Kahn's algorithm; what
+    waits in a circle is left out.  ``waits``: for how many items each one waits; it is used up."""
+    order = np.empty(len(waits), dtype=np.int32)
+    n = 0
+    for i in range(len(waits)):
+        if waits[i] == 0:
+            order[n] = i
+            n += 1
+    done = 0
+    while done < n:
+        i = order[done]
+        done += 1
+        for after in following[start[i] : start[i + 1]]:
+            waits[after] -= 1
+            if waits[after] == 0:
+                order[n] = after
+                n += 1
+    return order[:n]
+
+
+@compiled
+def _ends(start: Ints, before: Ints, duration: Floats) -> tuple[Floats, Ints]:
+    """When each item ends, and the item before it on the longest path to it, or -1."""
+    end, best = np.zeros(len(duration)), np.full(len(duration), -1, dtype=np.int32)
+    for i in range(len(duration)):
+        for j in before[start[i] : start[i + 1]]:
+            if best[i] < 0 or end[j] > end[best[i]]:
+                best[i] = j
+        end[i] = duration[i]
+        if best[i] >= 0:
+            end[i] += end[best[i]]
+    return end, best
+
+
+@compiled
+def _tails(start: Ints, before: Ints, duration: Floats) -> Floats:
+    tail = np.zeros(len(duration))
+    for i in range(len(duration) - 1, -1, -1):
+        for j in before[start[i] : start[i + 1]]:
+            tail[j] = max(tail[j], duration[i] + tail[i])
+    return tail
+
+
+@compiled
+def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
+    """Whether all items before each one in the order are before it in the graph too."""
+    n = len(start) - 1
+    waited, lone = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    sinks = 0
+    for i in range(n):
+        sinks += 1
+        for j in before[start[i] : start[i + 1]]:
+            if not waited[j]:
+                waited[j] = True
+                sinks -= 1
+        lone[i] = sinks == 1
+    return lone
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PathForm:
+    """A :class:`ConvexModel`: every flow lasts as long as the greatest of its form's pieces.
+
+    ``forms`` holds the pieces (n, D + R + 1) of each form; ``sums`` (R, D) is the model's.
+    """
+
+    items: Items
+    forms: tuple[Floats, ...]
+    sums: Floats
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        """The longest path (1, D + R + 1)."""
+        forms, seconds = self.greatest(reciprocal)
+        return self.sum_of(self.items.longest(self.durations(seconds)), forms)[None]
+
+    def greatest(self, reciprocal: Floats) -> tuple[Floats, Floats]:
+        """Each form's greatest piece (F, D + R + 1), and its seconds (F,)."""
+        at = np.append(reciprocal, 1.0)
+        rows = np.zeros((len(self.forms), len(at)))
+        for form, pieces in enumerate(self.forms):
+            rows[form] = pieces[(pieces @ at).argmax()]
+        return rows, rows @ at
+
+    def durations(self, seconds: Floats) -> Floats:
+        """How long each item lasts, (N,), given the seconds of each form."""
+        kind = self.items.kind
+        return self.items.fixed + np.where(kind >= 0, np.append(seconds, 0.0)[kind], 0.0)
+
+    def sum_of(self, path: Ints, forms: Floats) -> Floats:
+        """The piece (D + R + 1,) of some items, given each form's."""
+        kind = self.items.kind[path]
+        piece: Floats = np.bincount(kind[kind >= 0], minlength=len(forms)) @ forms
+        piece[-1] += self.items.fixed[path].sum()
+        return piece
+
+
+def overlap_form(program: Program) -> PathForm:
+    """LIBRA's closed form where operators overlap: sums and maxima as the graph says.
+
+    A collective lasts max_d a_kd / b_d, as in :func:`closed_form`, and whatever does not wait for
+    one another takes place side by side at full speed.  Without overlap it is the closed form.
+    Raises :class:`DimsweepError` when operators wait in a circle.
+    """
+    n_dims = program.structure.shape.n_dims
+    demand = demand_of(program)
+    forms = tuple(np.hstack([np.diag(row), np.zeros((n_dims, 1))]) for row in demand)
+    return PathForm(items_of(program.structure), forms, np.zeros((0, n_dims)))
+
+
+# --- loads ----------------------------------------------------------------------------------------
+
+
+class Loads:
+    """The loads of a program (see :mod:`engine.bound.event`), as functions of the bandwidths.
+
+    ``stretch`` (N,) counts the barriers before each item, and is -1 for barriers themselves.
+    ``load`` (F, E, E + 1) is what each form asks of a port; ``duration`` (N,) what items last at
+    the greatest bandwidths, in seconds.
+    """
+
+    def __init__(self, s: Structure, items: Items, load: Floats, duration: Floats) -> None:
+        barrier = items.barriers()
+        self.stretch = np.where(barrier, -1, np.cumsum(barrier))
+        self._n = int(barrier.sum()) + 1
+        head, tail = _ways(items, barrier, duration, self.stretch)
+        jobs = np.flatnonzero((s.nodes["stream"] >= 0) & (self.stretch[items.of_node] >= 0))
+        nodes, item = s.nodes[jobs], items.of_node[jobs]
+        self._streams = _Streams(nodes, item, self.stretch, items, head, tail, len(load))
+        flows = nodes["flow"] >= 0
+        self._ports = _port_loads(nodes[flows], item[flows], self.stretch, items, load, head, tail)
+
+    def longer(
+        self, path: Ints, duration: Floats, forms: Floats, at: Floats
+    ) -> tuple[Longs, Floats]:
+        """Stretches (S,) where a load is longer than ``path``, and the loads (S, E + 1).
+
+        ``forms`` (F, E + 1) holds each form's greatest piece at ``at`` (E + 1,) = (1/b, 1).
+        """
+        stretch = np.concatenate([self._streams.stretch, self._ports[0]])
+        loads = np.vstack([self._streams.rows(forms), self._ports[1]])
+        seconds = loads @ at
+        # A load that is longer only by rounding says nothing new.
+        inner = self.stretch[path] >= 0
+        least = np.bincount(self.stretch[path[inner]], duration[path[inner]], self._n)
+        order = np.argsort(seconds, kind="stable")
+        greatest = np.full(self._n, -1)
+        greatest[stretch[order]] = order
+        found = np.flatnonzero(greatest >= 0)
+        found = found[seconds[greatest[found]] > least[found] * (1 + 1e-12)]
+        return found, loads[greatest[found]]
+
+
+class _Streams:
+    """A stream runs one operator at a time: computations, and flows by their forms."""
+
+    def __init__(
+        self,
+        nodes: Table,
+        item: Ints,
+        stretch: Longs,
+        items: Items,
+        head: Floats,
+        tail: Floats,
+        n_forms: int,
+    ) -> None:
+        at, self.stretch, fixed = _grouped(stretch[item], nodes["stream"], head[item], tail[item])
+        kind = items.kind[item]
+        kept = at >= 0
+        self._fixed = fixed + np.bincount(at[kept], items.fixed[item[kept]], len(fixed))
+        flows = kept & (kind >= 0)
+        pairs, self._count = np.unique(
+            at[flows].astype(np.int64) * n_forms + kind[flows], return_counts=True
+        )
+        self._load, self._form = np.divmod(pairs, max(n_forms, 1))
+
+    def rows(self, forms: Floats) -> Floats:
+        rows = np.zeros((len(self._fixed), forms.shape[1]))
+        rows[:, -1] = self._fixed
+        np.add.at(rows, self._load, self._count[:, None] * forms[self._form])
+        return rows
+
+
+def _port_loads(
+    nodes: Table,
+    item: Ints,
+    stretch: Longs,
+    items: Items,
+    load: Floats,
+    head: Floats,
+    tail: Floats,
+) -> tuple[Longs, Floats]:
+    """Stretches (L,) and rows (L, E + 1): a port serves one chunk at a time."""
+    n_dims = load.shape[1]
+    stretches, rows = [np.zeros(0, dtype=np.int64)], [np.zeros((0, n_dims + 1))]
+    for dim in range(n_dims):
+        used: NDArray[np.bool_] = np.any(load[:, dim], axis=1)[items.kind[item]]
+        here = item[used]
+        at, where, fixed = _grouped(stretch[here], nodes["cls"][used], head[here], tail[here])
+        row = np.zeros((len(where), n_dims + 1))
+        kept = at >= 0
+        np.add.at(row, at[kept], load[items.kind[here[kept]], dim])
+        row[:, -1] += fixed
+        stretches.append(where)
+        rows.append(row)
+    return np.concatenate(stretches), np.vstack(rows)
+
+
+def _grouped(
+    stretch: Longs, owner: Ints, head: Floats, tail: Floats
+) -> tuple[Longs, Longs, Floats]:
+    """Jobs of one owner in one stretch: each job's group, and each group's stretch and seconds.
+
+    The seconds are the least way to any of its jobs, plus the least way on.  A job that is alone
+    gets group -1: its path says as much.
+    """
+    key = stretch.astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner
+    _, first, inverse, count = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    kept = count > 1
+    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    group, n = number[inverse], int(kept.sum())
+    ways = np.full((2, n), np.inf)
+    for way, each in zip(ways, (head, tail), strict=True):
+        np.minimum.at(way, group[group >= 0], each[group >= 0])
+    return group, stretch[first[kept]].astype(np.int64), ways.sum(axis=0)
+
+
+def _ways(
+    items: Items, barrier: NDArray[np.bool_], duration: Floats, stretch: Longs
+) -> tuple[Floats, Floats]:
+    """The least seconds from the barrier before each item to it, and from it to the next one."""
+    end, tail = items.ends(duration), items.tails(duration)
+    # Before the first barrier and after the last there is nothing.
+    left = np.concatenate([[0.0], end[barrier]])
+    right = np.concatenate([(tail + duration)[barrier], [0.0]])
+    head = end - duration - left[stretch]
+    return np.maximum(head, 0.0), np.maximum(tail - right[stretch], 0.0)
+
 
 _ROUNDING = 1e-12  # relative, of the floats in the kernel's phase times and in the sums here
 

@@ -1,16 +1,18 @@
-"""The least time that any run can reach for each amount of money: a proven Pareto front.
+"""Pareto fronts of time and money, and one network for several workloads.
 
 phi(c), the least of a convex model of the time over the bandwidths that cost at most c, is convex
 and never grows with c (Boyd and Vandenberghe, Convex Optimization, 2004, section 5.6).  So between
 amounts at which it is known a line drawn on from two of them lies below it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
 from dimsweep.engine.bound.event import EventBound
-from dimsweep.engine.bound.optimum import Optimum, optimum
+from dimsweep.engine.bound.optimum import ConvexModel, Optimum, optimum, time_of
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.errors import DimsweepError
@@ -113,3 +115,163 @@ def _cheapest(space: LinearSpace, prices: Prices) -> float:
         space.check()
         raise DimsweepError("the solver found no cheapest network", where="space")
     return float(prices.cost(found.x * scale))
+
+
+# --- portfolios -----------------------------------------------------------------------------------
+# One network for several workloads: least weighted time, worst regret, or tail of the regrets.
+#
+# A workload's *regret* is its relative loss against its own optimum over the same space, its time
+# (or time * cost) over the best one less one.  Each measure is the greatest mean of the workloads
+# over a set of weights q: the given weights alone; any weights; or, for the conditional value at
+# risk at level alpha, any q <= weight / (1 - alpha) that add up to one (Rockafellar and Uryasev,
+# 2000).  A maximum of means of convex times is convex, and certified like one time.
+
+
+class Measure(StrEnum):
+    """What a portfolio minimises."""
+
+    WEIGHTED_TIME = "weighted_time"
+    WORST_REGRET = "worst_regret"
+    CVAR = "cvar"
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How the workloads of a portfolio count: their ``share`` (N,), which adds up to one, the
+    measure, and the conditional value at risk's level.  Built by :meth:`build`, which checks."""
+
+    share: Floats
+    measure: Measure
+    level: float
+
+    @classmethod
+    def build(
+        cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
+    ) -> "Weighing":
+        """``weights`` (N,) count relative to their sum; the worst regret does not ask for them.
+
+        ``level`` 0 is the mean regret, and towards 1 comes the worst one.  Raises
+        :class:`DimsweepError` for weights that are no weights, and for a level outside [0, 1).
+        """
+        if not len(weights):
+            raise DimsweepError("a portfolio needs a workload", where="portfolio")
+        share = np.array(weights, dtype=float)
+        if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
+            raise DimsweepError("weights are zero or more, and not all zero", where="weights")
+        if not 0 <= level < 1:
+            raise DimsweepError(f"level {level:g}", where="level", hint="0 <= level < 1")
+        return cls(share / share.sum(), Measure(measure), level)
+
+    @property
+    def of_regrets(self) -> bool:
+        """Whether times count relative to each workload's own optimum."""
+        return self.measure is not Measure.WEIGHTED_TIME
+
+    def weights(self, ratios: Floats) -> Floats:
+        """The weights (..., N) in the measure's set that make the mean of ``ratios`` (..., N)
+        greatest."""
+        caps = {
+            Measure.WEIGHTED_TIME: self.share,
+            Measure.WORST_REGRET: np.ones(len(self.share)),
+            Measure.CVAR: self.share / (1 - self.level),
+        }[self.measure]
+        # The worst come first, each with as much weight as it may have.
+        order = np.argsort(-ratios, axis=-1, kind="stable")
+        most = caps[order]
+        before = np.zeros_like(most)
+        np.cumsum(most[..., :-1], axis=-1, out=before[..., 1:])
+        found = np.zeros_like(most)
+        np.put_along_axis(found, order, np.clip(1.0 - before, 0.0, most), axis=-1)
+        return found
+
+    def mean(self, ratios: Floats) -> Floats:
+        """The greatest mean (...) of ``ratios`` (..., N) in the measure's set: no less for greater
+        ratios, and infinite where any of them is."""
+        known = np.asarray(np.isfinite(ratios).all(axis=-1))
+        finite = np.where(known[..., None], ratios, 0.0)
+        return np.where(known, (self.weights(finite) * finite).sum(axis=-1), np.inf)
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """The best bandwidths for all workloads together, and each one's ``regret`` there.
+
+    ``value`` and ``bound`` are regrets, or for the weighted time seconds (times USD where there
+    were prices); no bandwidths of the space beat the bound.  ``own`` is each workload's optimum
+    when the network is for it alone, against which regrets count unless others are given.
+    """
+
+    bandwidth: Floats  # (D,) bytes/s
+    value: float
+    bound: float
+    regret: dict[str, float]
+    own: dict[str, Optimum]
+
+
+def portfolio(
+    models: Mapping[str, ConvexModel],
+    space: LinearSpace,
+    *,
+    weights: Mapping[str, float] | None = None,
+    measure: Measure | str = Measure.WEIGHTED_TIME,
+    level: float = 0.9,
+    prices: Prices | None = None,
+    best: Mapping[str, float] | None = None,
+) -> Portfolio:
+    """The bandwidths of ``space`` that are best by ``measure`` for all of ``models``.
+
+    ``weights`` are equal if not given (see :meth:`Weighing.build`).  ``best`` are the values, in
+    seconds (times USD), that regrets count against instead of the models' own optima: those of
+    runs, say, so that the bound is one on the regrets of runs.  Raises :class:`DimsweepError` for
+    weights that are no weights, and what :func:`optimum` raises.
+    """
+    if weights is None:
+        weights = dict.fromkeys(models, 1.0)
+    for given, what in ((weights, "weight"), (best, "best value")):
+        if given is not None and set(given) != set(models):
+            odd = sorted(set(given) ^ set(models))[0]
+            raise DimsweepError(
+                f"{odd!r} has a {what} or a workload, but not both", where="weights"
+            )
+    weighing = Weighing.build([weights[name] for name in models], measure, level)
+    own = {name: optimum(model, space, prices) for name, model in models.items()}
+    least = np.array([own[name].value if best is None else best[name] for name in models])
+    if weighing.of_regrets and not (least > 0).all():
+        raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
+    unit = least if weighing.of_regrets else np.ones(len(least))
+    found = optimum(_Together(list(models.values()), unit, weighing), space, prices)
+    times = np.array([time_of(model, found.bandwidth) for model in models.values()])
+    values = times * (1.0 if found.cost is None else found.cost)
+    # A mean of ratios to the optima; regrets count from one.
+    less = 1.0 if weighing.of_regrets else 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        regret = np.where(values > least, values / least - 1, 0.0)
+    return Portfolio(
+        found.bandwidth,
+        found.value - less,
+        found.bound - less,
+        dict(zip(models, regret.tolist(), strict=True)),
+        own,
+    )
+
+
+class _Together:
+    """A :class:`ConvexModel`: the greatest mean of the models' times over ``unit``."""
+
+    def __init__(self, models: Sequence[ConvexModel], unit: Floats, weighing: Weighing) -> None:
+        self.sums = np.vstack([model.sums for model in models])
+        self._models, self._unit, self._weighing = models, unit, weighing
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        n_dims = self.sums.shape[1]
+        rows = np.zeros((len(self._models), len(reciprocal) + 1))
+        first = n_dims
+        for row, model in zip(rows, self._models, strict=True):
+            last = first + len(model.sums)
+            columns = [*range(n_dims), *range(first, last)]
+            row[[*columns, -1]] = model.pieces(reciprocal[columns]).sum(axis=0)
+            first = last
+        rows /= self._unit[:, None]
+        ratios = rows @ np.append(reciprocal, 1.0)
+        piece: Floats = self._weighing.weights(ratios) @ rows
+        return piece[None]

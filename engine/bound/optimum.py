@@ -10,10 +10,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dimsweep.engine.bound.certificate import certify, mean_piece
-from dimsweep.engine.bound.conic import solve
-from dimsweep.engine.bound.perspective import Perspective, perspective
-from dimsweep.engine.bound.space import LinearSpace
+from dimsweep.engine.bound.conic import certify, mean_piece, solve
+from dimsweep.engine.bound.space import LinearSpace, Perspective, perspective
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower.program import Floats, Ints

@@ -35,8 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.bound.fits import Turns, begun, of_chunks
-from dimsweep.engine.bound.shards import Op, Staging, Stagings
+from dimsweep.engine.bound.shards import Op, Staging, Stagings, Turns, begun, of_chunks
 from dimsweep.engine.bound.ways import KINDS, Table
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs

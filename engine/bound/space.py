@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dimsweep.engine.bound.conic import Cone
+from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower.program import Floats
 from dimsweep.engine.units import format_bandwidth
@@ -152,3 +154,153 @@ def _feasible(rules: Sequence[tuple[str, Floats, float, bool]], n_dims: int) -> 
         bounds=(None, None),
     )
     return bool(found.status != 2)
+
+
+# --- time and cost --------------------------------------------------------------------------------
+# Time, or time * cost, over a linear space of bandwidths as one convex problem, and back.
+#
+# Time * cost is not convex in the bandwidths b, but in x = s b with s = 1 / cost: there a piece
+# slope / b + fixed of the time, times the cost, reads slope / x + fixed / s; cost is the plane
+# prices . x + fixed price * s = 1, and a rule row . b <= limit is row . x <= limit * s (Charnes and
+# Cooper's change of variables, 1962).  The time alone is the same with a fixed price of one and no
+# other.  All numbers are scaled to the order of one.
+
+
+_TIME_ALONE = 1.0  # the fixed price then
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """``cone`` holds the feasible z = (x, sums of x, s); a bandwidth of ``bandwidth`` bytes/s and
+    a cost of ``cost`` USD are one there."""
+
+    cone: Cone
+    bandwidth: float
+    cost: float
+
+    def reciprocal(self, z: Floats) -> Floats:
+        """1/b (D + R,) in s/byte at z (D + R + 1,)."""
+        return z[-1] / (z[:-1] * self.bandwidth)
+
+    def scaled(self, pieces: Floats) -> Floats:
+        """Pieces (G, D + R + 1) of a time, in bytes and seconds, as pieces of z in seconds."""
+        unit = np.full(pieces.shape[1], 1 / self.bandwidth)
+        unit[-1] = 1.0
+        return pieces * unit
+
+
+def perspective(space: LinearSpace, sums: Floats, prices: Prices | None) -> Perspective:
+    """``sums`` (R, D): sums of bandwidths that count as further dimensions.
+
+    Raises :class:`DimsweepError` for prices below zero, and where nothing keeps a bandwidth from
+    growing, or the cost from vanishing.
+    """
+    low, high = space.box()
+    if (low > high).any():
+        space.check()
+    low = np.minimum(low, high)
+    scale = _largest(low, high, space.limits)
+    low, high, limits = low / scale, high / scale, space.limits / scale
+    middle = np.where(np.isfinite(high), (low + high) / 2, 1.0)
+    unit, fixed, price = 1.0, _TIME_ALONE, np.zeros(space.n_dims)
+    if prices is not None:
+        price, fixed = _checked(prices, space.n_dims)
+        unit = float(price @ middle * scale + fixed) or 1.0
+        price, fixed = price * scale / unit, fixed / unit
+    box = _box(low, high, sums, price, fixed, _least_cost(space, price, fixed, low, limits))
+    return Perspective(_cone(space, sums, price, fixed, limits, scale, box), scale, unit)
+
+
+def _largest(low: Floats, high: Floats, limits: Floats) -> float:
+    known = np.abs(np.concatenate([low, high, limits]))
+    return float(known[np.isfinite(known)].max(initial=0.0)) or 1.0
+
+
+def _checked(prices: Prices, n_dims: int) -> tuple[Floats, float]:
+    price = np.array(prices.per_bandwidth, dtype=float)
+    if price.shape != (n_dims,):
+        raise DimsweepError(f"{len(price)} prices for {n_dims} dimensions", where="prices")
+    if not (np.isfinite(price).all() and (price >= 0).all() and 0 <= prices.fixed < np.inf):
+        raise DimsweepError("a price is zero or more, and finite", where="prices")
+    return price, prices.fixed
+
+
+def _least_cost(
+    space: LinearSpace, price: Floats, fixed: float, low: Floats, limits: Floats
+) -> float:
+    """What any b of the space costs at least, by its lower bounds or by one rule.
+
+    A rule row . b >= limit with row >= 0 costs at least the limit at the cheapest price per unit
+    of the row.
+    """
+    least = price @ low
+    rows = np.vstack([-space.coefficients, space.coefficients[space.equal]])
+    ends = np.concatenate([-limits, limits[space.equal]])
+    for row, end in zip(rows, ends, strict=True):
+        # What it takes away from the sum only makes the rest dearer.
+        used = row > 0
+        if end > 0 and used.any():
+            least = max(least, end * (price[used] / row[used]).min())
+    total = float(least + fixed)
+    if total <= 0:
+        raise DimsweepError(
+            "less bandwidth is better without end: the cost may come near zero",
+            where="space",
+            hint="set a total, minima, or a fixed price such as that of the NPUs",
+        )
+    return total * (1 - 1e-12)
+
+
+def _box(
+    low: Floats, high: Floats, sums: Floats, price: Floats, fixed: float, least_cost: float
+) -> tuple[Floats, Floats]:
+    """Bounds of z that follow from those of b."""
+    low = np.concatenate([low, sums @ low])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        most_cost = fixed + np.where(price > 0, price * high, 0.0).sum()
+        ends = np.minimum(high / least_cost, 1 / price)  # of x: its own price alone costs at most 1
+        if not np.isfinite(ends).all():
+            d = int(np.flatnonzero(~np.isfinite(ends))[0])
+            raise DimsweepError(
+                f"nothing keeps b{d} from growing for ever", where="space", hint="set a maximum"
+            )
+        ends = np.concatenate([ends, sums @ ends])
+    s = 1 / most_cost * (1 - 1e-12), 1 / least_cost
+    if not price.any():
+        s = 1 / fixed, 1 / fixed
+    return np.append(low * s[0], s[0]), np.append(ends, s[1])
+
+
+def _cone(
+    space: LinearSpace,
+    sums: Floats,
+    price: Floats,
+    fixed: float,
+    limits: Floats,
+    scale: float,
+    box: tuple[Floats, Floats],
+) -> Cone:
+    n, n_sums = space.n_dims, len(sums)
+    unit, pinned = np.eye(n), space.low == space.high
+
+    def rows(coefficients: Floats, ends: Floats) -> Floats:
+        """row . b <= end as row . x - end * s <= 0."""
+        return np.hstack([coefficients, np.zeros((len(ends), n_sums)), -ends[:, None]])
+
+    raised, capped = (space.low > 0) & ~pinned, np.isfinite(space.high) & ~pinned
+    equal = np.vstack(
+        [
+            np.concatenate([price, np.zeros(n_sums), [fixed]]),
+            np.hstack([sums, -np.eye(n_sums), np.zeros((n_sums, 1))]),
+            rows(space.coefficients[space.equal], limits[space.equal]),
+            rows(unit[pinned], space.low[pinned] / scale),
+        ]
+    )
+    less = np.vstack(
+        [
+            rows(space.coefficients[~space.equal], limits[~space.equal]),
+            rows(-unit[raised], -space.low[raised] / scale),
+            rows(unit[capped], space.high[capped] / scale),
+        ]
+    )
+    return Cone(equal, np.eye(1, len(equal))[0], less, *box)

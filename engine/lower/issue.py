@@ -1,23 +1,98 @@
-"""The order of issue: collectives of one stream run in the order in which their rank issues them.
-
-A communicator runs its collectives one after another in one order, which is the same on all ranks:
-members match by their number.  So which one a rank is ready for first must not matter, or ranks
-whose computations differ by a picosecond would wait for each other.  The order is here made a part
-of the graph: each operator of a stream of collectives waits for the one issued before it.  Whatever
-a kernel does with the graph, the order holds, and a program can finish with all durations or with
-none.
-
-A rank issues its operators in the order of its list: always the first of those that wait for none
-that is yet to be issued.
-"""
+"""Which nodes wait for which, and the order in which ranks issue them."""
 
 import heapq
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import compiled
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.lower.waits import Following, Waits
+
+# --- waits ----------------------------------------------------------------------------------------
+
+
+class Waits(NamedTuple):
+    """The nodes that each node waits for: ``before[start[i]:start[i + 1]]`` for node i."""
+
+    start: p.Ints
+    before: p.Ints
+
+    @classmethod
+    def of(cls, after: Sequence[Sequence[int]]) -> Self:
+        """Given the nodes that each one waits for."""
+        counts = np.fromiter(map(len, after), dtype=np.int32, count=len(after))
+        return cls(p.starts(counts), np.array([b for each in after for b in each], dtype=np.int32))
+
+    @classmethod
+    def of_pairs(cls, pairs: NDArray[np.integer], n: int) -> Self:
+        """Given who waits and for whom, shape (E, 2), of ``n`` nodes."""
+        order = np.argsort(pairs[:, 0], kind="stable")
+        counts = np.bincount(pairs[:, 0], minlength=n)
+        return cls(p.starts(counts), pairs[order, 1].astype(np.int32))
+
+    @property
+    def counts(self) -> p.Ints:
+        """How many nodes each one waits for."""
+        return np.diff(self.start)
+
+
+class Following(NamedTuple):
+    """Which nodes wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i, in order."""
+
+    nodes: p.Indices
+    start: p.Ints
+    waits: p.Ints  # how many nodes each one waits for
+
+    @classmethod
+    def of(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
+        """Given the nodes that each one waits for, and the one, if any, that it waits for its
+        ``turn`` after: (n,), NO_NODE for none."""
+        counts = waits.counts
+        if turn is None:
+            turn = np.full(len(counts), p.NO_NODE, dtype=np.int32)
+        else:
+            counts += turn != p.NO_NODE
+        return cls(*_followers(*waits, turn), counts)
+
+
+@compiled
+def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, p.Ints]:
+    """The nodes that wait for each node, and where those of each start."""
+    n = len(turn)
+    begin = np.zeros(n + 1, dtype=np.int32)
+    for other in before:
+        begin[other + 1] += 1
+    for other in turn:
+        if other >= 0:
+            begin[other + 1] += 1
+    for node in range(n):
+        begin[node + 1] += begin[node]
+    nodes, place = np.empty(begin[n], dtype=np.uint32), begin[:n].copy()
+    for node in range(n):
+        for other in before[start[node] : start[node + 1]]:
+            nodes[place[other]] = node
+            place[other] += 1
+        other = turn[node]
+        if other >= 0:
+            nodes[place[other]] = node
+            place[other] += 1
+    return nodes, begin
+
+
+# --- order of issue -------------------------------------------------------------------------------
+# The order of issue: collectives of one stream run in the order in which their rank issues them.
+#
+# A communicator runs its collectives one after another in one order, which is the same on all
+# ranks: members match by their number.  So which one a rank is ready for first must not matter, or
+# ranks whose computations differ by a picosecond would wait for each other.  The order is here made
+# a part of the graph: each operator of a stream of collectives waits for the one issued before
+# it.  Whatever a kernel does with the graph, the order holds, and a program can finish with all
+# durations or with none.
+#
+# A rank issues its operators in the order of its list: always the first of those that wait for
+# none that is yet to be issued.
 
 
 def order_of_issue(waits: Waits) -> p.Ints:

@@ -10,9 +10,8 @@ from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.choices import Choices
 from dimsweep.engine.lower.fold import fold_ranks
 from dimsweep.engine.lower.forms import Forms
-from dimsweep.engine.lower.memory import check_memory, with_expansion
+from dimsweep.engine.lower.memory import Servers, check_memory, nodes_of, with_expansion
 from dimsweep.engine.lower.nodes import Nodes
-from dimsweep.engine.lower.servers import Servers, nodes_of
 from dimsweep.engine.lower.tables import structure
 from dimsweep.engine.workload.graph import Workload
 

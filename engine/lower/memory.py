@@ -1,18 +1,20 @@
-"""The memory that a workload finds: whether it fits, and how fast it is."""
+"""The memories of a workload: whether it fits, how fast they are, and who asks each server."""
 
 import math
 from dataclasses import replace
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Sharing
+from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Sharing, rounded
 from dimsweep.engine.cluster.npu import Npu
-from dimsweep.engine.errors import InfeasibleError
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
+from dimsweep.engine.lower.fold import NODES, Folding
 from dimsweep.engine.units import format_bytes
 from dimsweep.engine.workload.coordinates import all_coordinates, place_in
-from dimsweep.engine.workload.footprint import Footprint
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.workload.graph import Access, Footprint, Graph, Group, Workload, stamps_of
 
 
 def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None) -> None:
@@ -110,3 +112,143 @@ def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
         return npu
     seen = memory.blended(npu.memory_bandwidth, npu.room, need.total)
     return replace(npu, memory_bandwidth=seen)
+
+
+# --- servers --------------------------------------------------------------------------------------
+# The servers of a memory: who asks each of them, and what an access asks for.
+#
+# A server that several classes use serves whoever has an access in flight, each NPU at an equal
+# share (see engine.kernels.core.accounts).  A server of one class always serves all its NPUs at
+# once, for alike ranks keep in step: how long that takes is known before anything runs.
+
+
+class ServerUse(NamedTuple):
+    """What an access asks of a server that other classes use, too."""
+
+    server: int
+    npus: int  # of the class, that the server serves
+    alone: float  # ps for one of them alone
+
+
+class Served(NamedTuple):
+    """An access that ends sooner or later, as others keep its servers busy; in ps."""
+
+    latency: int
+    own: float  # what its bytes take at least, whoever else asks
+    uses: tuple[ServerUse, ...]
+    most: float  # what it takes if all that use the servers ask at once
+
+
+def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
+    """The nodes, if it matters to an access who else is on its node."""
+    if cluster.memory is None or not any(map(_accesses, workload.graphs)):
+        return None
+    node = cluster.memory.node(cluster.topology.sizes)
+    return Group(node, (1,) * len(node)) if math.prod(node) > 1 else None
+
+
+class Servers:
+    """Who asks the servers of a cluster's memory, class by class."""
+
+    def __init__(self, workload: Workload, cluster: Cluster, folding: Folding) -> None:
+        self._workload, self._memory, self._folding = workload, cluster.memory, folding
+        self._node = cluster.memory.node(cluster.topology.sizes) if cluster.memory else ()
+        self._numbers: dict[tuple[str, int], int] = {}  # of shared servers, by their first users
+        self._on_node = cache(self._classes_on_node)
+
+    def access(self, work: Access, cls: int) -> tuple[int, Served | None]:
+        """The least picoseconds that ``work`` lasts on the class; and how it is served, where that
+        depends on other classes.
+
+        Raises :class:`DimsweepError` where it would take too long, and for a gather or a reduction
+        that cannot be.
+        """
+        assert self._memory is not None
+        if work.group and (self._memory.BROADCASTS or not work.shared):
+            self._check_alike(work, self._memory, cls)
+        request = self._request(work)
+        service, count = self._memory.service(request), self._folding.count
+        on_node = [other for other in self._on_node(cls) if other in self._users]
+        of_node = count[cls] / self._n_nodes(cls)
+        all_of_node = sum(count[other] for other in on_node) / self._n_nodes(cls)
+        most = rounded(service.lasts(all_of_node, request.npus))
+        own, uses = service.own, list[ServerUse]()
+        if len(on_node) == 1:
+            own = max(own, of_node * service.node)
+        elif service.node:
+            uses.append(ServerUse(self._number("node", on_node[0]), round(of_node), service.node))
+        if len(self._users) == 1:
+            own = max(own, count[cls] * service.cluster)
+        elif service.cluster:
+            uses.append(ServerUse(self._number("cluster", 0), count[cls], service.cluster))
+        if not uses:
+            return most, None
+        latency = rounded(service.latency)
+        alone = max(own, *(use.npus * use.alone for use in uses))
+        return latency + rounded(alone), Served(latency, own, tuple(uses), float(most))
+
+    def _number(self, kind: str, first: int) -> int:
+        return self._numbers.setdefault((kind, first), len(self._numbers))
+
+    @cached_property
+    def _users(self) -> set[int]:
+        """The classes that use the memory."""
+        uses = [_accesses(graph) for graph in self._workload.graphs]
+        return {cls for cls, graph in enumerate(self._folding.graph) if uses[graph]}
+
+    def _classes_on_node(self, cls: int) -> tuple[int, ...]:
+        return self._folding.members[cls].get(NODES, (cls,))
+
+    def _n_nodes(self, cls: int) -> int:
+        """How many nodes there are like those of the class."""
+        on_them = sum(self._folding.count[other] for other in self._on_node(cls))
+        return on_them // math.prod(self._node)
+
+    @cached_property
+    def _all(self) -> tuple[int, int]:
+        """NPUs that use the memory, and the nodes that they are on."""
+        kinds = {self._on_node(cls): self._n_nodes(cls) for cls in self._users}
+        return sum(self._folding.count[cls] for cls in self._users), sum(kinds.values())
+
+    def _request(self, work: Access) -> Request:
+        """What is asked for when all that use the memory run ``work``."""
+        if not work.group:
+            return Request(work.n_bytes, *self._all, store=work.store)
+        group = self._workload.groups[work.group]
+        if work.shared:
+            return Request(work.n_bytes, *self._all, copies=group.n_members, store=work.store)
+        over = math.prod(map(_spanned, group.sizes, group.strides, self._node))
+        return Request(work.n_bytes, *self._all, group.n_members, over, store=work.store)
+
+    def _check_alike(self, work: Access, memory: RemoteMemory, cls: int) -> None:
+        """Raise :class:`DimsweepError` unless those who load or store together are in step, as
+        ranks are that run the same graph, and the memory can do it."""
+        if not (memory.BROADCASTS if work.shared else memory.GATHERS):
+            raise DimsweepError(
+                f"a memory of kind {kind_of(memory)!r} neither gathers what a group loads "
+                "nor reduces what it stores",
+                where="memory.kind",
+                hint="memory=hierarchical, or workload.plan.memory_collectives: false",
+            )
+        members = self._folding.members[cls].get(work.group, (cls,))
+        if len(set(map(self._folding.alike, members))) > 1:
+            raise DimsweepError(
+                f"members of group {work.group!r} run different graphs, or on NPUs of different "
+                "speeds, so they do not load or store together",
+                where="workload",
+            )
+
+
+def _spanned(p: int, stride: int, node: int) -> int:
+    """Over how many nodes p members of a group lie in a dimension where a node has ``node``."""
+    return p if stride >= node else math.ceil(p * stride / node)
+
+
+def _accesses(graph: Graph) -> bool:
+    return any(
+        isinstance(operator.work, Access)
+        for operators in {
+            id(stamp.operators): stamp.operators for stamp in stamps_of(graph)
+        }.values()
+        for operator in operators
+    )

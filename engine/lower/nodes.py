@@ -15,11 +15,10 @@ from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
+from dimsweep.engine.lower.fold import Folding
 from dimsweep.engine.lower.forms import Forms, Interned
-from dimsweep.engine.lower.issue import order_of_issue, turns
-from dimsweep.engine.lower.servers import Served, Servers
-from dimsweep.engine.lower.stages import Folding
-from dimsweep.engine.lower.waits import Waits
+from dimsweep.engine.lower.issue import Waits, order_of_issue, turns
+from dimsweep.engine.lower.memory import Served, Servers
 from dimsweep.engine.workload.coordinates import Offset, back, modulo
 from dimsweep.engine.workload.graph import (
     Access,

@@ -10,11 +10,11 @@ from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.steps import Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.fold import Folding
 from dimsweep.engine.lower.forms import Form, Forms, TypedSteps
+from dimsweep.engine.lower.issue import Following
+from dimsweep.engine.lower.memory import Served
 from dimsweep.engine.lower.nodes import Nodes
-from dimsweep.engine.lower.servers import Served
-from dimsweep.engine.lower.stages import Folding
-from dimsweep.engine.lower.waits import Following
 from dimsweep.engine.units import PICOSECONDS
 
 _AT_ONCE = 8192  # rows

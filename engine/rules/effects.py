@@ -1,14 +1,24 @@
-"""What of a design cannot matter to its time."""
+"""What of a design cannot matter to its time, and what its measurements do not cover."""
 
 import dataclasses
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dimsweep.engine import units
+from dimsweep.engine.account.breakdown import merits
 from dimsweep.engine.bound.closed_form import demand_of
+from dimsweep.engine.collective.library import request_for
+from dimsweep.engine.collective.library.measured import rows_for
+from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.batch import run_batch
 from dimsweep.engine.kinds import CollectiveKind, QueueOrder
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.workload.graph import Compute
+from dimsweep.engine.workload.graph import Collective, Compute
+
+# --- no effect ------------------------------------------------------------------------------------
 
 
 def silent_dimensions(program: Program) -> list[int]:
@@ -49,3 +59,121 @@ def queue_matters(program: Program) -> bool:
         for other in (s, fifo)
     ]
     return bool(times[0] != times[1])
+
+
+# --- beyond measurements --------------------------------------------------------------------------
+
+
+_Ranks = tuple[CollectiveKind, int, int]  # a collective, among so many ranks on so many nodes
+
+
+def beyond_measurements(program: Program) -> list[str]:
+    """What a program's collectives take from elsewhere than from the cluster's own measurements:
+    those that were not measured at all, and those of sizes below or above all that were."""
+    timings = program.cluster.collectives.timings
+    if timings is None:
+        return []
+    found = [f"{timings.source}: left out {timings.left_out}"] if timings.left_out else []
+    for key, sizes in _sizes(program).items():
+        kind, ranks, nodes = key
+        what = f"{kind} among {ranks} GPUs on {nodes} nodes"
+        rows = rows_for(timings, *key)
+        if not rows:
+            found.append(f"{timings.source} has no {what}: NCCL's model gives its time")
+            continue
+        least, most = rows[0].n_bytes, rows[-1].n_bytes
+        if min(sizes) < least:
+            found.append(
+                f"{timings.source} has {what} from {units.format_bytes(least)} up: smaller ones "
+                "take as long as that"
+            )
+        if max(sizes) > most:
+            found.append(
+                f"{timings.source} has {what} up to {units.format_bytes(most)}: larger ones go at "
+                "the rate of that"
+            )
+    return found
+
+
+def _sizes(program: Program) -> dict[_Ranks, set[float]]:
+    sizes: dict[_Ranks, set[float]] = {}
+    for work in _collectives(program):
+        group = program.workload.groups[work.group]
+        if group.n_members > 1:
+            asked = request_for(work.kind, work.n_bytes, group, program.cluster)
+            key = asked.kind, asked.ranks, asked.nodes
+            sizes.setdefault(key, set()).add(asked.n_bytes)
+    return sizes
+
+
+def _collectives(program: Program) -> Iterator[Collective]:
+    """The distinct ones, in the order in which they first come."""
+    works = program.workload.works()
+    return iter(dict.fromkeys(work for work in works if isinstance(work, Collective)))
+
+
+# --- equal programs -------------------------------------------------------------------------------
+
+
+if TYPE_CHECKING:
+    from dimsweep.engine.kernels.network import MessageRunner
+
+_TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared at both
+
+
+class Told:
+    """All that a kernel is told of a program, and whoever tells of its runs: what takes long to
+    find is found once, however many others it is compared with."""
+
+    def __init__(self, program: Program, fidelity: Fidelity = Fidelity.PHASE) -> None:
+        self.program, self._fidelity = program, fidelity
+
+    def parts(self, *, priced: bool) -> Iterator[Any]:
+        """What is had at once comes first; prices and what they enter only where ``priced``."""
+        program = self.program
+        workload, cluster = program.workload, program.cluster
+        yield program.structure
+        yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
+        yield workload.footprint, [npu.room for npu in cluster.npus.kinds if workload.footprint]
+        if priced:
+            points = program.bandwidth * np.array([[1.0], [3.0]])
+            yield program.prices and program.prices.cost(points)
+            yield merits(program, points, _TIMES)
+        if self._fidelity is not Fidelity.PHASE:
+            yield from self._runner.inputs()
+
+    @cached_property
+    def _runner(self) -> "MessageRunner":
+        from dimsweep.engine.kernels.network import MessageRunner  # which few need
+
+        return MessageRunner(self.program, self._fidelity)
+
+
+def alike(one: Told, other: Told, *, priced: bool = True) -> bool:
+    """Whether no figure of a run of ``one`` can differ from that of ``other``, since all that its
+    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.
+    Not ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
+
+    True is certain.  False is not: what differs need not matter to the time.
+    """
+    if one.program.witness is not None or other.program.witness is not None:
+        return False  # it looks at traces of its own
+    parts = zip(one.parts(priced=priced), other.parts(priced=priced), strict=False)
+    return all(_same(ours, theirs) for ours, theirs in parts)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.shape == other.shape and one.dtype == other.dtype and bool((one == other).all())
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if dataclasses.is_dataclass(one):
+        names = [field.name for field in dataclasses.fields(one)]
+        return all(_same(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other)

@@ -6,9 +6,6 @@ Each holds an object against what it says of itself and against the other fideli
 """
 
 from dimsweep.engine.testing.algorithm import check_algorithm
-from dimsweep.engine.testing.block import check_block
-from dimsweep.engine.testing.generator import check_generator
-from dimsweep.engine.testing.memory import check_memory
-from dimsweep.engine.testing.model import check_model
-from dimsweep.engine.testing.order import check_order
+from dimsweep.engine.testing.block import check_block, check_generator
+from dimsweep.engine.testing.model import check_memory, check_model, check_order
 from dimsweep.engine.testing.transport import check_transport

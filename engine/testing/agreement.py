@@ -1,17 +1,38 @@
-"""Whether the four fidelities agree on one collective of all groups of a dimension."""
+"""What self-checks share: findings, and whether the fidelities agree on one collective."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from itertools import islice
 from typing import NamedTuple
 
 from dimsweep.engine import simulate
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.rounds import SwitchRounds
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.topology.block import Block
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import Collective, Group, Workload
+
+_MOST = 5  # findings that are told: the first ones are the causes of the rest
+
+
+def faults_of_copies(thing: object) -> Iterator[str]:
+    """Whether a copy of a thing is another one."""
+    if deepcopy(thing) != thing:
+        yield "a copy of it, which another process gets, is not equal to it"
+
+
+def raise_findings(findings: Iterable[str], where: str) -> None:
+    """Raise :class:`DimsweepError` with the first ``findings``, if there are any."""
+    first = list(islice(findings, _MOST + 1))
+    if not first:
+        return
+    more = ["and more"] if len(first) > _MOST else []
+    raise DimsweepError("; ".join([*dict.fromkeys(first[:_MOST]), *more]), where=where)
+
 
 _LINK = 1e12 / 256  # bytes/s of a link: 256 ps a byte
 _LATENCY = 700_000  # ps of a link

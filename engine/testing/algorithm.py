@@ -1,7 +1,9 @@
-"""The self-check of a collective algorithm."""
+"""The self-check of a collective algorithm: in phases, in messages and on a network's links."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
+from dimsweep.engine.bound.cuts import cut_bound
 from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AUTO,
@@ -9,17 +11,179 @@ from dimsweep.engine.collective.algorithms import (
     algorithms_of,
     all_to_alls_of,
 )
-from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
+from dimsweep.engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.testing.agreement import Case, disagreements, groups_of
-from dimsweep.engine.testing.by_links import faults_on_links
-from dimsweep.engine.testing.findings import told
-from dimsweep.engine.testing.messages import faults_of_members, faults_of_switches, sent
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.routing import Router, Routing
+from dimsweep.engine.testing.agreement import (
+    PACKETS,
+    ROUNDING,
+    SHARD,
+    Case,
+    disagreements,
+    groups_of,
+    raise_findings,
+    topology_of,
+)
 from dimsweep.engine.topology.block import Block
 from dimsweep.engine.topology.blocks import BLOCKS
 from dimsweep.engine.topology.grid import Grid
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+Members = Sequence[tuple[Strand, ...]]  # the strands of each member
+
+
+def sent(members: Members) -> Iterator[tuple[int, int, RoundMessage]]:
+    """The sender, the number of its strand, and what it sends."""
+    for member, strands in enumerate(members):
+        for number, strand in enumerate(strands):
+            for round_ in strand:
+                for message in round_.send:
+                    yield member, number, message
+
+
+class Walk:
+    """Works through a phase as soon as messages allow, on what members know.
+
+    ``known[member, strand]`` is who has contributed to what the member holds.  A message carries
+    all that its sender knows, and comes behind those that the sender sent before it.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.known = {(i, k): {i} for i, strands in enumerate(members) for k in range(len(strands))}
+        self.under_way: dict[tuple[int, int, int], list[frozenset[int]]] = defaultdict(list)
+        self._next_round = dict.fromkeys(self.known, 0)
+        while sum(self._advance(*place) for place in self.known):
+            pass
+
+    def _advance(self, member: int, number: int) -> bool:
+        """Go on with a strand by a round, if all that it waits for is there."""
+        strand, at = self.members[member][number], self._next_round[member, number]
+        if at == len(strand):
+            return False
+        needed = Counter(strand[at].receive)
+        if any(len(self.under_way[i, member, number]) < n for i, n in needed.items()):
+            return False
+        for sender in strand[at].receive:
+            self.known[member, number] |= self.under_way[sender, member, number].pop(0)
+        for message in strand[at].send:
+            news = frozenset(self.known[member, number])
+            self.under_way[member, message.peer, number].append(news)
+        self._next_round[member, number] += 1
+        return True
+
+    @property
+    def finished(self) -> bool:
+        """Whether nobody waits any more."""
+        return all(self._next_round[i, k] == len(self.members[i][k]) for i, k in self.known)
+
+
+def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[str]:
+    """What is wrong with messages between members."""
+    members, p = rounds.strands, len(rounds.strands)
+    if any(i == message.peer for i, _, message in sent(members)):
+        yield "a member sends to itself"
+    walk = Walk(members)
+    if not walk.finished:
+        yield "some member waits for ever"
+        return
+    if any(walk.under_way.values()):
+        yield "somebody sends what nobody receives"
+    heard = [set[int]() for _ in members]
+    for (member, _), known in walk.known.items():
+        heard[member] |= known
+    if any(len(known) < p for known in heard):
+        yield "some member does not hear of all others"
+    reduces = kind in (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    reduced = sum(r.reduce for strands in members for strand in strands for r in strand)
+    # To add up p members' bytes takes p - 1 additions of them, or more where several do the same.
+    if reduces and reduced < (p - 1) * (1 - 1e-9):
+        yield f"members reduce {reduced:g} times what one holds, where {p - 1} are needed"
+    if reduced and not reduces:
+        yield f"members reduce {reduced:g} times what one holds, and have nothing to reduce"
+
+
+def faults_of_switches(rounds: SwitchRounds, p: int) -> Iterator[str]:
+    """What is wrong with messages by a switch."""
+    told = {(i, j) for each in rounds.rounds for i in each.sources for j in each.targets}
+    if told != {(i, j) for i in range(p) for j in range(p)}:
+        yield "some member does not hear of all others"
+
+
+# --- by links -------------------------------------------------------------------------------------
+
+
+_KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
+
+
+def faults_on_links(
+    algorithm: Algorithm, blocks: Iterable[Block], sizes: tuple[int, ...]
+) -> Iterator[str]:
+    """What is wrong with an algorithm among all groups on the wires of some blocks."""
+    for block in blocks:
+        for n in sizes:
+            network = build_network(topology_of(block, n))
+            for p, stride in groups_of(n):
+                for kind in _KINDS:
+                    case = Case(block, n, p, stride, kind, algorithm.name, AUTO)
+                    ranks = range(0, p * stride, stride)
+                    own = algorithm.among(network, ranks, 0)
+                    yield from (
+                        f"{case}: {each}" for each in _faults_on_link(own, network, ranks, kind)
+                    )
+                    yield from _times(case, network, ranks)
+
+
+def _faults_on_link(
+    algorithm: Algorithm, network: Network, ranks: range, kind: CollectiveKind
+) -> Iterator[str]:
+    p = len(ranks)
+    rounds = algorithm.rounds(kind, p, circle=False)
+    if not isinstance(rounds, MemberRounds):
+        yield "switches send messages, and not its members"
+        return
+    yield from faults_of_members(rounds, kind)
+    router, messages = Router(network, Routing.SHORTEST), list(sent(rounds.strands))
+    for member, _, message in messages:
+        try:
+            router.route(ranks[member], ranks[message.peer], message.way)
+        except (DimsweepError, IndexError):
+            yield f"nobody knows the way {message.way} from {member} to {message.peer}"
+            return
+    held = p if kind is CollectiveKind.ALL_GATHER else 1
+    n_bytes = sum(message.fraction for _, _, message in messages)
+    if n_bytes < (p - 1) * held * (1 - 1e-9):
+        yield f"members send {n_bytes:g} times what one holds, where {(p - 1) * held} are needed"
+    if len(messages) != (said := algorithm.n_messages(kind, p, circle=False)):
+        yield f"{len(messages)} messages, and {said} by n_messages"
+
+
+def _times(case: Case, network: Network, ranks: range) -> Iterator[str]:
+    """Nobody is faster than the narrowest cut lets bytes through, nor packets much slower than
+    flows."""
+    least = cut_bound(network, ranks, case.kind).picoseconds(SHARD * case.p)
+    by_flow = case.time(Fidelity.FLOW)
+    for fidelity, time in (
+        (Fidelity.FLOW, by_flow),
+        (Fidelity.MESSAGE, case.time(Fidelity.MESSAGE)),
+    ):
+        if time < least * (1 - ROUNDING):
+            yield f"{case}: {time} ps in fidelity {fidelity}, where a cut needs {least:.0f}"
+    if case.p == case.n:
+        ratio = case.time(Fidelity.PACKET) / by_flow
+        if not PACKETS[0] <= ratio <= PACKETS[1]:
+            yield f"{case}: packets take {ratio:.2f} times as long as flows"
+
+
+# --- algorithms -----------------------------------------------------------------------------------
+
 
 _SIZES = (2, 3, 4, 5, 8)
 _LARGEST = 17  # members: a power of two, its neighbours, and what no power of two divides
@@ -44,7 +208,7 @@ def check_algorithm(
 
     Raises :class:`DimsweepError` that says what does not hold.
     """
-    told(_findings(algorithm, tuple(blocks), tuple(sizes)), f"algorithm {algorithm.name}")
+    raise_findings(_findings(algorithm, tuple(blocks), tuple(sizes)), f"algorithm {algorithm.name}")
 
 
 def _findings(

@@ -19,7 +19,7 @@ from dimsweep.engine.kernels.packet import (
     simulate_packets,
 )
 from dimsweep.engine.kernels.packet.tcp import Tcp
-from dimsweep.engine.testing import findings
+from dimsweep.engine.testing.agreement import raise_findings
 
 _US, _MB = 10**6, 10**6  # ticks (ps), bytes
 _PAYLOAD, _HEADER, _ACK = 1000, 48, 60  # bytes
@@ -94,7 +94,7 @@ def check_transport(name: str) -> None:
 
     Raises :class:`DimsweepError` that says what does not hold.
     """
-    findings.told(_findings(transport_of(name)), f"transport {name}")
+    raise_findings(_findings(transport_of(name)), f"transport {name}")
 
 
 def _findings(transport: Transport) -> Iterator[str]:

@@ -14,10 +14,10 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.topology.blocks import Switch
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.coordinates import all_coordinates, graph_by_rank
-from dimsweep.engine.workload.footprint import Footprint
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
+    Footprint,
     Graph,
     Group,
     Operator,

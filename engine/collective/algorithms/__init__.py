@@ -4,19 +4,15 @@ from typing import NamedTuple
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
-from dimsweep.engine.collective.algorithms.bruck import Bruck
-from dimsweep.engine.collective.algorithms.direct import Direct
-from dimsweep.engine.collective.algorithms.double_binary_tree import DoubleBinaryTree
-from dimsweep.engine.collective.algorithms.forest import Forest
-from dimsweep.engine.collective.algorithms.halving_doubling import AllReduceOnly, HalvingDoubling
-from dimsweep.engine.collective.algorithms.in_switch import InSwitch
-from dimsweep.engine.collective.algorithms.pairwise import Pairwise
-from dimsweep.engine.collective.algorithms.rabenseifner import Rabenseifner
-from dimsweep.engine.collective.algorithms.relay import Relay
-from dimsweep.engine.collective.algorithms.ring import RingAlgorithm
-from dimsweep.engine.collective.algorithms.two_level_rings import TwoLevelRings
-from dimsweep.engine.collective.algorithms.xy_direct import XyDirect
-from dimsweep.engine.collective.algorithms.xy_rings import XyRings
+from dimsweep.engine.collective.algorithms.exchanges import Bruck, Direct, Pairwise, Relay
+from dimsweep.engine.collective.algorithms.grids import XyDirect, XyRings
+from dimsweep.engine.collective.algorithms.halving import (
+    AllReduceOnly,
+    HalvingDoubling,
+    Rabenseifner,
+)
+from dimsweep.engine.collective.algorithms.rings import RingAlgorithm, TwoLevelRings
+from dimsweep.engine.collective.algorithms.trees import DoubleBinaryTree, Forest, InSwitch
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.kinds import CollectiveKind

@@ -13,8 +13,7 @@ import numpy as np
 from dimsweep.engine.cluster.cluster import CollectiveModel
 from dimsweep.engine.cluster.library import Timings
 from dimsweep.engine.collective.library.measured import is_measured, measured_answer
-from dimsweep.engine.collective.library.nccl.gpus import Gpu, gpu_called
-from dimsweep.engine.collective.library.nccl.limits import Limits
+from dimsweep.engine.collective.library.nccl.gpus import Gpu, Limits, gpu_called
 from dimsweep.engine.collective.library.nccl.phases import answer as nccl_answer
 from dimsweep.engine.collective.library.nccl.phases import message_shares
 from dimsweep.engine.collective.library.nccl.tuning import choices, predictions

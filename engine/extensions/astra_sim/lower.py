@@ -29,8 +29,8 @@ from dimsweep.engine.formats.chakra import NodeType
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.issue import Following, Waits
 from dimsweep.engine.lower.tables import lookahead, table
-from dimsweep.engine.lower.waits import Following, Waits
 
 GPU, COMM, CPU = range(3)
 _STREAMS = {"gpu": GPU, "comm": COMM, "cpu": CPU}

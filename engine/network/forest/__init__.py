@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
-from dimsweep.engine.network.forest.branchings import Branchings, Grown
 from dimsweep.engine.network.forest.direct import direct_ways
 from dimsweep.engine.network.forest.likeness import Joined, likeness_of
-from dimsweep.engine.network.forest.splitting import Splitter
+from dimsweep.engine.network.forest.packing import Branchings, Grown, Splitter
 from dimsweep.engine.network.forest.wires import Bundle, Way, Wires
 from dimsweep.engine.network.graph import Link, Network
 from dimsweep.engine.topology.block import Node

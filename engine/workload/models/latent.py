@@ -14,7 +14,7 @@ inference keeps factored).  The weights are the same ones, so as many are read.
 
 from dimsweep.engine.kinds import CollectiveKind as Kind
 from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Attention, Kernel, MatMul
-from dimsweep.engine.workload.models.context import exchanged, heads_and_rows
+from dimsweep.engine.workload.models.attention import exchanged, heads_and_rows
 from dimsweep.engine.workload.models.parallel import AXIS, Region
 from dimsweep.engine.workload.models.rank import LayerBlock, Module, Shard
 from dimsweep.engine.workload.models.shape import TransformerShape

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from dimsweep.engine.workload.amount import Amount
-from dimsweep.engine.workload.graph import Kernel
+from dimsweep.engine.workload.graph import Amount, Kernel
 from dimsweep.engine.workload.models.rank import Model, Shard, Task
 from dimsweep.engine.workload.models.transformer import Transformer
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
-from dimsweep.engine.workload.footprint import Footprint, fullest
-from dimsweep.engine.workload.graph import Graph, Receive, Send, Workload
+from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, fullest
 from dimsweep.engine.workload.models.rank import LayerBlock, Shard, Task
 from dimsweep.engine.workload.models.steps import Step, elementwise
 from dimsweep.engine.workload.models.transformer import Transformer

@@ -1,17 +1,144 @@
 """In which order a pipeline stage runs the forward and backward passes of its micro-batches."""
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import InfeasibleError
-from dimsweep.engine.workload.plan.action import Action, Part
-from dimsweep.engine.workload.plan.dualpipe import dualpipe
-from dimsweep.engine.workload.plan.zero_bubble import zb_h1
+
+
+class Part(StrEnum):
+    """Of a backward pass: all of it, the gradients of what came in, which the stage before waits
+    for, or those of the weights, which nobody waits for."""
+
+    WHOLE = ""
+    INPUTS = "inputs"
+    WEIGHTS = "weights"
+
+
+class Action(NamedTuple):
+    """A forward or backward pass of one chunk of layers for one micro-batch, or a part of it."""
+
+    backward: bool
+    micro_batch: int
+    chunk: int
+    part: Part = Part.WHOLE
+
+    @property
+    def ends(self) -> bool:
+        """Whether the backward pass is over, and what it kept is freed."""
+        return self.backward and self.part is not Part.INPUTS
+
+
+# --- zero bubble ----------------------------------------------------------------------------------
+# ZB-H1, a pipeline schedule whose bubbles are filled with the gradients of weights.
+#
+# Qi et al., "Zero Bubble Pipeline Parallelism" (ICLR 2024), as Megatron-DeepSpeed runs it
+# (``deepspeed_zbh1_schedule.py``).  A backward pass is cut in two: the gradients of what came in go
+# to the stage before at once, those of the weights come later, by as many micro-batches as there
+# are stages before this one.  So every stage keeps the activations of as many micro-batches as
+# there are stages, as the first one does in 1F1B, and the bubble is (p - 1) (f + b - w) in the
+# place of (p - 1) (f + b + w).  That the optimizer starts before all stages know whether a gradient
+# overflowed is not a part of this.
+
+
+def zb_h1(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
+    """What ``stage`` of ``n_stages`` does, in order."""
+    warm_up, back, late = min(n_micro_batches, n_stages - 1 - stage), 0, 0
+    for forward in range(n_micro_batches + warm_up):
+        if forward < n_micro_batches:
+            yield Action(False, forward, 0)
+        if forward < warm_up:
+            continue
+        yield Action(True, back, 0, Part.INPUTS)
+        back += 1
+        if back > stage:
+            yield Action(True, late, 0, Part.WEIGHTS)
+            late += 1
+    for micro_batch in range(late, n_micro_batches):
+        yield Action(True, micro_batch, 0, Part.WEIGHTS)
+
+
+# --- DualPipe -------------------------------------------------------------------------------------
+# DualPipe: micro-batches enter a pipeline at both ends.
+#
+# DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1, in the order of their public
+# code (``dualpipe.py`` of deepseek-ai/DualPipe).  Stage s of p holds share s of the layers for one
+# half of the micro-batches and share p - 1 - s for the other half, which comes from the other end:
+# twice the weights, and the activations of p + 1 passes.  A forward pass of one way goes beside a
+# backward pass of the other one, and at both ends of an iteration gradients of weights come late,
+# so the bubble is (p / 2 - 1) (f&b + b - 3 w) in the place of 1F1B's (p - 1) (f + b).
+
+
+def dualpipe(*, stage: int, n_stages: int, n_micro_batches: int) -> Iterator[Action]:
+    """What ``stage`` of ``n_stages`` does, in order: chunk 0 is of the micro-batches from the first
+    stage, chunk 1 of those from the last.
+
+    Raises :class:`InfeasibleError` for an odd number of stages or micro-batches, or fewer of these
+    than two for each stage.
+    """
+    if n_stages % 2 or n_micro_batches % 2 or n_micro_batches < 2 * n_stages:
+        raise InfeasibleError(
+            f"micro-batches enter {n_stages} stages from both ends, but there are "
+            f"{n_micro_batches}",
+            where="plan.schedule",
+            hint="an even number of stages, and of micro-batches, of which each stage has two",
+        )
+    out = min(stage, n_stages - 1 - stage)  # stages between it and the nearer end
+    inner = n_stages // 2 - out - 1  # and between it and the middle
+    run = _Passes(turned=2 * stage >= n_stages)
+    for _ in range(2 * inner):
+        yield run.forward(0)
+    for _ in range(out + 1):
+        yield from (run.forward(0), run.forward(1))
+    for _ in range(inner):
+        yield run.backward(1, cut=True)
+        yield run.late.popleft()
+        yield run.forward(1)
+    for i in range(n_micro_batches // 2 - n_stages + out + 1):
+        if i == 0 and not inner:  # one after the other, which keeps the bubble small
+            yield from (run.forward(0), run.backward(1))
+        else:
+            yield from (run.backward(1), run.forward(0))
+        yield from (run.backward(0), run.forward(1))
+    for _ in range(inner):
+        yield from (run.backward(1), run.backward(0), run.forward(1))
+    for i in range(out + 1):
+        yield run.backward(1, cut=2 * i > out)
+        yield run.backward(0, cut=2 * i >= out)
+    for _ in range(inner):
+        yield run.late.popleft()
+        yield run.backward(0, cut=True)
+    yield from run.late
+
+
+class _Passes:
+    """A stage's next passes of either way: 0 begins at the end that is nearer to the stage, and is
+    chunk 1 where that is ``turned``; and what came of backward passes that were cut."""
+
+    def __init__(self, *, turned: bool) -> None:
+        self._turned = turned
+        self._ahead, self._behind = (count(), count()), (count(), count())
+        self.late = deque[Action]()
+
+    def forward(self, way: int) -> Action:
+        return Action(False, next(self._ahead[way]), way ^ self._turned)
+
+    def backward(self, way: int, *, cut: bool = False) -> Action:
+        part = Part.INPUTS if cut else Part.WHOLE
+        action = Action(True, next(self._behind[way]), way ^ self._turned, part)
+        if cut:
+            self.late.append(action._replace(part=Part.WEIGHTS))
+        return action
+
+
+# --- schedules ------------------------------------------------------------------------------------
 
 Longs = NDArray[np.int64]
 _NOT = np.iinfo(np.int64).max  # steps are of another kind
@@ -21,7 +148,7 @@ class Schedule(StrEnum):
     """GPipe (Huang et al., 2019): all forward, then all backward.  1F1B (Narayanan et al.,
     PipeDream-Flush 2020): backward as soon as possible, which bounds the micro-batches in flight;
     with several chunks of layers a stage it is interleaved (Narayanan et al., SC 2021).  ZB-H1:
-    see :mod:`engine.workload.plan.zero_bubble`; DualPipe: :mod:`engine.workload.plan.dualpipe`."""
+    see :mod:`engine.workload.plan.schedule`; DualPipe: :mod:`engine.workload.plan.schedule`."""
 
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"

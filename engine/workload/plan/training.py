@@ -9,9 +9,16 @@ from typing import NamedTuple
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.kinds import CollectiveKind as Kind
-from dimsweep.engine.workload.amount import Amount
-from dimsweep.engine.workload.footprint import Footprint, fullest
-from dimsweep.engine.workload.graph import Graph, Kernel, Receive, Send, Workload
+from dimsweep.engine.workload.graph import (
+    Amount,
+    Footprint,
+    Graph,
+    Kernel,
+    Receive,
+    Send,
+    Workload,
+    fullest,
+)
 from dimsweep.engine.workload.models.rank import LayerBlock, Model
 from dimsweep.engine.workload.models.steps import (
     AccessStep,
@@ -20,12 +27,11 @@ from dimsweep.engine.workload.models.steps import (
     WaitStep,
     elementwise,
 )
-from dimsweep.engine.workload.plan.action import Action, Part
 from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.memory import PIECES, footprint, state_bytes
 from dimsweep.engine.workload.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, ParallelPlan
-from dimsweep.engine.workload.plan.schedule import actions, at_once, n_passes, repeats
+from dimsweep.engine.workload.plan.schedule import Action, Part, actions, at_once, n_passes, repeats
 from dimsweep.engine.workload.plan.stages import Stage, cut
 from dimsweep.engine.workload.plan.steps import Item, RankGraph, compile_steps, partly_beside
 

@@ -1,4 +1,4 @@
-"""By how much a simulation of every message may give another time (see engine.rules.between)."""
+"""By how much a simulation of every message may give another time (see engine.rules.fidelity)."""
 
 from dimsweep.engine import Program
 from dimsweep.engine.rules import SEEN, Kind, kind_of

@@ -1,4 +1,4 @@
-"""Dimensions that are not provisioned for one another (see engine.rules.provisioning)."""
+"""Dimensions that are not provisioned for one another (see engine.rules.balance)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Times under Themis that hang on ties (see engine.rules.ties)."""
+"""Times under Themis that hang on ties (see engine.rules.fidelity)."""
 
 from dimsweep.engine import Program, units
 from dimsweep.engine.rules import ties

@@ -14,7 +14,7 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.models.rank import Task
 from dimsweep.engine.workload.plan.amount import amount

@@ -36,7 +36,7 @@ from dimsweep.engine.bound import (
     overlap_form,
     time_of,
 )
-from dimsweep.engine.bound.items import items_of
+from dimsweep.engine.bound.event import items_of
 from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 from tests.support.examples import examples
 from tests.support.libra import DIMS, program_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import ClosedForm, LinearSpace, optimum, time_of
-from dimsweep.engine.bound.certificate import Cone, Multipliers, certify
+from dimsweep.engine.bound.conic import Cone, Multipliers, certify
 from tests.support.examples import examples
 from tests.support.golden import libra
 

@@ -20,9 +20,8 @@ from dimsweep.engine import (
     run_batch,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, time_of
-from dimsweep.engine.bound.fits import Turns, least_memory
 from dimsweep.engine.bound.plans import Reach, least_time
-from dimsweep.engine.bound.shards import Stagings
+from dimsweep.engine.bound.shards import Stagings, Turns, least_memory
 from dimsweep.engine.bound.ways import Groups, Table
 from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
 from dimsweep.engine.cluster.network import NetworkModel

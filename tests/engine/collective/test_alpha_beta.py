@@ -23,7 +23,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
 from dimsweep.engine.collective.algorithms import TwoLevelRings, all_to_alls_of
-from dimsweep.engine.collective.algorithms.on_grid import OnGrid
+from dimsweep.engine.collective.algorithms.grids import OnGrid
 from tests.support.messages import times
 from tests.support.programs import ALGORITHMS, one_collective
 

@@ -11,7 +11,7 @@ from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
 from dimsweep.engine.collective.algorithms import AUTO, Algorithm, AllReduceOnly, algorithm_of_phase
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import Setting
-from dimsweep.engine.testing.messages import Walk, sent
+from dimsweep.engine.testing.algorithm import Walk, sent
 from dimsweep.engine.topology import Grid
 from tests.support.graphs import star
 from tests.support.programs import ALGORITHMS

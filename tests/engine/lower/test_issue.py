@@ -24,8 +24,7 @@ from dimsweep.engine import (
     lower,
     run_one,
 )
-from dimsweep.engine.lower.issue import order_of_issue, turns
-from dimsweep.engine.lower.waits import Following, Waits
+from dimsweep.engine.lower.issue import Following, Waits, order_of_issue, turns
 from tests.support.examples import examples
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE

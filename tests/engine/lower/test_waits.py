@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dimsweep.engine.lower.issue import Following, Waits
 from dimsweep.engine.lower.program import NO_NODE, Lookahead
 from dimsweep.engine.lower.tables import lookahead
-from dimsweep.engine.lower.waits import Following, Waits
 from tests.support.examples import examples
 
 

@@ -18,7 +18,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.reliability import Checkpoint, Reliability, best_interval
-from dimsweep.engine.workload.amount import Amount
+from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan.amount import amount
 

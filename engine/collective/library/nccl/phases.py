@@ -10,15 +10,17 @@ from dataclasses import dataclass
 
 from dimsweep.engine.cluster.cluster import CollectiveModel
 from dimsweep.engine.collective.library.nccl import nvls
-from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from dimsweep.engine.collective.library.nccl.gpus import (
     DIRECT,
     LL,
     LL128,
     SIMPLE,
+    Algorithm,
+    Choice,
     Cost,
     Gpu,
     Hardware,
+    Protocol,
 )
 from dimsweep.engine.collective.library.nccl.tuning import (
     CARD,

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from dimsweep.engine.collective.library.nccl import nvls
-from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from dimsweep.engine.collective.library.nccl.gpus import (
     DIRECT,
     DIRECT_LL,
@@ -21,8 +20,11 @@ from dimsweep.engine.collective.library.nccl.gpus import (
     LL128,
     SIMPLE,
     SWITCH,
+    Algorithm,
+    Choice,
     Gpu,
     Hardware,
+    Protocol,
 )
 from dimsweep.engine.collective.request import Floats, Request
 from dimsweep.engine.kinds import CollectiveKind

@@ -32,7 +32,6 @@ from dimsweep.engine.bound import EventBound, LinearSpace, time_of
 from dimsweep.engine.cluster import Nccl
 from dimsweep.engine.collective.library import Request
 from dimsweep.engine.collective.library.nccl import nvls
-from dimsweep.engine.collective.library.nccl.choice import Algorithm, Choice, Protocol
 from dimsweep.engine.collective.library.nccl.gpus import (
     DIRECT,
     DIRECT_LL,
@@ -40,9 +39,12 @@ from dimsweep.engine.collective.library.nccl.gpus import (
     LL128,
     SIMPLE,
     SWITCH,
+    Algorithm,
+    Choice,
+    Limits,
+    Protocol,
     gpu_called,
 )
-from dimsweep.engine.collective.library.nccl.limits import Limits
 from dimsweep.engine.collective.library.nccl.phases import answer
 from dimsweep.engine.collective.library.nccl.tuning import choices, choose, predictions
 from dimsweep.engine.collective.steps import Setting

@@ -16,8 +16,7 @@ from dimsweep.engine.workload.plan import (
     training,
     training_footprint,
 )
-from dimsweep.engine.workload.plan.action import Action, Part
-from dimsweep.engine.workload.plan.schedule import actions, at_once
+from dimsweep.engine.workload.plan.schedule import Action, Part, actions, at_once
 
 MODEL = Transformer(64, 8, 8, 32)  # nothing before and after the layers
 

@@ -10,7 +10,7 @@ import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Group, InfeasibleError
 from dimsweep.engine.bound import cut_bound, time_by_cuts
-from dimsweep.engine.bound.graphs import by_npus, members_of
+from dimsweep.engine.bound.ways import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study

@@ -1,0 +1,152 @@
+"""Exchanges: each member has bytes for every other one, sent directly or relayed."""
+
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllOnly, ScatterGather
+from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.topology.block import LinkUse, SubgroupBandwidth
+
+# --- direct ---------------------------------------------------------------------------------------
+
+
+class Direct(ScatterGather):
+    """Everyone to everyone: side by side on links of their own, or one after another through a
+    port.  It is also the all-to-all wherever no member relays for others."""
+
+    name = "direct"
+
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        if kind is CollectiveKind.ALL_TO_ALL:
+            p = setting.p
+            return PhaseSteps((_exchange(setting, 0.0),), setting.use.share, 1.0, (p - 1) / p)
+        return super().steps(kind, setting)
+
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        if kind is CollectiveKind.ALL_TO_ALL:
+            return in_step(self.scatter_rounds(p, circle), p, reduces=False)
+        return super().rounds(kind, p, circle)
+
+    def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
+        return (_exchange(setting, (setting.p - 1) / setting.p),)
+
+    def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
+        """Everyone begins with another peer, so that no port is sent to by two at a time."""
+        return (tuple(Shift(j, 1 / p) for j in range(1, p)),)
+
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        return p * (p - 1)
+
+
+def _exchange(setting: Setting, reduce: float) -> Step:
+    p = setting.p
+    messages = 1 if setting.block.side_by_side else p - 1
+    return Step(1, setting.use.hops, (p - 1) / p, reduce, messages)
+
+
+# --- relay ----------------------------------------------------------------------------------------
+
+
+class Relay(Algorithm):
+    """All-to-all on a ring, which pays for every hop that its bytes travel.
+
+    Full ring: in step j each NPU relays to both neighbours the pieces of s/p that have further to
+    go than j - 1 hops (for even p the opposite NPU's piece is halved between the directions), so
+    floor(p^2/4)/p * s bytes leave each NPU in floor(p/2) steps.  On a line the middle link carries
+    floor(p^2/4) pieces each way, and the farthest piece crosses all p - 1 hops.
+    """
+
+    name = "relay"
+
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        """Where the policy grants all of the bandwidth nothing has to be relayed."""
+        if kind is not CollectiveKind.ALL_TO_ALL:
+            raise self.cannot(kind)
+        if setting.policy is SubgroupBandwidth.FULL:
+            return Direct().steps(kind, setting)
+        p, use = setting.p, setting.use
+        if use.wrap_hops != use.hops:
+            return _on_a_line(p, use)
+        pieces = _pieces_left(p)
+        steps = tuple(Step(1, use.hops, 2 * left / p, messages=use.sharers) for left in pieces)
+        return PhaseSteps(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
+
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        """Round a circle members pass on; on a line the links do."""
+        if kind is not CollectiveKind.ALL_TO_ALL:
+            raise self.cannot(kind)
+        if not circle:
+            return Direct().rounds(kind, p, circle)
+        return in_step(relayed(p), p, reduces=False)
+
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        return p * 2 * (p // 2) if circle else Direct().n_messages(kind, p, circle)
+
+
+def relayed(p: int) -> tuple[Shifts, ...]:
+    """What every member of a circle sends, round by round."""
+    weights = [1.0] * (p // 2)
+    if p % 2 == 0:
+        weights[-1] = 0.5  # the opposite member's piece goes half either way
+    left = [sum(weights[j:]) / p for j in range(p // 2)]
+    return tuple((Shift(1, piece, way=0), Shift(-1, piece, way=1)) for piece in left)
+
+
+def _pieces_left(p: int) -> list[float]:
+    """How many pieces go on in each direction, step by step."""
+    reach = p // 2
+    weights = [1.0] * reach
+    if p % 2 == 0:
+        weights[-1] = 0.5
+    return [sum(weights[j:]) for j in range(reach)]
+
+
+def _on_a_line(p: int, use: LinkUse) -> PhaseSteps:
+    pieces = p * p // 4
+    middle = Step(1, use.wrap_hops, pieces / p, messages=pieces * use.sharers)
+    return PhaseSteps((middle,), use.share, 1.0, (p * p - 1) / (3 * p))
+
+
+# --- pairwise -------------------------------------------------------------------------------------
+
+
+class Pairwise(AllToAllOnly):
+    """In step j everyone sends its shard to the member j further on, and takes that of the member
+    j before (Thakur, Rabenseifner and Gropp, 2005): p - 1 steps, in which no two send to one."""
+
+    name = "pairwise"
+    all_to_all_on = ("Switch",)
+
+    def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
+        return (Step(setting.p - 1, setting.use.hops, 1 / setting.p),)
+
+    def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
+        return tuple((Shift(j, 1 / p),) for j in range(1, p))
+
+    def n_rounds(self, p: int) -> int:
+        return p - 1
+
+
+# --- Bruck ----------------------------------------------------------------------------------------
+
+
+class Bruck(AllToAllOnly):
+    """In step k everyone sends to the member 2^k further on all shards whose way has that bit
+    (Bruck et al., 1997): log2 p steps, rounded up, of half of the bytes each."""
+
+    name = "bruck"
+    all_to_all_on = ("Switch",)
+
+    def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
+        return tuple(Step(1, setting.use.hops, share) for share in _shares(setting.p))
+
+    def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
+        return tuple((Shift(1 << k, share),) for k, share in enumerate(_shares(p)))
+
+    def n_rounds(self, p: int) -> int:
+        return (p - 1).bit_length()
+
+
+def _shares(p: int) -> list[float]:
+    """What is sent in each step: of the ways of 1 to p - 1 members those with bit k."""
+    bits = range((p - 1).bit_length())
+    return [sum(way >> k & 1 for way in range(1, p)) / p for k in bits]

@@ -1,0 +1,164 @@
+"""Halving and doubling: ceil(log2 p) exchanges with members ever further, or nearer, away.
+
+Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005);
+Bruck et al. (1997) for groups that are no power of two.
+"""
+
+from abc import abstractmethod
+
+from dimsweep.engine.collective.algorithms.algorithm import Algorithm, ScatterGather
+from dimsweep.engine.collective.rounds import (
+    MemberRounds,
+    Round,
+    RoundMessage,
+    Shift,
+    Shifts,
+    Strand,
+    strand,
+)
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.kinds import CollectiveKind
+
+
+class HalvingDoubling(ScatterGather):
+    """Steps of min(2^k, p - 2^k) shards, the largest first.
+
+    For a power of two that is recursive halving.  For any other p it is the reduce-scatter dual to
+    Bruck's all-gather: the same number of steps as the next power of two, and still exactly
+    (p - 1)/p of the bytes.
+    """
+
+    name = "halving_doubling"
+
+    def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
+        return halving_steps(setting.p, setting.use.hops)
+
+    def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
+        return halving_rounds(p)
+
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        return p * (p - 1).bit_length()
+
+
+class AllReduceOnly(Algorithm):
+    """An algorithm of a fused all-reduce only.  A lone reduce-scatter or all-gather falls back to
+    halving and doubling, of which such algorithms are relatives."""
+
+    fuses = True
+
+    def fused_steps(self, setting: Setting) -> PhaseSteps:
+        """The all-reduce as steps."""
+        return self.measured(CollectiveKind.ALL_REDUCE, setting)
+
+    @abstractmethod
+    def fused_rounds(self, p: int) -> MemberRounds:
+        """The all-reduce as messages."""
+
+    def n_fused_messages(self, p: int) -> int:
+        """How many messages :meth:`fused_rounds` sends: counted, or found without making them."""
+        return super().n_messages(CollectiveKind.ALL_REDUCE, p, circle=False)
+
+    def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
+        if kind is CollectiveKind.ALL_REDUCE:
+            return self.fused_steps(setting)
+        return HalvingDoubling().steps(kind, setting)
+
+    def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
+        if kind is CollectiveKind.ALL_REDUCE:
+            return self.fused_rounds(p)
+        return HalvingDoubling().rounds(kind, p, circle)
+
+    def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
+        if kind is CollectiveKind.ALL_REDUCE:
+            return self.n_fused_messages(p)
+        return HalvingDoubling().n_messages(kind, p, circle)
+
+
+def halving_steps(p: int, hops: int) -> tuple[Step, ...]:
+    """The steps of the reduce-scatter."""
+    shards = [min(2**k, p - 2**k) / p for k in range((p - 1).bit_length())]
+    return tuple(Step(1, hops, shard, shard) for shard in reversed(shards))
+
+
+def halving_rounds(p: int) -> tuple[Shifts, ...]:
+    """Pairs exchange a half, a quarter, ... of the bytes.  For a p that is no power of two: in
+    round k a member hands the min(2^k, p - 2^k) shards that lie beyond 2^k to the member 2^k
+    further on."""
+    pairs = p & (p - 1) == 0
+    distances = reversed([2**k for k in range((p - 1).bit_length())])
+    return tuple((Shift(d, min(d, p - d) / p, pairs=pairs),) for d in distances)
+
+
+# --- Rabenseifner ---------------------------------------------------------------------------------
+# Rabenseifner: halving, then doubling, among the largest power of two q <= p.
+#
+# Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH"
+# (2005).
+
+
+class Rabenseifner(AllReduceOnly):
+    """The p - q members left over first hand all their bytes to a partner, and at the end get the
+    result back."""
+
+    name = "rabenseifner"
+
+    def fused_steps(self, setting: Setting) -> PhaseSteps:
+        p, use = setting.p, setting.use
+        q = 1 << (p.bit_length() - 1)
+        halving = halving_steps(q, use.hops)
+        doubling = tuple(Step(1, step.hops, step.bytes_fraction) for step in reversed(halving))
+        if p == q:
+            return PhaseSteps((*halving, *doubling), use.share, 1.0, 2 * (p - 1) / p)
+        before, after = Step(1, use.hops, 1.0, 1.0), Step(1, use.hops, 1.0)
+        sent = (2 * (q - 1) + 2 * (p - q)) / p
+        return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
+
+    def fused_rounds(self, p: int) -> MemberRounds:
+        """Of the first 2 (p - q) members every even one works through the next one, as in MPICH.
+
+        There a member receives what its partner hands over before it exchanges anything, and large
+        messages wait until they are asked for.  So members that are early do not share a link with
+        what is late.
+        """
+        q = 1 << (p.bit_length() - 1)
+        pairs = p - q
+        core = [2 * i + 1 for i in range(pairs)] + list(range(2 * pairs, p))
+        place = {member: i for i, member in enumerate(core)}
+        members = []
+        for member in range(p):
+            if member in place:
+                rounds = _core_rounds(core, place[member])
+                members.append(_with_partner(rounds, member) if member < 2 * pairs else rounds)
+            else:
+                through = RoundMessage(member + 1, 1.0)
+                members.append((Round((), 0.0, (through,)), Round((member + 1,), 0.0, ())))
+        return MemberRounds(tuple((rounds,) for rounds in members), asked=True)
+
+    def n_fused_messages(self, p: int) -> int:
+        levels = p.bit_length() - 1
+        return 2 * levels * 2**levels + 2 * (p - 2**levels)
+
+
+def _core_rounds(core: list[int], place: int) -> Strand:
+    """Halving and doubling among the members of the core, of which this is number ``place``."""
+    q = len(core)
+    halving = halving_rounds(q)
+    there = strand(halving, q, place, reduces=True)
+    back = strand(halving[::-1], q, place, reduces=False)
+    # The last halving's messages are received before the first doubling sends.
+    rounds = (*there[:-1], there[-1]._replace(send=back[0].send), *back[1:])
+    return tuple(
+        Round(
+            tuple(core[i] for i in receive),
+            reduce,
+            tuple(message._replace(peer=core[message.peer]) for message in send),
+        )
+        for receive, reduce, send in rounds
+    )
+
+
+def _with_partner(rounds: Strand, member: int) -> Strand:
+    """The rounds of a member of the core that works for the one before it as well."""
+    first = Round((member - 1,), 1.0, rounds[0].send)
+    last = rounds[-1]._replace(send=(RoundMessage(member - 1, 1.0),))
+    return (first, *rounds[1:-1], last)

@@ -1,0 +1,250 @@
+"""Packing trees: devices without data are split off, then branchings are grown from each NPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.network.cuts import Capacities, Flows
+from dimsweep.engine.network.forest.wires import Wires
+
+# --- splitting ------------------------------------------------------------------------------------
+# Devices without data taken out of a network, so that no less can be sent among the others.
+#
+# Bang-Jensen, Frank and Jackson, "Preserving and increasing local edge-connectivity in mixed
+# graphs" (1995): where as much leaves a device as enters it, links in and out can be joined pair
+# by pair until none is left, and every NPU still receives as much from all others.  Zhao et al.
+# ("ForestColl", arXiv 2402.06787) so take switches out.  How much of a pair can be joined follows
+# from the flows after joining all of it: what some NPU then lacks was too much.
+#
+# Any order of pairs will do, but not any makes short trees.  So first each device shares what comes
+# in among all that lies further on, in proportion; pairs are looked at one by one where that is
+# not enough.
+
+
+class Join(NamedTuple):
+    """``n`` units from ``a`` through a device to ``b``."""
+
+    a: int
+    b: int
+    n: int
+
+
+class Splitter:
+    """Takes devices out of ``wires`` while each of the ranks receives ``k`` units from each."""
+
+    def __init__(self, wires: Wires, like: Capacities, k: int) -> None:
+        self.wires, self._like, self._k = wires, like, k
+        self._hops = _hops(like)
+
+    def run(self) -> Wires:
+        """What is left with no devices but the ranks; those with the fewest links go first."""
+        ranks = set(self._like.ranks)
+        wires = self.wires
+        devices = [i for i in range(len(self._like.nodes)) if i not in ranks]
+        for device in sorted(devices, key=lambda i: (len(wires.into[i]) + len(wires.out[i]), i)):
+            self._take_out(device)
+        return self.wires
+
+    def _take_out(self, device: int) -> None:
+        self._join(device, self._shares(device))
+        if self._lack(self._without(device)):
+            wires = self.wires
+            for a in sorted(wires.into[device]):
+                for b in sorted(wires.out[device]):
+                    self._one(device, a, b)
+        self.wires.drop(device)
+
+    def _shares(self, device: int) -> list[Join]:
+        """What comes in from each side, shared by what goes on from here to where it is no detour;
+        and the other way round: the less of the two."""
+        wires = self.wires
+        into, out = wires.into[device], wires.out[device]
+        on = {a: [b for b in out if self._is_on_a_way(a, device, b)] for a in into}
+        ahead = {a: sum(out[b] for b in on[a]) for a in into}
+        behind = {b: sum(into[a] for a in into if b in on[a]) for b in out}
+        return [
+            Join(a, b, n)
+            for a in into
+            for b in on[a]
+            if (n := into[a] * out[b] // max(ahead[a], behind[b]))
+        ]
+
+    def _is_on_a_way(self, a: int, device: int, b: int) -> bool:
+        """Whether some rank's shortest way to another leads through all three."""
+        hops = self._hops
+        through = hops.to[:, a] + hops.between[a, device] + hops.between[device, b]
+        total = through[:, None] + hops.back[None, :, b]
+        return a != b and bool((total == hops.ranks).any())
+
+    def _join(self, device: int, joins: Sequence[Join]) -> None:
+        """Do them if nobody then lacks anything, else half of them, and the other half."""
+        if not joins:
+            return
+        before = self.wires.copy()
+        for a, b, n in joins:
+            self.wires.join(a, device, b, n)
+        if not self._lack(self.wires):
+            return
+        self.wires = before
+        if len(joins) > 1:
+            half = len(joins) // 2
+            self._join(device, joins[:half])
+            self._join(device, joins[half:])
+
+    def _one(self, device: int, a: int, b: int) -> None:
+        """Join as much of a pair as can be."""
+        n = min(self.wires.between(a, device), self.wires.between(device, b))
+        if not n:
+            return
+        after = self.wires.copy()
+        after.join(a, device, b, n)
+        n -= self._lack(after)
+        if n > 0:
+            self.wires.join(a, device, b, n)
+
+    def _without(self, device: int) -> Wires:
+        wires = self.wires.copy()
+        wires.drop(device)
+        return wires
+
+    def _lack(self, wires: Wires) -> int:
+        """The most that any rank lacks of what all ranks have for it."""
+        return lack(wires, self._like, self._k)
+
+
+class _Hops(NamedTuple):
+    """The fewest links between all devices, from ranks, to them, and among them."""
+
+    between: np.ndarray
+    to: np.ndarray
+    back: np.ndarray
+    ranks: np.ndarray
+
+
+def _hops(like: Capacities) -> _Hops:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    n, ranks = len(like.nodes), list(like.ranks)
+    links = csr_array((np.ones(len(like.tail)), (like.tail, like.head)), shape=(n, n))
+    between = dijkstra(links, unweighted=True)
+    of_ranks = between[np.ix_(ranks, ranks)].copy()
+    np.fill_diagonal(of_ranks, -1)  # no way leads back
+    return _Hops(between, between[ranks], between[:, ranks].T, of_ranks)
+
+
+def lack(wires: Wires, like: Capacities, k: int) -> int:
+    """The most that any rank lacks of receiving ``k`` units from each of the ranks."""
+    capacities = wires.capacities(like)
+    flows = Flows(capacities, Fraction(1, k))
+    return max(flows.wanted - flows.value(twins[0]) for twins in capacities.twins)
+
+
+# --- branchings -----------------------------------------------------------------------------------
+# As many trees from each NPU to all others as capacities between NPUs allow.
+#
+# Edmonds ("Edge-disjoint branchings", 1973) proved that they exist where each NPU can receive as
+# much from all roots together as the roots send, and Tarjan (1974) built them: an edge may always
+# be taken that leaves enough for what is still to be built.  Trees that are alike are built
+# together; how many go on by an edge one maximum flow tells (Berczi and Frank, 2010; Zhao et al.,
+# "ForestColl").
+
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass
+class Grown:
+    """``n`` trees from ``root``: ``edges`` are from parent to child, each after that of its parent;
+    ``depth`` is how many of them lead to each NPU."""
+
+    root: int
+    n: int
+    edges: list[tuple[int, int]]
+    depth: dict[int, int]
+
+
+class Branchings:
+    """Builds ``k`` trees from each of the ranks, from ``wires`` between them that suffice."""
+
+    def __init__(self, wires: Wires, ranks: tuple[int, ...], k: int) -> None:
+        self._ranks, self._k = ranks, k
+        self._place = {rank: i for i, rank in enumerate(ranks)}
+        self._room = np.zeros((len(ranks), len(ranks)), np.int64)
+        for a, b, n in wires.items():
+            self._room[self._place[a], self._place[b]] = n
+        self._waiting = set(ranks)  # roots that have no trees yet
+
+    def run(self) -> list[Grown]:
+        """All of them."""
+        done = []
+        for root in self._ranks:
+            self._waiting.discard(root)
+            open_ = [Grown(root, self._k, [], {root: 0})]
+            while open_:
+                tree = open_.pop()
+                self._grow(tree, open_)
+                done.append(tree)
+        return done
+
+    def _grow(self, tree: Grown, open_: list[Grown]) -> None:
+        """Let a tree reach all ranks; those alike that cannot go the same way are put aside."""
+        place, refused = self._place, set[tuple[int, int]]()
+        while len(tree.depth) < len(self._ranks):
+            for a, b in self._candidates(tree):
+                if (a, b) in refused:
+                    continue
+                n = self._allowed(place[a], place[b], tree, open_)
+                if n:
+                    break
+                refused.add((a, b))  # there will never be more room for it
+            else:
+                raise AssertionError("trees cannot be completed")  # Edmonds' theorem forbids it
+            if n < tree.n:
+                open_.append(Grown(tree.root, tree.n - n, [*tree.edges], {**tree.depth}))
+                tree.n = n
+            self._room[place[a], place[b]] -= n
+            tree.edges.append((a, b))
+            tree.depth[b] = tree.depth[a] + 1
+
+    def _candidates(self, tree: Grown) -> list[tuple[int, int]]:
+        """Edges out of the tree, those first that end closest to the root, and have room for all
+        of its kind."""
+        inside = np.array([self._place[rank] for rank in tree.depth])
+        outside = np.ones(len(self._ranks), np.bool_)
+        outside[inside] = False
+        room = self._room[inside] * outside
+        rows, columns = np.nonzero(room)
+        depth = np.array(list(tree.depth.values()))[rows]
+        have = room[rows, columns]
+        order = np.lexsort((-have, have < tree.n, depth))
+        ranks = self._ranks
+        return [(ranks[inside[rows[i]]], ranks[columns[i]]) for i in order.tolist()]
+
+    def _allowed(self, a: int, b: int, tree: Grown, open_: list[Grown]) -> int:
+        """How many of a kind of trees may go on from ``a`` to ``b``."""
+        from scipy.sparse.csgraph import maximum_flow
+
+        others = sum(each.n for each in open_) + self._k * len(self._waiting)
+        found = maximum_flow(self._aside(a, open_), a, b).flow_value
+        return int(min(self._room[a, b], tree.n, found - others))
+
+    def _aside(self, a: int, open_: list[Grown]) -> "csr_array":
+        """The room, and what ``a`` has to leave for others: an edge to each root that waits, and to
+        all that each tree put aside has reached."""
+        from scipy.sparse import csr_array
+
+        n, m = len(self._ranks), len(open_)
+        graph = np.zeros((n + m, n + m), np.int64)
+        graph[:n, :n] = np.minimum(self._room, n * self._k)  # nobody asks for more
+        for root in self._waiting:
+            if (i := self._place[root]) != a:
+                graph[a, i] += self._k
+        for i, each in enumerate(open_, n):
+            graph[a, i] = each.n
+            graph[i, [self._place[rank] for rank in each.depth]] = each.n
+        return csr_array(graph.astype(np.int32))

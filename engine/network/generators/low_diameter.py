@@ -1,0 +1,194 @@
+"""Networks of few hops between switches: dragonflies, Slim Fly, Jellyfish and HyperX."""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.network.fabric import group_links
+from dimsweep.engine.network.generators.generator import (
+    FAR,
+    NEAR,
+    Generator,
+    Wires,
+    check_count,
+)
+from dimsweep.engine.topology.block import Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class DragonflyNetwork(Generator):
+    """``groups`` of ``routers`` that are fully connected, ``hosts`` NPUs at each, one cable between
+    each pair of groups (Kim et al., ISCA 2008).
+
+    None given: as many groups as there can be if each router has ``hosts`` cables to others, and
+    twice as many routers to a group (the balanced dragonfly of the paper).  The NPUs of router k
+    follow those of router k - 1, and routers are dealt out to groups in turn.
+    """
+
+    kind: ClassVar[str] = "dragonfly"
+
+    hosts: int
+    routers: int | None = None
+    groups: int | None = None
+
+    def lay(self, wires: Wires) -> None:
+        check_count("hosts", self.hosts)
+        routers = 2 * self.hosts if self.routers is None else self.routers
+        groups = routers * self.hosts + 1 if self.groups is None else self.groups
+        check_count("routers", routers)
+        check_count("groups", groups)
+        far = -(-(groups - 1) // routers)
+        radix = self.hosts + routers - 1 + far
+        npus = wires.npus(self.hosts * routers * groups)
+        of = [wires.switches(f"group {group} router", routers, radix) for group in range(groups)]
+        for npu in npus:
+            router, group = divmod(npu // self.hosts, groups)
+            wires.cable(npu, of[group][router], "copper", NEAR)
+        for own in of:
+            wires.mesh(own, "copper", NEAR)
+        for (one, i), (other, j) in group_links(groups, routers):
+            if one < other:
+                wires.cable(of[one][i], of[other][j], "fibre", FAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DragonflyPlus(Generator):
+    """Dragonfly+: groups of ``leaves`` and ``spines``, each leaf joined to each spine, ``hosts``
+    NPUs at a leaf; one cable between each pair of ``groups`` or more, from spine to spine
+    (Shpiner et al., HiPINEB 2017)."""
+
+    kind: ClassVar[str] = "dragonfly_plus"
+
+    hosts: int
+    leaves: int
+    spines: int
+    groups: int
+
+    def lay(self, wires: Wires) -> None:
+        for name in ("hosts", "leaves", "spines", "groups"):
+            check_count(name, getattr(self, name))
+        npus = wires.npus(self.hosts * self.leaves * self.groups)
+        far = -(-(self.groups - 1) // self.spines)
+        tops = []
+        for group in range(self.groups):
+            leaves = wires.switches(f"group {group} leaf", self.leaves, self.hosts + self.spines)
+            tops.append(wires.switches(f"group {group} spine", self.spines, self.leaves + far))
+            for leaf in leaves:
+                for spine in tops[-1]:
+                    wires.cable(leaf, spine, "fibre", NEAR)
+            for i in range(self.hosts * self.leaves):
+                npu = npus[group * self.hosts * self.leaves + i]
+                wires.cable(npu, leaves[i // self.hosts], "copper", NEAR)
+        for (group, one), (other, two) in group_links(self.groups, self.spines):
+            if group < other:
+                wires.cable(tops[group][one], tops[other][two], "fibre", FAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlimFly(Generator):
+    """2 q^2 switches of diameter 2 (Besta and Hoefler, SC 2014, after McKay, Miller and Siran, J.
+    Comb. Theory B 1998), for a prime ``q`` that is 1 more than a multiple of 4.
+
+    Each has (3 q - 1) / 2 cables to others, and ``hosts`` NPUs: none given, half as many, rounded
+    up.
+    """
+
+    kind: ClassVar[str] = "slim_fly"
+
+    q: int
+    hosts: int | None = None
+
+    def lay(self, wires: Wires) -> None:
+        q = self.q
+        if q % 4 != 1 or q > 997 or any(q % i == 0 for i in range(2, int(q**0.5) + 1)) or q < 5:
+            hint = "5, 13, 17, 29, 37, 41, 53, 61, 73 and so on"
+            raise DimsweepError(f"{q} is no such prime below 1,000", where="q", hint=hint)
+        degree = (3 * q - 1) // 2
+        hosts = (degree + 1) // 2 if self.hosts is None else self.hosts
+        npus = wires.npus(2 * q * q * hosts)
+        made = wires.switches("switch", 2 * q * q, degree + hosts)
+        for npu in npus:
+            wires.cable(npu, made[npu // hosts], "copper", NEAR)
+        root = next(g for g in range(2, q) if len({pow(g, i, q) for i in range(q - 1)}) == q - 1)
+        even = {pow(root, i, q) for i in range(0, q - 1, 2)}
+        odd = {pow(root, i, q) for i in range(1, q - 1, 2)}
+        for half, steps in ((0, even), (1, odd)):
+            for x in range(q):
+                line = made[(half * q + x) * q : (half * q + x + 1) * q]
+                for y in range(q):
+                    for other in range(y):
+                        if (y - other) % q in steps:
+                            wires.cable(line[other], line[y], "copper", NEAR)
+        for x in range(q):
+            for y in range(q):
+                for m in range(q):  # (0, x, y) to (1, m, c) where y = m x + c
+                    c = (y - m * x) % q
+                    wires.cable(made[x * q + y], made[(q + m) * q + c], "fibre", FAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jellyfish(Generator):
+    """``switches`` of ``radix`` ports with ``hosts`` NPUs each; the other ports make a random
+    regular graph of the ``seed`` (Singla et al., NSDI 2012)."""
+
+    kind: ClassVar[str] = "jellyfish"
+
+    switches: int
+    radix: int
+    hosts: int
+    seed: int = 0
+
+    def lay(self, wires: Wires) -> None:
+        import networkx as nx
+
+        for name in ("switches", "radix", "hosts"):
+            check_count(name, getattr(self, name))
+        degree = self.radix - self.hosts
+        if not 2 <= degree < self.switches or degree * self.switches % 2:
+            raise DimsweepError(
+                f"{self.switches} switches with {degree} ports each for one another",
+                where="hosts",
+                hint="two ports or more, fewer than switches, and an even number in all",
+            )
+        npus = wires.npus(self.switches * self.hosts)
+        made = wires.switches("switch", self.switches, self.radix)
+        for npu in npus:
+            wires.cable(npu, made[npu // self.hosts], "copper", NEAR)
+        for one, other in sorted(nx.random_regular_graph(degree, self.switches, self.seed).edges):
+            wires.cable(made[one], made[other], "fibre", FAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperX(Generator):
+    """Switches on a lattice of ``sizes``, each joined to all that differ from it in one coordinate
+    by ``lanes`` cables, ``hosts`` NPUs at each (Ahn et al., HyperX, SC 2009)."""
+
+    kind: ClassVar[str] = "hyperx"
+
+    sizes: tuple[int, ...]
+    hosts: int
+    lanes: int = 1
+
+    def lay(self, wires: Wires) -> None:
+        for name, value in (
+            ("hosts", self.hosts),
+            ("lanes", self.lanes),
+            ("sizes", len(self.sizes)),
+        ):
+            check_count(name, value)
+        for size in self.sizes:
+            check_count("sizes", size)
+        npus = wires.npus(math.prod(self.sizes) * self.hosts)
+        radix = self.hosts + self.lanes * sum(size - 1 for size in self.sizes)
+        made = wires.switches("switch", math.prod(self.sizes), radix)
+        for npu in npus:
+            wires.cable(npu, made[npu // self.hosts], "copper", NEAR)
+        at = dict(zip(product(*map(range, self.sizes)), made, strict=True))
+        for d, size in enumerate(self.sizes):
+            others = [range(1) if i == d else range(s) for i, s in enumerate(self.sizes)]
+            for place in product(*others):
+                row: list[Node] = [at[(*place[:d], x, *place[d + 1 :])] for x in range(size)]
+                near = d == len(self.sizes) - 1
+                wires.mesh(row, "copper" if near else "fibre", NEAR if near else FAR, self.lanes)

@@ -1,0 +1,304 @@
+"""How often a job is interrupted, and how much of its time is left for training."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
+from dimsweep.engine.units import format_duration
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """``interval``: seconds of training between two; None: the best.  ``bandwidth``: bytes/s that
+    the storage takes from all NPUs together.  ``stall``: seconds that training stands still for
+    each; None: until it is written.  The rest of the writing goes on beside training.
+
+    Raises :class:`DimsweepError` for numbers that are not positive.
+    """
+
+    interval: float | None = None
+    bandwidth: float | None = None
+    stall: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and not 0 < value < math.inf:
+                raise DimsweepError(f"{value} is not positive and finite", where=name)
+
+    def taken(self, state: float) -> tuple[float, float]:
+        """The seconds that training stands still for a checkpoint of ``state`` bytes (0: nobody
+        knows how many), and those after these until it is kept.
+
+        Raises :class:`DimsweepError` naming the key where they follow from nothing that is known,
+        and where the next one would begin before this one is kept.
+        """
+        if self.bandwidth is not None and state:
+            written = state / self.bandwidth
+            stall = written if self.stall is None else min(self.stall, written)
+            self._check_kept(written - stall)
+            return stall, written - stall
+        if self.stall is not None:
+            return self.stall, 0.0
+        if self.bandwidth is not None:
+            what = "nobody knows how many bytes a checkpoint of this workload has"
+            raise DimsweepError(what, where="stall", hint="how long training stands still for one")
+        if self.interval is not None:
+            return 0.0, 0.0
+        raise DimsweepError(
+            "nothing is said of checkpoints, of which more are better if they take no time",
+            hint="bandwidth=100 GB/s (of the storage), stall=30 s, or interval=60 min",
+        )
+
+    def _check_kept(self, beside: float) -> None:
+        if self.interval is not None and self.interval < beside:
+            raise DimsweepError(
+                f"each is written for {format_duration(beside)} beside training, so the next would"
+                " begin before it is kept",
+                where="interval",
+                hint=f"{format_duration(1.5 * beside)}, or a storage of more bandwidth",
+            )
+
+
+# --- spares ---------------------------------------------------------------------------------------
+
+
+_MOST = 100_000  # nodes
+
+
+@dataclass(frozen=True)
+class Spares:
+    """So many spare ``nodes`` of ``npus`` each.  A share ``broken`` of all interruptions breaks the
+    node of the NPU that they began at, which is back ``repair`` seconds later in the mean.
+
+    A job that lacks a node waits.  As many nodes as there are spares may be in repair while it
+    trains, and one more while it waits, when nothing breaks: by Erlang's loss formula (1917), the
+    share of the time in which all n + 1 are in repair is
+
+        B(n + 1, a),  B(0, a) = 1,  B(k, a) = a B(k - 1, a) / (k + a B(k - 1, a))
+
+    of a = ``broken`` x ``repair`` / (time between interruptions).  It assumes that nodes break one
+    at a time and independently, at the same rate while the job restarts as while it trains, that
+    spares do not break before they are used, and that each node is repaired by itself.  How repairs
+    are distributed about their mean makes no difference (Sevastyanov 1957).
+
+    Raises :class:`DimsweepError` for what is no such number.
+    """
+
+    nodes: int
+    npus: int
+    repair: float
+    broken: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.nodes <= _MOST:
+            raise DimsweepError(f"{self.nodes:,} spare nodes; there may be 0 to {_MOST:,}")
+        if self.npus < 1:
+            raise DimsweepError(f"a node of {self.npus} NPUs", where="npus", hint="such as 8")
+        if not 0 < self.repair < math.inf:
+            what = f"{self.repair} s is not positive and finite"
+            raise DimsweepError(what, where="repair")
+        if not 0 < self.broken <= 1:
+            what = f"{self.broken} is no share of all interruptions"
+            raise DimsweepError(what, where="broken", hint="more than 0 %, and 100 % at most")
+
+    def broken_at_once(self, between: float) -> float:
+        """The nodes that would be in repair in the mean, if the job never waited: it is interrupted
+        every ``between`` seconds while it does not wait."""
+        return self.broken * self.repair / between
+
+    def waiting(self, between: float) -> float:
+        """The share of the time in which the job waits for a repair."""
+        *_, last = _lost(self.broken_at_once(between), self.nodes)
+        return last
+
+    def price(self, training: int, billed: int) -> float:
+        """How many times as much is paid as for the NPUs that are ``billed``, some of which may be
+        spares already, where so many are ``training``: a spare node costs what another one does,
+        its share of the network with it."""
+        return max(1.0, (training + self.nodes * self.npus) / billed)
+
+    def per_node(self, training: int, between: float) -> float:
+        """What is trained for each node that is paid for, where so many NPUs are ``training``, as a
+        share of what is trained if nothing ever breaks and there are no spares."""
+        nodes = self._needed(training)
+        return nodes * (1 - self.waiting(between)) / (nodes + self.nodes)
+
+    def best(self, training: int, between: float) -> int:
+        """With how many spare nodes :meth:`per_node` is most."""
+        nodes = self._needed(training)
+        shares = _lost(self.broken_at_once(between), min(_MOST, 1000 + nodes))
+        return max(range(len(shares)), key=lambda n: (1 - shares[n]) / (nodes + n))
+
+    def _needed(self, training: int) -> int:
+        return -(-training // self.npus)
+
+
+def _lost(load: float, nodes: int) -> list[float]:
+    """The share of the time in which a job waits that has no spare node, one, and so on."""
+    found, lost = list[float](), 1.0
+    for k in range(1, nodes + 2):
+        lost = load * lost / (k + load * lost)
+        found.append(lost)
+    return found
+
+
+# --- renewal --------------------------------------------------------------------------------------
+# Training that is interrupted, and goes on from its last checkpoint, as a renewal process.
+#
+# Interruptions come at a constant rate, as often while training restarts as while it runs: times
+# between them are exponentially distributed with a mean of M.  After every tau seconds of training
+# a checkpoint is taken, for which training stands still s seconds; after w seconds more, beside
+# which training goes on, it is kept.  An interruption loses all that came after the last kept
+# checkpoint, and R seconds until training goes on.  The expected time from one checkpoint to the
+# next is
+#
+#     E = M e^((R + w)/M) (e^((tau + s)/M) - 1)
+#
+# which for w = 0 is Daly's ("A higher order estimate of the optimum checkpoint interval for
+# restart dumps", Future Generation Computer Systems 22, 2006).  With w an interruption in the first
+# w seconds after a checkpoint loses the interval before it, too.  Where a checkpoint was kept,
+# training is w seconds ahead of it; whoever goes back to it must train these again, so each try
+# but the first must last tau + s + w.
+#
+# To first order in 1/M the share tau / E is the effective training time ratio of Kokolis et al.
+# ("Revisiting reliability in large-scale machine learning research clusters", HPCA 2025), (1 - (R
+# + tau/2)/M) / (1 + s/tau).
+#
+# Where no spare is left for a broken node, the job waits for a repair before it restarts.  All else
+# stands still meanwhile, interruptions too, so all other shares are of the time that is left.
+
+
+_Seconds = float | NDArray[np.float64]
+_SMALL = 1e-8  # below it, Lambert's W has lost half of its digits
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """Seconds: ``interval`` of training between two checkpoints (one, or several to be compared),
+    the ``stall`` for each, the time ``beside`` training until it is kept, the ``restart`` after an
+    interruption, and the mean time ``between`` interruptions.  ``waiting`` is the share of the time
+    in which the job waits for a repair; the rest goes as if it never did."""
+
+    interval: _Seconds
+    stall: float
+    beside: float
+    restart: float
+    between: float
+    waiting: float = 0.0
+
+    @property
+    def kept(self) -> _Seconds:
+        """The share of the time in which training does what it need not do again: the effective
+        training time ratio (ETTR), or goodput."""
+        tried = (self.interval + self.stall) / self.between
+        lost = (self.restart + self.beside) / self.between
+        # Divided by the exponentials, which overflow where interruptions are frequent.
+        kept = self.interval / self.between * np.exp(-tried - lost) / -np.expm1(-tried)
+        return (1 - self.waiting) * kept
+
+    @property
+    def writing(self) -> _Seconds:
+        """The share in which training stands still for the checkpoints between which it keeps
+        what it does."""
+        return self.kept * self.stall / self.interval
+
+    @property
+    def restarting(self) -> float:
+        """The share in which training restarts, also anew where that is interrupted."""
+        return (1 - self.waiting) * -math.expm1(-self.restart / self.between)
+
+    @property
+    def again(self) -> _Seconds:
+        """The share in which training does what interruptions undo."""
+        others = self.kept + self.writing + self.restarting + self.waiting
+        return np.maximum(0.0, 1 - others)
+
+
+def best_interval(stall: float, between: float) -> float:
+    """The seconds of training between two checkpoints that keep the largest share of the time,
+    whatever the restart and the time until a checkpoint is kept; 0 without a stall.
+
+    The share is largest where e^((tau + s)/M) (1 - tau/M) = 1, so tau = M (1 + W(-e^(-s/M - 1)))
+    with Lambert's W on its principal branch (Daly 2006), which is near Young's sqrt(2 s M) (1974)
+    where s is small.
+    """
+    share = stall / between
+    if share < _SMALL:
+        return between * (math.sqrt(2 * share) - share * 2 / 3)
+    from scipy.special import lambertw  # which few runs need
+
+    return between * (1 + float(lambertw(-math.exp(-share - 1)).real))
+
+
+# --- reliability ----------------------------------------------------------------------------------
+
+
+_LEAST = 1e-6  # of the time that must be left
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What interrupts the training on a cluster, and what is done about it.
+
+    ``npu_time``: NPU-seconds between interruptions, whatever causes them: a job of N NPUs is
+    interrupted every ``npu_time`` / N seconds in the mean.  ``restart``: seconds from an
+    interruption until training goes on: it is noticed, a spare takes the place of what is broken,
+    the last checkpoint is read.  ``spares``: what takes the place of broken nodes; None: there is
+    always one.  Raises :class:`DimsweepError` for what is no such time.
+    """
+
+    npu_time: float
+    restart: float
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    spares: Spares | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.npu_time < math.inf:
+            what = f"{self.npu_time} s is not positive and finite"
+            raise DimsweepError(what, where="npu_time")
+        if not 0 <= self.restart < math.inf:
+            raise DimsweepError(f"{self.restart} s is no time", where="restart")
+
+    def renewal(
+        self, n_npus: int, state: float, iteration: float | NDArray[np.float64] = 0.0
+    ) -> Renewal:
+        """What becomes of the time of a job on ``n_npus``, whose checkpoints have ``state`` bytes
+        (0: nobody knows how many).  Between two there is an ``iteration`` (seconds, (P,) or one)
+        at least.
+
+        Raises :class:`DimsweepError` naming the key for checkpoints that are too near, or that take
+        nobody knows how long, and :class:`InfeasibleError` where nothing is left of the time.
+        """
+        between = self.npu_time / n_npus
+        with at("checkpoint"):
+            stall, beside = self.checkpoint.taken(state)
+        interval = self.checkpoint.interval or max(best_interval(stall, between), beside)
+        waiting = 0.0 if self.spares is None else self.spares.waiting(between)
+        found = Renewal(interval, stall, beside, self.restart, between, waiting)
+        if 1 - waiting < _LEAST:
+            raise InfeasibleError(
+                f"{n_npus:,} NPUs are interrupted every {format_duration(between)}, and with so few"
+                " spare nodes the job waits for repairs nearly all the time",
+                where="spares",
+                hint="more spare nodes, or a shorter repair",
+            )
+        if found.kept < _LEAST:
+            raise InfeasibleError(
+                f"{n_npus:,} NPUs are interrupted every {format_duration(between)}, which leaves"
+                f" no time to train between restarts and checkpoints",
+                where="npu_time",
+                hint="a shorter restart, nearer checkpoints, a faster storage, or fewer NPUs",
+            )
+        if np.all(iteration <= interval):
+            return found
+        return replace(found, interval=np.maximum(interval, iteration))
+
+    def price(self, training: int, billed: int) -> float:
+        """How many times as much is paid as for the NPUs that are ``billed``, with spares; see
+        :meth:`Spares.price`."""
+        return 1.0 if self.spares is None else self.spares.price(training, billed)

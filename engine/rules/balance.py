@@ -1,0 +1,120 @@
+"""Unbalanced designs: dimensions provisioned unlike each other, and chunks cut too small."""
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dimsweep.engine.kernels.phase.batch import run_batch, times_of
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.lower.program import Floats, Program
+from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
+
+# --- provisioning ---------------------------------------------------------------------------------
+# Whether the dimensions that a group's collectives cross are provisioned for one another.
+#
+# Of a chunk that enters dimension K, dimension L > K sees a share, 1/P with P = p_K ...
+# p_{L-1}.  So L keeps pace with K when BW(K) = P * BW(L): *just enough*.  With more, L is
+# *over-provisioned*: in the baseline order it waits for K, and only another order (Themis) can use
+# it.  With less, L is *under-provisioned*: it holds up K, whatever the order (Rashidi et al.,
+# "Themis", ISCA 2022, section 6.3).  The paper drops the factors (p - 1)/p, which differ where
+# groups are small, and gives every group all of a dimension; here both are kept, since the bytes
+# and links of each group are known.
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Dimensions ``inner`` < ``outer`` that collectives of ``group`` cross, just enough for each
+    other when the inner one has ``balance`` times the bandwidth of the outer one."""
+
+    group: str
+    inner: int
+    outer: int
+    balance: float
+
+    def provision(self, bandwidth: Floats) -> float:
+        """How many times the bandwidth that is just enough the outer dimension has, for
+        ``bandwidth`` (D,) in bytes/s: above 1 it is over-, below 1 under-provisioned."""
+        return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
+
+    def enough(self, bandwidth: Floats) -> float:
+        """The outer dimension's bandwidth (bytes/s) that is just enough for the inner one."""
+        return float(bandwidth[self.inner] / self.balance)
+
+
+def provisioning(program: Program) -> list[Pair]:
+    """The pairs of dimensions that all-reduces, reduce-scatters and all-gathers of a group cross,
+    in the baseline order; by group, in the order of the first collectives."""
+    s = program.structure
+    s = s._replace(shape=s.shape._replace(order=0))
+    times = times_of(dataclasses.replace(program, structure=s))
+    demand: dict[str, Floats] = {}
+    flows = Counter(zip(program.names.flow_group, s.flows["form"].tolist(), strict=True))
+    for (group, form), count in flows.items():
+        if s.forms["kind"][form] <= CollectiveKind.ALL_GATHER:
+            more = count * times.demand[form]
+            demand[group] = demand.get(group, np.zeros(s.shape.n_dims)) + more
+    return [
+        Pair(group, int(inner), int(outer), float(n_bytes[inner] / n_bytes[outer]))
+        for group, n_bytes in demand.items()
+        for inner, outer in itertools.combinations(np.flatnonzero(n_bytes), 2)
+    ]
+
+
+def worth(program: Program, pairs: Sequence[Pair]) -> Floats:
+    """How many times as long as now ``program`` takes where the outer dimension of a pair has just
+    enough, one number for each of ``pairs``, at the program's own point otherwise.
+
+    Costs a run for each, and one.
+    """
+    points = np.tile(program.bandwidth, (1 + len(pairs), 1))
+    for point, pair in zip(points[1:], pairs, strict=True):
+        point[pair.outer] = pair.enough(program.bandwidth)
+    now, *others = run_batch(program, points).time.tolist()
+    return np.array(others) / now
+
+
+# --- hops -----------------------------------------------------------------------------------------
+
+
+_GROUPS = (REPLICAS, EXPERT_REPLICAS, SHARDS)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective of ``n_bytes`` that a member of ``group`` holds, and the ps of its hops and of
+    its bytes."""
+
+    group: str
+    n_bytes: float
+    hops: float
+    bytes: float
+
+
+def mostly_hops(program: Program) -> Exchange | None:
+    """The largest reduction among replicas that ranks run more than once, if its hops last longer
+    than its bytes do in the dimension that they take longest in."""
+    s = program.structure
+    reduces = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
+    own = np.flatnonzero(np.isin(s.forms["kind"], reduces)[s.flows["form"]])
+    groups, forms = program.names.flow_group, s.flows["form"][own].tolist()
+    flows = Counter(
+        (groups[flow], form)
+        for flow, form in zip(own.tolist(), forms, strict=True)
+        if groups[flow] in _GROUPS
+    )
+    held = {key: float(s.forms[key[1]]["n_bytes"] * s.forms[key[1]]["chunks"]) for key in flows}
+    often = [key for key, n in flows.items() if n >= 2 * s.shape.n_classes]
+    if not often:
+        return None
+    group, form = max(often, key=held.__getitem__)
+    times = times_of(program)
+    span = times.spans[form]
+    phases = times.phases[int(span["start"]) : int(span["start"] + span["length"])]
+    hops = float(phases["late"].max())
+    of_bytes = float((times.demand[form] / times.bandwidth).max()) * PICOSECONDS
+    return Exchange(group, held[group, form], hops, of_bytes) if hops > of_bytes else None

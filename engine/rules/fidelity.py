@@ -1,0 +1,112 @@
+"""How far a time may be trusted: differences between fidelities, and ties under Themis."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dimsweep.engine.kernels.phase.batch import run_batch
+from dimsweep.engine.lower.program import POINT_TO_POINT, Program
+from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.topology.block import SubgroupBandwidth
+
+# --- between fidelities ---------------------------------------------------------------------------
+# How far phases and messages may be apart, by the kind of a plan.
+#
+# Both kernels agree to the picosecond on most plans (docs/model/messages.md says when).  Elsewhere
+# it matters who uses a shared link when, and of that the phase kernel knows shares only.  ``SEEN``
+# has what random plans showed; ``python -m benchmarks.between`` draws and simulates them again.
+
+
+class Kind(NamedTuple):
+    """What tells plans apart here: whether ranks send one another messages, as pipeline stages do,
+    and whether a group or a message takes a part of a dimension whose NPUs share links."""
+
+    stages: bool
+    shares: bool
+
+
+class Seen(NamedTuple):
+    """Plans of a kind: how many were simulated, how many of them take equally long in both kernels
+    to the picosecond, and the least and the most by which messages take longer, over phases."""
+
+    plans: int
+    equal: int
+    least: float
+    most: float
+
+
+SEEN = {
+    Kind(stages=False, shares=False): Seen(405, 398, -0.003, 0.001),
+    Kind(stages=False, shares=True): Seen(247, 212, -0.035, 0.005),
+    Kind(stages=True, shares=False): Seen(139, 111, 0.0, 0.019),
+    Kind(stages=True, shares=True): Seen(209, 82, -0.247, 0.034),
+}
+
+
+def kind_of(program: Program) -> Kind | None:
+    """The kind of a program's plan.
+
+    None where nothing was compared: ranks run different operators without being stages, a group
+    gets more of its links than there is (``SubgroupBandwidth.FULL``), a collective library or a
+    replica says how long phases last, or the network is not that of the dimensions' own blocks.
+    """
+    cluster, s = program.cluster, program.structure
+    model, network = cluster.collectives, cluster.network
+    if (
+        (len(program.workload.graphs) > 1 and program.workload.stages is None)
+        or model.subgroup_bandwidth is SubgroupBandwidth.FULL
+        or model.library is not None
+        or model.timings is not None
+        or program.replica is not None
+        or any(not isinstance(fabric, Auto) for fabric in network.fabrics)
+        or network.graph is not None
+        or network.wafer is not None
+        or network.degrade
+    ):
+        return None
+    messages = s.forms[s.forms["kind"] == POINT_TO_POINT]
+    crossed = {int(d) for m in messages for d in s.uses["dim"][m["use_start"] : m["use_end"]]}
+    groups = program.workload.groups.values()
+    shares = any(
+        d in crossed or any(1 < group.sizes[d] < dim.size for group in groups)
+        for d, dim in enumerate(cluster.topology.dims)
+        if not dim.block.symmetric
+    )
+    return Kind(len(messages) > 0, shares)
+
+
+# --- ties -----------------------------------------------------------------------------------------
+# Loads of dimensions that are equal, and chunks that come to a port at one instant, are what round
+# ratios of bandwidths make.  Of equal loads the inner dimension goes first
+# (engine.kernels.phase.phase_time): no rule is right for all systems.  A bandwidth that
+# differs in the ninth place decides otherwise, and with few chunks that may take much more or less.
+# Whether a time under Themis hangs on ties.
+#
+# Loads of dimensions that are equal, and chunks that come to a port at one instant, are what round
+# ratios of bandwidths make.  Of equal loads the inner dimension goes first
+# (engine.kernels.phase.phase_time): no rule is right for all systems.  A bandwidth that differs in
+# the ninth place decides otherwise, and with few chunks that may take much more or less.
+
+
+_HARDLY = 1e-9  # more or less bandwidth, which decides ties and nothing else
+
+
+class Tied(NamedTuple):
+    """How long a run lasts (ps), and the least and the most that it does when no two dimensions
+    tie."""
+
+    here: int
+    least: int
+    most: int
+
+
+def ties(program: Program) -> Tied | None:
+    """What ties are worth at the program's own point; None where Themis orders nothing.
+
+    Outer dimensions have a little more than inner ones, or a little less.  Costs three runs."""
+    if not program.structure.shape.order:
+        return None
+    more = _HARDLY * np.arange(len(program.bandwidth))
+    points = program.bandwidth * (1 + np.array([0 * more, more, -more]))
+    here, *others = map(int, run_batch(program, points).time)
+    return Tied(here, min(others), max(others))
