@@ -51,7 +51,7 @@ ENTRANCES = 4  # of an NPU in a block: links on which messages of several NPUs c
 class Block(ABC):
     """The building block of one network dimension: how its NPUs are joined.
 
-    A new block is a subclass in a file of its own and one more argument of ``register`` in
+    A new block is a subclass and one more argument of ``register`` in
     :mod:`engine.topology`.  Nothing else in the engine asks which block a dimension is made
     of.  Whatever has no meaningful default is abstract, so that a block that forgets it cannot be
     made.

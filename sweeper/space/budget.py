@@ -16,9 +16,9 @@ from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSp
 def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
     """The splits that ``space.bandwidth`` describes, or ``None`` if it describes none.
 
-    With a bisection every dimension's cut carries that much (see :func:`engine.cuts`); if nothing
-    else limits the bandwidths they are the least that do, so that there is one split.  Raises
-    :class:`DimsweepError` naming the key within ``space.bandwidth``.
+    With a bisection every dimension's cut carries that much (:func:`engine.topology.cuts`); if
+    nothing else limits the bandwidths they are the least that do, so that there is one split.
+    Raises :class:`DimsweepError` naming the key within ``space.bandwidth``.
     """
     split, n = config.space.bandwidth, len(topology.dims)
     if not split.is_searched:

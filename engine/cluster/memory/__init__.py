@@ -1,4 +1,4 @@
-"""Memories beyond the registers of an NPU, one file each."""
+"""Memories beyond the registers of an NPU."""
 
 from dimsweep.engine.cluster.memory.memories import (
     EdgeIo,
@@ -20,7 +20,7 @@ from dimsweep.engine.cluster.memory.memory import (
 )
 from dimsweep.engine.registry import Registry
 
-# A new memory is one file with a subclass, and one line here: memory.kind -> its class.
+# A new memory is a subclass, and one line here: memory.kind -> its class.
 MEMORIES: Registry[type[RemoteMemory]] = Registry(
     "memory",
     {

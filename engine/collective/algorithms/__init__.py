@@ -1,4 +1,4 @@
-"""Collective algorithms, one file each, and which of them runs on which building block."""
+"""Collective algorithms, one module a family, and the choice of one for a building block."""
 
 from typing import NamedTuple
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Algorithm(ABC):
     """How the members of a group run one phase of a collective inside one dimension.
 
-    A new algorithm is a subclass in a file of its own and one more argument of ``register`` in
+    A new algorithm is a subclass and one more argument of ``register`` in
     :mod:`engine.collective.algorithms`.  It says :meth:`rounds`, the messages of a phase, for the
     kernels that know every message.  :meth:`steps`, for the phase kernel, is measured from them,
     or is a second description that is written without the first: then each is the other's witness

@@ -1,4 +1,4 @@
-"""Generators of networks, one file each."""
+"""Generators of networks, one module a family."""
 
 from dimsweep.engine.network.generators.atop import Atop, Between, Within
 from dimsweep.engine.network.generators.clos import FatTree, Hpn, NvlRacks, RailOnly, Roft
@@ -14,7 +14,7 @@ from dimsweep.engine.network.generators.low_diameter import (
 from dimsweep.engine.network.generators.server_centric import BCube, ZCube
 from dimsweep.engine.registry import Registry
 
-#: All generators by their kinds.  A new one is one file with a subclass, and one line here.
+#: All generators by their kinds.  A new one is a subclass, and one line here.
 GENERATORS: Registry[type[Generator]] = Registry(
     "generator",
     {

@@ -18,7 +18,7 @@ NEAR, RAIL, LAYER, FAR = 3.0, 15.0, 30.0, 50.0  # metres of cables, as ATOP (SIG
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(ABC):
-    """A network from a few numbers: a subclass is a file of its own, and a line of registration.
+    """A network from a few numbers: a subclass, and a line of registration.
 
     ``bandwidth`` is that of a port (bytes/s, one way), ``latency`` that of a cable (ps).  With
     ``server`` above 1, so many NPUs that follow each other are in a server and joined by a switch
