@@ -19,9 +19,18 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from dimsweep.engine.errors import DimsweepError, in_yaml, suggestion
-from dimsweep.engine.units import TIME, Unit, format_quantity, format_time
+from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.units import (
+    PICOSECONDS,
+    TIME,
+    Unit,
+    format_duration,
+    format_quantity,
+    format_time,
+    has_scale,
+)
 
+_LONG = 3600  # seconds, from which on a time is written in hours or days
 _FIELD = re.compile(r"    (\w+)\s*:")
 _MEANING = re.compile(r"    #: ?(.*)")
 
@@ -40,28 +49,40 @@ class Bounds:
     def __contains__(self, value: float) -> bool:
         return self.at_least <= value <= self.at_most and self.above < value < self.below
 
-    def __str__(self) -> str:
-        least, most = f"{self.at_least:.15g}", f"{self.at_most:.15g}"
+    def words(self, unit: Unit | None = None, *, whole: bool = False) -> str:
+        """Return the bounds in words; numbers in ``unit``, of ``whole`` picoseconds if they are."""
+        least, most, above, below = (
+            _in_unit(each, unit, whole=whole)
+            for each in (self.at_least, self.at_most, self.above, self.below)
+        )
         if self.at_least > -math.inf and self.at_most < math.inf:
             return f"from {least} to {most}"
-        words = [f"{least} or more"] * (self.at_least > -math.inf)
-        words += [f"more than {self.above:.15g}"] * (self.above > -math.inf)
-        words += [f"{'at most ' if words else ''}{most}{'' if words else ' or less'}"] * (
-            self.at_most < math.inf
-        )
-        words += [f"less than {self.below:.15g}"] * (self.below < math.inf)
-        return " and ".join(words) or "finite"
+        found = [f"{least} or more"] * (self.at_least > -math.inf)
+        found += [f"more than {above}"] * (self.above > -math.inf)
+        if self.at_most < math.inf:
+            found.append(f"at most {most}" if found else f"{most} or less")
+        found += [f"less than {below}"] * (self.below < math.inf)
+        return " and ".join(found) or "finite"
 
     def check(self, value: float, where: str = "", unit: Unit | None = None) -> None:
         """Raise :class:`DimsweepError` for a number outside."""
         if value in self:
             return
-        shown = in_yaml(value) if not isinstance(value, float) else f"{value:.6g}"
-        if unit is not None and math.isfinite(value):
-            is_picoseconds = unit is TIME and isinstance(value, int)
-            shown = format_time(value) if is_picoseconds else format_quantity(value, unit)
-        words = f"{self}{' and finite' if value == math.inf and self.at_most == value else ''}"
+        whole = isinstance(value, int)
+        words = self.words(unit, whole=whole)
+        words += " and finite" if value == self.at_most == math.inf else ""
+        shown = _in_unit(value, unit, whole=whole)
         raise DimsweepError(f"{shown}; it must be {words}", where=where, hint=self.hint)
+
+
+def _in_unit(value: float, unit: Unit | None, *, whole: bool) -> str:
+    """Return a number as people read it."""
+    if unit is None or not math.isfinite(value):
+        return f"{value:.15g}"
+    if unit is TIME and whole:
+        seconds = value / PICOSECONDS
+        return format_time(value) if seconds < _LONG else format_duration(seconds)
+    return format_quantity(value, unit) if has_scale(unit) else f"{value:.15g} {unit.base}"
 
 
 #: Numbers with the bounds that most settings have.

@@ -245,6 +245,11 @@ def format_quantity(value: float, unit: Unit, digits: int | None = None) -> str:
     return f"{f'{number:#.{digits}g}'.rstrip('.') if digits else f'{number:.6g}'} {name}"
 
 
+def has_scale(unit: Unit) -> bool:
+    """Return whether quantities of a kind are written in a unit that fits their size."""
+    return unit in _SCALES
+
+
 def scale(value: float, unit: Unit) -> tuple[float, str]:
     """The unit in which ``value`` is written, and by what to multiply values in ``unit.base``."""
     power, name = _scale(value, unit)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,51 +18,50 @@ from dimsweep.engine.kinds import DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
-from dimsweep.engine.settings import check_settings
+from dimsweep.engine.settings import Bounds, Index, check_settings
 from dimsweep.engine.topology.block import SubgroupBandwidth
 from dimsweep.engine.topology.topology import Topology
-from dimsweep.engine.units import MAX_PICOSECONDS
+from dimsweep.engine.units import MAX_PICOSECONDS, TIME, Duration
+
+_Chunks = Annotated[int, Bounds(at_least=1, at_most=65536)]
+_DELAY = Bounds(at_least=0, at_most=MAX_PICOSECONDS)
 
 
 @dataclass(frozen=True)
 class CollectiveModel:
     """How the collective library splits and schedules.
 
-    ``algorithms`` holds one name a dimension, ``"auto"`` for the block's topology-aware algorithm
-    (an empty tuple means auto everywhere), ``all_to_all`` those of all-to-alls likewise, ``"auto"``
-    for the block's own.  ``endpoint_delay`` is picoseconds per step.
-    ``chunks_on_one_dimension``: of a collective that crosses only one, where chunks have nothing to
-    overlap with; as many as ``chunks`` unless given.
-    ``streams``: a group's collectives take this many streams in turn, and each runs one at a time.
-
-    A ``library`` runs each collective over all its dimensions as it sees fit, and ``timings`` are
-    what collectives took on the cluster itself; either knows which ranks share a node: those that
-    the innermost ``node_dimensions`` join.  They leave no room for ``algorithms`` or Themis.
+    A ``library`` and ``timings`` leave no room for ``algorithms`` or Themis.
     """
 
-    chunks: int = 64
+    #: Chunks that a collective is split into.
+    chunks: _Chunks = 64
+    #: Order in which the chunks of a collective pass the dimensions.
     order: DimensionOrder = DimensionOrder.BASELINE
+    #: Which of the chunks that wait at a port it serves next.
     queue: QueueOrder = QueueOrder.FIFO
+    #: Bandwidth that a group has which uses a part of a dimension's NPUs.
     subgroup_bandwidth: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
-    endpoint_delay: int = 0
+    #: Time that each step takes at its ends.
+    endpoint_delay: Annotated[int, TIME, _DELAY] = Duration(0, "0 ns")
+    #: Algorithm of each dimension; `auto`, or none at all: the block's topology-aware one.
     algorithms: tuple[str, ...] = ()
+    #: Algorithm of all-to-alls in each dimension; `auto`: the block's own.
     all_to_all: tuple[str, ...] = ()
-    chunks_on_one_dimension: int | None = None
-    streams: int = 1
+    #: Chunks of a collective that crosses one dimension only, where they have nothing to overlap
+    #: with; as many as `chunks` unless given.
+    chunks_on_one_dimension: _Chunks | None = None
+    #: Streams that a group's collectives take in turn, each of which runs one at a time.
+    streams: _Chunks = 1
+    #: The library that runs each collective over all its dimensions as it sees fit.
     library: Nccl | None = None
+    #: What collectives took on the cluster itself.
     timings: Timings | None = None
-    node_dimensions: int = 1
+    #: Innermost dimensions whose ranks share a node, for a library and for measured times.
+    node_dimensions: Index = 1
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for key in ("chunks", "chunks_on_one_dimension", "streams"):
-            number = getattr(self, key)
-            if number is not None and not 1 <= number <= 65536:
-                raise DimsweepError(f"{number} is not in 1..65536", where=key)
-        if not 0 <= self.endpoint_delay <= MAX_PICOSECONDS:
-            raise DimsweepError(f"{self.endpoint_delay} ps is no delay", where="endpoint_delay")
-        if self.node_dimensions < 0:
-            raise DimsweepError(f"{self.node_dimensions} is less than 0", where="node_dimensions")
         if self.library is not None or self.timings is not None:
             self._check_library()
 

@@ -4,9 +4,11 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from dimsweep.engine.errors import DimsweepError, check_least
-from dimsweep.engine.units import PICOSECONDS
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.settings import Bounds, Count, check_settings
+from dimsweep.engine.units import FREQUENCY, PICOSECONDS
 from dimsweep.engine.workload.graph import MatMul
 
 _DIGITS = 6  # of a mean number of rows that is rounded up, whatever its last bits are
@@ -63,16 +65,14 @@ class SystolicArray:
     nothing is loaded and a fold takes R + C + T - 2.
     """
 
-    rows: int
-    columns: int
-    clock: float
+    rows: Count
+    columns: Count
+    clock: Annotated[float, FREQUENCY, Bounds(above=0)]
     dataflow: Dataflow = Dataflow.WEIGHT_STATIONARY
-    arrays: int = 1
+    arrays: Count = 1
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "rows", "columns", "arrays")
-        if not 0 < self.clock < math.inf:
-            raise DimsweepError(f"a clock of {self.clock:g} Hz", where="clock")
+        check_settings(self)
 
     def cycles(self, product: MatMul) -> int:
         """Cycles until all of ``product`` is done; rows of which there is a part in the mean take

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
@@ -12,7 +13,8 @@ from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.fabric import Fabric
 from dimsweep.engine.network.graph import Network, some
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.settings import check_settings
+from dimsweep.engine.settings import Bounds, Count, check_settings
+from dimsweep.engine.units import BYTES
 
 
 class Switching(StrEnum):
@@ -26,57 +28,52 @@ class Switching(StrEnum):
 class NetworkModel:
     """Links, switches and routes (not for the phase kernel).
 
-    ``fabrics`` realise the topology's dimensions, one each (none given: their own blocks);
-    ``graph`` replaces them by a network of any shape, on which the dimensions only say who
-    communicates with whom; so does a ``wafer``, which also says how collectives run on it, lets
-    messages of tensor-parallel groups go before those between stages, and these before all others
-    (suspending those under way if it ``preempts``) and may have more NPUs than the topology.
-    ``routing`` None is by dimension, or the shortest path on a graph, or the wafer's own.
-    ``packets`` is for the packet kernel, the rest of this for the message kernel only.  ``packet``
-    is the bytes after which a cut-through device passes a message on.  ``buffer`` is
-    the bytes of messages that may wait at the far end of a link (None: no limit); while it is
-    full the link stands still.  ``window`` is how many messages an NPU may have on their way in
-    a dimension.
-
-    ``degrade`` is what became of it since it was bought: messages see what is left of links and
-    devices (:func:`engine.network.degraded`), and all kernels how fast each NPU still computes.
-    With a ``placement``, rank ``i`` runs on NPU ``placement[i]`` of the graph, and the NPUs that it
-    does not name are idle.
+    A ``graph`` or a ``wafer`` replaces the fabrics of the dimensions; they then only say who
+    communicates with whom.
     """
 
+    #: What realises each of the topology's dimensions; none: their own blocks.
     fabrics: tuple[Fabric, ...] = ()
+    #: A network of any shape instead of the dimensions' own links.
     graph: Network | None = None
+    #: A wafer instead, which also says how collectives run on it, and which messages are urgent:
+    #: those of tensor-parallel groups, then those between stages. It may have more NPUs than the
+    #: topology.
     wafer: Wafer | None = None
+    #: How messages are routed: by dimension, by the shortest path on a graph, or as the wafer does,
+    #: unless given.
     routing: Routing | None = None
+    #: Seed of what routing draws.
     seed: int = 0
+    #: When a device passes a message on: once its first packet is there, or all of it.
     switching: Switching = Switching.CUT_THROUGH
-    packet: float = 0.0
-    buffer: float | None = None
-    window: int | None = None
-    max_messages: int = 10_000_000
+    #: Bytes after which a cut-through device passes a message on.
+    packet: Annotated[float, BYTES, Bounds(at_least=0)] = 0.0
+    #: Bytes of messages that may wait at the far end of a link, which stands still while it is
+    #: full; null: no limit.
+    buffer: Annotated[float, BYTES, Bounds(at_least=1)] | None = None
+    #: Messages that an NPU may have in flight in a dimension; null: any number.
+    window: Count | None = None
+    #: Messages at most that are simulated.
+    max_messages: Count = 10_000_000
+    #: Packets, buffers and congestion control, for fidelity=packet.
     packets: PacketModel = field(default_factory=PacketModel)
-    max_packets: int = 20_000_000
+    #: Packets at most that are simulated.
+    max_packets: Count = 20_000_000
+    #: What became of the network since it was bought: links and devices that are slower or down,
+    #: and NPUs that compute slower (which all fidelities know).
     degrade: tuple[Change, ...] = ()
+    #: NPU of the graph that each rank runs on; all other NPUs are idle.
     placement: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not 0 <= self.packet < math.inf:
-            raise DimsweepError(f"{self.packet:g} bytes is no packet", where="packet")
-        if self.buffer is not None and not 1 <= self.buffer < math.inf:
-            raise DimsweepError(f"a buffer of {self.buffer:g} bytes", where="buffer")
-        if self.window is not None and self.window < 1:
-            raise DimsweepError(f"a window of {self.window} messages", where="window")
         if self.buffer is not None and self.wafer is not None and self.wafer.preempts:
             raise DimsweepError(
                 "a suspended message would keep its room, and hold up those that go first",
                 where="buffer",
                 hint="no buffer, or network.wafer.preempts=false",
             )
-        if self.max_messages < 1:
-            raise DimsweepError(f"at most {self.max_messages} messages", where="max_messages")
-        if self.max_packets < 1:
-            raise DimsweepError(f"at most {self.max_packets} packets", where="max_packets")
         if self.graph is not None and self.fabrics:
             raise DimsweepError(
                 "give the fabrics of the dimensions or a graph, not both", where="fabric"

@@ -3,38 +3,36 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from dimsweep.engine.cluster.compute import EfficiencyCurve, SystolicArray
 from dimsweep.engine.cluster.kernel_times import KernelTimes
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
+from dimsweep.engine.settings import Bounds, Positive, Share, check_settings
+from dimsweep.engine.units import (
+    BANDWIDTH,
+    BYTES,
+    COMPUTE_RATE,
+    MAX_PICOSECONDS,
+    PICOSECONDS,
+    TIME,
+    Duration,
+)
 from dimsweep.engine.workload.graph import ATTENTION_BACKWARD, Compute, Kernel, MatMul
 
 _MEASURED = "bf16"  # the precision that every GPU was measured in
 _ALIGNED = 8  # values of two bytes, so that a row begins where tensor cores can load it
-_RATES = ("flops", "plain_flops", "memory_bandwidth", "reduce_bandwidth", "memory")
-_FACTORS = ("attention_time", "attention_backward")
+_DURATION = Bounds(at_least=0, at_most=MAX_PICOSECONDS)
 
 
 @dataclass(frozen=True)
 class Npu:
     """Peak FLOP/s and memory bytes/s; an operator takes the longer of the two times (roofline).
 
-    Williams, Waterman, Patterson, "Roofline" (CACM 2009).  ``efficiency`` is the share of the peak
-    that dense kernels reach, ``memory_efficiency`` that of the memory bandwidth.
-    ``reduce_bandwidth`` is the rate, in bytes per second of data received, at which an NPU reduces
-    during a collective; ``None`` hides reductions behind the transfer.
+    Williams, Waterman, Patterson, "Roofline" (CACM 2009).  What is known of single kernels refines
+    it: measured durations, else measured kernels of a GPU, else the efficiency of matrix products
+    or a systolic array.
 
-    What is known of single kernels refines it: ``matmul_efficiency`` by the size of a matrix
-    product, or a ``systolic`` array in the place of the peak; ``launch`` (ps) before each kernel;
-    ``host`` (ps) that the host needs to issue one, so that kernels may wait (:meth:`issued`);
-    ``measured`` durations (ps) by the kernel's name, in the place of all else.
-
-    With ``kernels`` products and fused attention take the times that were measured of a GPU;
-    ``efficiency`` is then the share of that speed which a GPU sustains when it is busy for hours,
-    fused attention takes ``attention_time`` times as long as the measured kernels (others than
-    theirs are slower), and its gradients ``attention_backward`` times as long as itself; without
-    ``kernels`` attention takes ``attention_time`` times as long as its FLOPs.
     Several products at once whose rows are no multiple of 16 bytes long, as the scores of attention
     with odd head sizes, miss the tensor cores (NVIDIA, "Matrix multiplication background",
     requirements of tensor cores), and run at no more than ``plain_flops``, if it is given.
@@ -43,53 +41,59 @@ class Npu:
     precision, which an operator names, take ``relative_time`` times as long as in ``precision``
     where that is given, else what was measured, else what the peak in ``narrow`` makes of them;
     ``narrow`` is also the peak that such products are compared with (:meth:`peak`).
-
-    Of collectives that a model's plan lets go beside kernels a share of ``overlap`` does, and for
-    the rest of their bytes, when they are waited for, the NPU does nothing else: kernels are slower
-    beside a collective.
-
-    ``memory`` is its capacity in bytes, of which plans leave a share of ``headroom`` free.
-
-    One that is slower than such an NPU should be has a share of its ``speed``: whatever it
-    computes, measured durations included, takes as much longer, but for what it reduces during a
-    collective.
     """
 
-    flops: float | None = None
-    memory_bandwidth: float | None = None
-    plain_flops: float | None = None
-    efficiency: float = 1.0
-    reduce_bandwidth: float | None = None
-    memory_efficiency: float = 1.0
+    #: Peak rate of dense kernels: one, or a mapping with one for each precision.
+    flops: Annotated[float, COMPUTE_RATE, Bounds(above=0)] | None = None
+    #: Peak rate of memory.
+    memory_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
+    #: Peak rate without tensor cores.
+    plain_flops: Annotated[float, COMPUTE_RATE, Bounds(above=0)] | None = None
+    #: Share of the peak that dense kernels reach; with `kernels` the share of the measured speed
+    #: that a GPU sustains when it is busy for hours.
+    efficiency: Share = 1.0
+    #: Rate of data received at which an NPU reduces during a collective; null hides reductions
+    #: behind the transfer.
+    reduce_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
+    #: Share of the memory bandwidth that kernels reach.
+    memory_efficiency: Share = 1.0
+    #: Efficiency of matrix products by their size, in pairs such as [10 GFLOP, 0.6].
     matmul_efficiency: EfficiencyCurve | None = None
+    #: A systolic array that computes products instead of the peak: its rows, columns, clock,
+    #: dataflow and arrays.
     systolic: SystolicArray | None = None
-    launch: int = 0
-    host: int = 0
+    #: Time before each kernel.
+    launch: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
+    #: Time that the host needs to issue a kernel, for which kernels may wait.
+    host: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
+    #: Measured durations by the kernel's name, instead of all else.
     measured: Mapping[str, int] | None = None
+    #: Measured times of products and fused attention.
     kernels: KernelTimes | None = None
-    attention_time: float = 1.0
-    attention_backward: float = ATTENTION_BACKWARD
+    #: Fused attention takes this many times as long as the measured kernels, or as its FLOPs
+    #: without `kernels`: other kernels are slower.
+    attention_time: Positive = 1.0
+    #: Gradients of attention take this many times as long as attention.
+    attention_backward: Positive = ATTENTION_BACKWARD
+    #: Precision of all that names no narrower one.
     precision: str = "bf16"
+    #: Peak rate in each narrower precision.
     narrow: Mapping[str, float] = field(default_factory=dict)
+    #: Time of a product in a narrow precision, or in tf32, relative to one in bf16.
     relative_time: Mapping[str, float] = field(default_factory=dict)
-    memory: float | None = None
-    speed: float = 1.0
-    overlap: float = 1.0
-    headroom: float = 0.0
+    #: Capacity of the memory.
+    memory: Annotated[float, BYTES, Bounds(above=0)] | None = None
+    #: Share of its speed that a slower NPU has: all that it computes takes as much longer, but
+    #: reductions during a collective.
+    speed: Share = 1.0
+    #: Of collectives that a plan lets go beside kernels, the share that does; for the rest of their
+    #: bytes, when they are waited for, the NPU does nothing else.
+    overlap: Share = 1.0
+    #: Share of the memory that plans leave free.
+    headroom: Annotated[float, Bounds(at_least=0, below=1)] = 0.0
 
     def __post_init__(self) -> None:
-        for key in ("efficiency", "memory_efficiency", "speed", "overlap"):
-            if not 0 < getattr(self, key) <= 1:
-                raise DimsweepError(f"{getattr(self, key)} is not in (0, 1]", where=key)
-        if not 0 <= self.headroom < 1:
-            raise DimsweepError(f"{self.headroom} is not in [0, 1)", where="headroom")
-        for key in (*_RATES, *_FACTORS):
-            rate = getattr(self, key)
-            if rate is not None and not 0 < rate < math.inf:
-                raise DimsweepError(f"{rate:g}; it must be more than zero", where=key)
-        for key in ("launch", "host"):
-            if not 0 <= getattr(self, key) <= MAX_PICOSECONDS:
-                raise DimsweepError(f"{getattr(self, key)} ps is no duration", where=key)
+        check_settings(self)
         known = {"a systolic array": self.systolic, "a measured GPU": self.kernels}
         known = {what: model for what, model in known.items() if model is not None}
         if known and self.matmul_efficiency is not None:

@@ -7,9 +7,18 @@ from typing import Annotated, Any
 
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport, transport_of
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.units import BANDWIDTH, BYTES, format_time
+from dimsweep.engine.settings import Bounds, Probability, check_settings
+from dimsweep.engine.units import BANDWIDTH, BYTES, TIME, Duration, Quantity
 
 _ACK_ROOM = 14  # bytes of an ACK that telemetry may fill (HPCC's authors' format)
+_SIZE = Bounds(at_least=1, at_most=2**20, hint="1 B to 1 MiB")
+_RTO = Bounds(above=0, at_most=60 * 10**12, hint="TCP's back-off ends at 60 s (RFC 6298)")
+_PRIORITIES = Bounds(
+    at_least=1,
+    at_most=3,
+    hint="1 for all alike, 2 for tensor parallelism before all else, or 3 for messages between "
+    "stages of a pipeline in between",
+)
 
 
 @dataclass(frozen=True)
@@ -20,65 +29,68 @@ class Mark:
     rate: Annotated[int, BANDWIDTH]
     kmin: Annotated[float, BYTES]
     kmax: Annotated[float, BYTES]
-    pmax: float = 0.2
+    pmax: Probability = 0.2
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not self.kmin < self.kmax:
             what = f"marking from {self.kmin:g} bytes on, and always above {self.kmax:g}"
             raise DimsweepError(what, where="kmin", hint="kmin must be less than kmax")
-        if not 0 <= self.pmax <= 1:
-            raise DimsweepError(f"{self.pmax:g} is not a probability", where="pmax")
 
 
 @dataclass(frozen=True)
 class PacketModel:
-    """How messages travel in packets (packet kernel only); sizes are bytes.
+    """How messages travel in packets (packet kernel only).
 
-    ``transport`` is how senders answer to congestion: its name, or an object of one of the classes
-    in :data:`engine.cluster.transports.TRANSPORTS`, whose fields are its keys (their times are ps).
-    A message is a flow of its own: packets of ``payload`` and ``header``, each answered by an
-    ``ack`` (both without the transport's telemetry).  With ``window`` at most a bandwidth-delay
-    product of it is under way (TCP has a window of its own).  ``buffer`` is each switch's: one
-    size, or one a dimension (that of the switch's links), each for all levels of switches there or
-    one a level from the NPUs up (leaves, spines).  Its ports share it but for the ``headroom`` of
-    each, which takes what comes while a pause travels (None: three times what the port's link
-    holds).  What leaves a port is marked never up to ``kmin`` bytes behind it, always above
-    ``kmax``, with a probability that rises to ``pmax`` in between (None: by the port's rate, see
-    :meth:`thresholds`); or ``marks`` say it of each rate.
-    Without ``pauses`` switches drop what finds no room, which only TCP and Ultra Ethernet's
-    transports send again (None: pauses for all others); with ``trim`` they cut its payload instead
-    and send the header on, in a priority of its own above all, as ACKs (None: where the transport's
-    receivers ask for what was cut, and nobody pauses).  ``rto_min`` is the shortest that TCP's
-    timer waits for an ACK (ps).
-    Of several ``priorities`` (IEEE 802.1Q's traffic classes) tensor parallelism has the highest;
-    of two, all else has the other; of three, messages between the stages of a pipeline have the
-    second.  Each has its own queue and marks at every port, its own headroom, and pauses that
-    stop no other (PFC); ports send strictly by priority, and ACKs go in that of their data.
+    A message is a flow of its own, of packets that are each answered by an ACK.
     """
 
+    #: How senders answer to congestion: the name of a transport, or a mapping of its `kind` and
+    #: some of its keys.
     transport: Transport | str = "dcqcn"
+    #: Whether at most a bandwidth-delay product of a message is in flight. TCP has a window of its
+    #: own.
     window: bool = True
-    payload: float = 1000
-    header: float = 48
-    ack: float = 60
-    buffer: float | tuple[float | tuple[float, ...], ...] = 32 * 2**20
-    headroom: float | None = None
-    kmin: float | None = None
-    kmax: float | None = None
-    pmax: float = 0.2
+    #: Bytes of a packet that are the message's.
+    payload: Annotated[float, BYTES, _SIZE] = 1000
+    #: Bytes of a packet beside its payload, without the transport's telemetry.
+    header: Annotated[float, BYTES, _SIZE] = 48
+    #: Bytes of an ACK, without the transport's telemetry.
+    ack: Annotated[float, BYTES, _SIZE] = 60
+    #: Each switch's buffer, which its ports share: one size, or one for each dimension (that of the
+    #: switch's links), each for all levels of switches there or one a level from the NPUs up
+    #: (leaves, spines).
+    buffer: float | tuple[float | tuple[float, ...], ...] = Quantity(32 * 2**20, "32 MiB")
+    #: Part of the buffer that each port has to itself, for what arrives while a pause travels;
+    #: null: three times what the port's link holds.
+    headroom: Annotated[float, BYTES, Bounds(at_least=0)] | None = None
+    #: Bytes behind a departing packet up to which it is never marked; null: by the port's rate.
+    kmin: Annotated[float, BYTES, Bounds(at_least=0)] | None = None
+    #: Bytes behind a departing packet above which it is always marked; null: by the port's rate.
+    kmax: Annotated[float, BYTES] | None = None
+    #: Probability of a mark at `kmax`, to which it rises from 0 at `kmin`.
+    pmax: Probability = 0.2
+    #: Thresholds of each rate of ports, instead of `kmin`, `kmax` and `pmax`.
     marks: tuple[Mark, ...] = ()
+    #: Whether switches pause senders. Without pauses they drop what finds no room, which only TCP
+    #: and Ultra Ethernet's transports send again; null: pauses for all other transports.
     pauses: bool | None = None
+    #: Whether switches cut the payload of what finds no room, and send the header on in the highest
+    #: priority; null: where the transport's receivers ask for what was cut, and nobody pauses.
     trim: bool | None = None
-    rto_min: int = 200 * 10**9  # Linux: TCP_RTO_MIN
-    priorities: int = 1
+    #: Shortest time that TCP's timer waits for an ACK; by default Linux's TCP_RTO_MIN.
+    rto_min: Annotated[int, TIME, _RTO] = Duration(200 * 10**9, "200 ms")
+    #: Traffic classes (IEEE 802.1Q), each with queues, marks, headroom and pauses (PFC) of its own;
+    #: ports send strictly by priority. Tensor parallelism has the highest; with 3, messages between
+    #: the stages of a pipeline have the second.
+    priorities: Annotated[int, _PRIORITIES] = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transport", transport_of(self.transport))
+        check_settings(self)
         for name in ("payload", "header", "ack"):
             self._check_whole(name)
         self._check_buffer(self.buffer, "buffer")
-        if not 0 <= self.pmax <= 1:
-            raise DimsweepError(f"{self.pmax:g} is no probability", where="pmax")
         if (self.kmin is None) != (self.kmax is None):
             raise DimsweepError(
                 "give both kmin and kmax, or none of them",
@@ -94,19 +106,6 @@ class PacketModel:
         if self.marks and self.kmin is not None:
             raise DimsweepError("give marks, or kmin and kmax, not both", where="marks")
         self._check_losses()
-        if not 0 < self.rto_min <= _RTO_MAX:
-            raise DimsweepError(
-                f"a time-out of {format_time(self.rto_min)} at least",
-                where="rto_min",
-                hint="above 0, and no more than the 60 s at which TCP's back-off ends (RFC 6298)",
-            )
-        if self.priorities not in (1, 2, 3):
-            raise DimsweepError(
-                f"{self.priorities} priorities",
-                where="priorities",
-                hint="1 for all alike, 2 for tensor parallelism before all else, or 3 for messages "
-                "between stages of a pipeline in between",
-            )
         if not self.window and self.sender.needs_window:
             raise DimsweepError(
                 f"{self.sender.name} relates what it measures to a window",
@@ -144,10 +143,8 @@ class PacketModel:
 
     def _check_whole(self, name: str) -> None:
         value = getattr(self, name)
-        if not (1 <= value <= 2**20 and value == int(value)):
-            raise DimsweepError(
-                f"{value:g} bytes is no size of a packet", where=name, hint="1 B to 1 MiB"
-            )
+        if value != int(value):
+            raise DimsweepError(f"{value:g} B; it must be whole bytes", where=name)
 
     @property
     def sender(self) -> Transport:
@@ -218,7 +215,6 @@ class PacketModel:
 
 # At which rate (bits a second) everything is marked above how many bytes.
 _KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3), (400e9, 3200e3))
-_RTO_MAX = 60 * 10**12  # ps
 
 
 def _named(**asked: bool) -> str:

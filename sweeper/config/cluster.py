@@ -12,10 +12,9 @@ from pydantic import ConfigDict, Field
 import dimsweep.engine
 from dimsweep.engine import (
     ORDERS,
+    CollectiveModel,
     DimensionOrder,
     DimsweepError,
-    QueueOrder,
-    SubgroupBandwidth,
     suggestion,
     within,
 )
@@ -33,8 +32,6 @@ from dimsweep.sweeper.config.parts.part import (
     Time,
     Times,
     Whole,
-    default,
-    member,
     mirror,
     named,
     one_or_each,
@@ -236,44 +233,46 @@ class Memory(Part):
 _NCCL = ("nccl_algo", "nccl_proto", "nccl_nvls_enable")
 
 
-class Collective(Part):
-    """See engine.CollectiveModel.  ``algorithms``: a list with one for each dimension, or auto;
-    ``all_to_all``: those of all-to-alls, likewise.
-    ``library``: nccl, which needs to know the kind of ``gpu``; ``measured``: a file of what
-    nccl-tests print, or a CSV file with the columns op, gpus, nodes, bytes, time_us, and
-    ``measured_bandwidth`` that of the dimensions' links when it was written, from which other
-    bandwidths scale the times; topology.bandwidth unless given."""
+_Names = Annotated[str | tuple[str, ...], Parsed(one_or_each(str), takes="name, or a list")]
 
-    chunks: Whole = 64
-    chunks_on_one_dimension: Whole | None = None
-    streams: Whole = 1
-    order: Annotated[DimensionOrder, Parsed(named(DimensionOrder, ORDERS), choices=ORDERS)] = (
-        default("baseline")
+
+class Collective(
+    mirror(  # type: ignore[misc]
+        CollectiveModel,
+        without=("algorithms", "all_to_all", "library", "timings"),
+        order=Annotated[DimensionOrder, Parsed(named(DimensionOrder, ORDERS), choices=ORDERS)],
     )
-    queue: Annotated[QueueOrder, member(QueueOrder)] = default("fifo")
-    subgroup_bandwidth: Annotated[SubgroupBandwidth, member(SubgroupBandwidth)] = default(
-        "physical"
-    )
-    endpoint_delay: Time = default("0 ns")
-    algorithms: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
-    all_to_all: Annotated[str | tuple[str, ...], Parsed(one_or_each(str))] = "auto"
+):
+    """How collectives run: the settings of :class:`CollectiveModel`, by names."""
+
+    #: Algorithm of each dimension, one for all or a list; auto: the block's topology-aware one.
+    algorithms: _Names = "auto"
+    #: Algorithm of all-to-alls in each dimension, one for all or a list; auto: the block's own.
+    all_to_all: _Names = "auto"
+    #: Collective library that runs: nccl, which needs to know the kind of `gpu`.
     library: str | None = None
+    #: Kind of GPU whose times the library has.
     gpu: str | None = None
+    #: File of measured times: output of nccl-tests, or CSV with the columns op, gpus, nodes, bytes,
+    #: time_us.
     measured: File | None = None
+    #: Bandwidths of the dimensions' links when `measured` was written, from which other bandwidths
+    #: scale the times; topology.bandwidth unless given.
     measured_bandwidth: Bandwidths | None = None
-    node_dimensions: Whole = 1
-    nccl_algo: str = ""  # NCCL_ALGO, in NCCL's syntax: ring,tree or ^nvls or allreduce:tree
-    nccl_proto: str = ""  # NCCL_PROTO: LL,LL128,Simple, likewise
-    nccl_nvls_enable: Whole = 2  # NCCL_NVLS_ENABLE: 0 is off, 1 on, 2 where the hardware has it
+    #: NCCL_ALGO, in NCCL's syntax: ring,tree or ^nvls or allreduce:tree.
+    nccl_algo: str = ""
+    #: NCCL_PROTO, in NCCL's syntax: LL,LL128,Simple.
+    nccl_proto: str = ""
+    #: NCCL_NVLS_ENABLE: 0 is off, 1 on, 2 where the hardware has it.
+    nccl_nvls_enable: Whole = 2
 
-    def build(self, n_dims: int) -> dimsweep.engine.CollectiveModel:
+    def build(self, n_dims: int) -> CollectiveModel:
         """The model of collectives for ``n_dims`` dimensions; reads ``measured`` if it is given."""
-        own = ("gpu", "measured", "measured_bandwidth", *_NCCL)
-        told = {name: value for name, value in self if name not in own}
+        told = self.settings(CollectiveModel)
         for name in ("algorithms", "all_to_all"):
             told[name] = per_dimension(told[name], n_dims, name)
         told |= {"library": self._library(), "timings": self._timings(n_dims)}
-        return dimsweep.engine.CollectiveModel(**told)
+        return CollectiveModel(**told)
 
     def _timings(self, n_dims: int) -> Timings | None:
         if self.measured is None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, get_origin, get_type_hints
 from pydantic import Field
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, Fidelity, units, within
-from dimsweep.engine.cluster import Mark, Switching
+from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, PacketModel, units, within
+from dimsweep.engine.cluster import Mark
 from dimsweep.engine.extensions.fred import Remedy
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.engine.formats import read_any_network, read_ns3_config
@@ -36,11 +36,8 @@ from dimsweep.engine.network.generators import GENERATORS, Generator
 from dimsweep.sweeper.config.parts.part import (
     BYTES,
     Bandwidth,
-    Bytes,
-    BytesOrNone,
     File,
     Flag,
-    Number,
     OneOf,
     Parsed,
     Part,
@@ -164,38 +161,31 @@ def _routing(value: Any) -> Routing | None:
 _Mark = mirror(Mark)
 
 
-class Packets(Part):
-    """Packets, buffers and congestion control, for fidelity=packet (see engine.PacketModel).
-    ``file``: a configuration of HPCC's or SimAI's ns-3, which gives the keys that it has."""
-
-    file: File | None = None
-    transport: Annotated[Transport, Parsed(_TRANSPORT.parse, _written_transport, TRANSPORTS)] = (
-        default("dcqcn")
+class Packets(
+    mirror(  # type: ignore[misc]
+        PacketModel,
+        transport=Annotated[
+            Transport, Parsed(_TRANSPORT.parse, _written_transport, TRANSPORTS, takes="transport")
+        ],
+        buffer=Annotated[
+            Quantity | tuple[Quantity | tuple[Quantity, ...], ...],
+            Parsed(one_or_each(one_or_each(BYTES)), takes="size, or a list of sizes"),
+        ],
+        marks=tuple[_Mark, ...],  # type: ignore[valid-type]
     )
-    window: Flag = True
-    spray: Flag = False
-    payload: Bytes = default("1000 B")
-    header: Bytes = default("48 B")
-    ack: Bytes = default("60 B")
-    buffer: Annotated[
-        Quantity | tuple[Quantity | tuple[Quantity, ...], ...],
-        Parsed(one_or_each(one_or_each(BYTES))),
-    ] = default("32 MiB")
-    headroom: BytesOrNone | None = None
-    kmin: BytesOrNone | None = None
-    kmax: Bytes | None = None
-    pmax: Number = 0.2
-    marks: tuple[_Mark, ...] = ()  # type: ignore[valid-type]
-    pauses: Flag | None = None
-    trim: Flag | None = None
-    rto_min: Time = default("200 ms")
-    priorities: Whole = 1
+):
+    """Packets, buffers and congestion control, for fidelity=packet: the settings of
+    :class:`PacketModel`, and where they come from."""
 
-    def build(self) -> dimsweep.engine.PacketModel:
+    #: A configuration of HPCC's or SimAI's ns-3, which gives the keys that it has.
+    file: File | None = None
+    #: Whether packets of a message take all shortest paths in turn, as a routing does.
+    spray: Flag = False
+
+    def build(self) -> PacketModel:
         """The engine's model of the same, in which ``spray`` is a routing."""
-        told: dict[str, Any] = {k: v for k, v in self if k not in ("file", "spray", "marks")}
         marks = tuple(Mark(**dict(mark)) for mark in self.marks)
-        return dimsweep.engine.PacketModel(**told | {"marks": marks} | self._of_file())
+        return PacketModel(**self.settings(PacketModel) | {"marks": marks} | self._of_file())
 
     def _of_file(self) -> dict[str, Any]:
         """The keys that the file gives.  Raises :class:`DimsweepError` for one that is also set."""
@@ -276,45 +266,50 @@ def which(name: str, value: Any) -> Any:
         return Which(**dict(value))
 
 
-class Network(Part):
-    """Links, switches and routes, for all fidelities but phase (see engine.NetworkModel).
-    ``fabric``: what realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels:
-    2, leaf: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}; ``file``: a graph
-    instead (see engine.formats.read_any_network for the formats), and ``links`` the rates of
-    InfraGraph's links by name, {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}; ``levels``: one that
-    is told level by level instead, [{switch: rack, share: 16, bandwidth: 25 GB/s, latency: 5 us},
-    {switch: spine, below: rack, count: 8, ...}] (see engine.network.Level); ``generator``: one that
-    is generated instead, {kind: zcube, n: 32, k: 2} (see engine.network.generators); ``wafer``:
-    {kind: mesh, columns: 5, rows: 4} or {kind: fred, leaves: 5, leaf: 4, remedy: serialise} (see
-    its page) instead. ``degrade``: what became of any of these, [{link: NPU 3 -> leaf
-    0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name, ``*``
-    standing for any letters, or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind: switch,
-    draw: 2, seed: 1} (see engine.network.Change and Which). ``placement``: on which NPUs of a
-    larger network ranks run, in their order: [0-7, 32-39], [0-31:2] (every second one), packed (on
-    the first ones), scattered (equally far apart); ``npus``: how many NPUs ``levels`` have, as many
-    as ranks unless given."""
-
-    fabric: Annotated[
-        Fabric | tuple[Fabric, ...], Parsed(one_or_each(_FABRIC.parse), _FABRIC.write)
-    ] = default("auto")
-    file: File | None = None
-    links: dict[str, _LinkRate] = default(dict)  # type: ignore[valid-type]
-    levels: tuple[_Level, ...] = ()  # type: ignore[valid-type]
-    generator: AnyGenerator | None = None
-    wafer: Annotated[Wafer, Parsed(_WAFER.parse, _WAFER.write)] | None = None
-    routing: Annotated[Routing | None, Parsed(_routing, lambda found: str(found or "auto"))] = (
-        default("auto")
+class Network(
+    mirror(  # type: ignore[misc]
+        NetworkModel,
+        without=("fabrics", "graph", "packets", "degrade", "placement", "routing"),
+        wafer=Annotated[Wafer, Parsed(_WAFER.parse, _WAFER.write, takes="mapping")] | None,
     )
-    seed: Whole = 0
-    switching: Annotated[Switching, member(Switching)] = default("cut_through")
-    packet: BytesOrNone = default("0 B")
-    buffer: Bytes | None = None
-    window: Whole | None = None
-    max_messages: Whole = 10_000_000
+):
+    """Links, switches and routes, for all fidelities but phase: the settings of
+    :class:`NetworkModel`, in the words of files, levels and generators."""
+
+    #: What realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf:
+    #: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
+    fabric: Annotated[
+        Fabric | tuple[Fabric, ...],
+        Parsed(one_or_each(_FABRIC.parse), _FABRIC.write, takes="fabric, or a list"),
+    ] = default("auto")
+    #: A graph instead of the dimensions' own links (:func:`engine.formats.read_any_network` says in
+    #: which formats).
+    file: File | None = None
+    #: Rates of InfraGraph's links by name: {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}.
+    links: dict[str, _LinkRate] = default(dict)  # type: ignore[valid-type]
+    #: A graph level by level instead (:class:`engine.network.Level`): [{switch: rack, share: 16,
+    #: bandwidth: 25 GB/s, latency: 5 us}, {switch: spine, below: rack, count: 8, ...}].
+    levels: tuple[_Level, ...] = ()  # type: ignore[valid-type]
+    #: A graph that is generated instead (:mod:`engine.network.generators`): {kind: zcube, n: 32, k:
+    #: 2}.
+    generator: AnyGenerator | None = None
+    #: How messages are routed; auto: by dimension, by the shortest path on a graph, by all of them
+    #: on a generated one, or as the wafer does.
+    routing: Annotated[
+        Routing | None,
+        Parsed(_routing, lambda found: str(found or "auto"), choices=("auto", *Routing)),
+    ] = default("auto")
+    #: Packets, buffers and congestion control, for fidelity=packet.
     packets: Packets = default(Packets)
-    max_packets: Whole = 20_000_000
+    #: What became of the network since it was bought (:class:`engine.network.Change`): [{link: NPU
+    #: 3 -> leaf 0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name
+    #: (`*` stands for any letters), or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind:
+    #: switch, draw: 2, seed: 1}.
     degrade: tuple[_Change, ...] = ()  # type: ignore[valid-type]
+    #: NPUs that `levels` have, as many as ranks unless given.
     npus: Annotated[Whole, Field(ge=1)] | None = None
+    #: NPUs of a larger network that ranks run on, in their order: [0-7, 32-39], [0-31:2] (every
+    #: second one), packed (on the first ones), scattered (equally far apart).
     placement: (
         Annotated[str | tuple[int | str, ...], Parsed(_placement, choices=_PLACEMENTS)] | None
     ) = None
@@ -325,9 +320,7 @@ class Network(Part):
         names = ("file", "levels", "generator", "wafer")
         return next((name for name in names if getattr(self, name)), "")
 
-    def build(
-        self, topology: dimsweep.engine.Topology, fidelity: Fidelity
-    ) -> dimsweep.engine.NetworkModel:
+    def build(self, topology: dimsweep.engine.Topology, fidelity: Fidelity) -> NetworkModel:
         """The network model; reads ``file`` if it is given."""
         fabrics: tuple[Fabric, ...] = per_dimension(self.fabric, len(topology.dims), "fabric")
         graph = self._graph(topology)
@@ -338,23 +331,16 @@ class Network(Part):
                     where="fabric",
                 )
             fabrics = ()
-        elsewhere = {"fabric", "file", "links", "levels", "generator", "packets"}
-        elsewhere |= {"degrade", "npus", "placement"}
-        plain = {name: value for name, value in self if name not in elsewhere}
+        plain = self.settings(NetworkModel)
         if self.generator is not None and self.routing is None:
             plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
         if self.packets.spray and fidelity is Fidelity.PACKET:
             plain["routing"] = Routing.SPRAY
         with key("packets"):
-            packets = self.packets.build()
-        return dimsweep.engine.NetworkModel(
-            fabrics=fabrics,
-            graph=graph,
-            packets=packets,
-            degrade=self._changes(),
-            placement=self._npus_of_ranks(topology.n_npus, graph),
-            **plain,
-        )
+            plain["packets"] = self.packets.build()
+        plain["degrade"] = self._changes()
+        plain["placement"] = self._npus_of_ranks(topology.n_npus, graph)
+        return NetworkModel(fabrics=fabrics, graph=graph, **plain)
 
     def _graph(self, topology: dimsweep.engine.Topology) -> Graph | None:
         """What stands in the place of the dimensions' own links, but for a wafer."""

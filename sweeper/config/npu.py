@@ -9,7 +9,6 @@ import dimsweep.engine
 from dimsweep.engine import DimsweepError, suggestion, units, within
 from dimsweep.engine import network as engine
 from dimsweep.engine.cluster import (
-    Dataflow,
     EfficiencyCurve,
     OtherNpus,
     OtherPart,
@@ -20,24 +19,20 @@ from dimsweep.engine.formats import read_measured
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.parts.part import (
     RATE,
-    Bandwidth,
-    Bytes,
     File,
-    Frequency,
     MoneyOrNone,
     Parsed,
     Part,
     Power,
     Quantity,
-    Time,
     Whole,
     default,
     key,
-    member,
     mirror,
     numbers,
     quantity,
     spread,
+    taking,
     written,
 )
 from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
@@ -47,6 +42,7 @@ from dimsweep.sweeper.places import found
 _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ
 
 
+@taking(f"compute rate, such as {units.COMPUTE_RATE.examples}, or one for each precision")
 def _peak(value: Any) -> Quantity | dict[str, Quantity]:
     """One rate for all precisions, or one for each."""
     if not isinstance(value, Mapping):
@@ -61,6 +57,7 @@ def _peak(value: Any) -> Quantity | dict[str, Quantity]:
     return rates
 
 
+@taking("mapping of precisions to factors")
 def _relative_time(value: Any) -> dict[str, float]:
     """A positive factor for each narrow precision, and for TF32."""
     narrow = [name for name, each in PRECISIONS.items() if each.narrow or name == "tf32"]
@@ -74,7 +71,7 @@ def _relative_time(value: Any) -> dict[str, float]:
     return {name: float(factor) for name, factor in value.items()}
 
 
-_Array = mirror(SystolicArray, clock=Frequency, dataflow=Annotated[Dataflow, member(Dataflow)])
+_Array = mirror(SystolicArray)
 
 
 def _systolic(value: Any) -> SystolicArray:
@@ -83,6 +80,7 @@ def _systolic(value: Any) -> SystolicArray:
     return SystolicArray(**dict(_Array.of(value)))
 
 
+@taking("pairs of operations and efficiency")
 def _knot(value: Any) -> tuple[Quantity, float]:
     """Operations of a matrix product, and the share of the peak that it reaches."""
     if (
@@ -100,32 +98,26 @@ def _knot(value: Any) -> tuple[Quantity, float]:
 _Knot = Annotated[tuple[Quantity, float], Parsed(_knot)]
 
 
-class Npu(Part):
-    """See engine.Npu.  ``flops`` is one rate, or one for each precision; ``matmul_efficiency`` has
-    pairs such as [10 GFLOP, 0.6]; ``systolic`` rows, columns, clock, dataflow and arrays (see
-    engine.SystolicArray); ``measured`` names a CSV file of kernel, duration; ``kernels`` a
-    GPU whose products and attention were measured: a100, h100, h200 or b200; ``relative_time``
-    how long a product in a narrow precision, or in tf32, takes, relative to one in bf16.
-    ``machines``: those that it is in; none named: any.  ``headroom``: the share of ``memory`` that
-    plans leave free."""
+class Npu(
+    mirror(  # type: ignore[misc]
+        dimsweep.engine.Npu,
+        without=("plain_flops", "precision", "narrow", "speed", "measured", "kernels"),
+        flops=Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None,
+        matmul_efficiency=tuple[_Knot, ...] | None,
+        systolic=Annotated[
+            SystolicArray, Parsed(_systolic, lambda a: written(vars(a)), takes="mapping")
+        ]
+        | None,
+        relative_time=Annotated[dict[str, float], Parsed(_relative_time)],
+    )
+):
+    """What an NPU computes with: the settings of :class:`engine.Npu`, for all precisions."""
 
-    flops: Annotated[Quantity | dict[str, Quantity], Parsed(_peak)] | None = None
-    memory_bandwidth: Bandwidth | None = None
-    efficiency: float = 1.0
-    reduce_bandwidth: Bandwidth | None = None
-    memory_efficiency: float = 1.0
-    matmul_efficiency: tuple[_Knot, ...] | None = None
-    systolic: Annotated[SystolicArray, Parsed(_systolic, lambda a: written(vars(a)))] | None = None
-    launch: Time = default("0 ns")
-    host: Time = default("0 ns")
+    #: CSV file of measured durations by kernel (columns kernel, duration), instead of all else.
     measured: File | None = None
+    #: GPU whose products and attention were measured: a100, h100, h200 or b200.
     kernels: str | None = None
-    attention_time: float = 1.0
-    attention_backward: float = 2.5
-    relative_time: Annotated[dict[str, float], Parsed(_relative_time)] = default(dict)
-    overlap: float = 1.0
-    headroom: float = 0.0
-    memory: Bytes | None = None
+    #: Machines that it is in; none named: any.
     machines: tuple[str, ...] = ()
 
     def build(self, precision: str, narrow: str = "") -> dimsweep.engine.Npu:
@@ -150,8 +142,7 @@ class Npu(Part):
         own |= {"kernels": kernels, "narrow": peaks}
         own["plain_flops"] = self.flops.get("fp32") if isinstance(self.flops, dict) else None
         own["matmul_efficiency"] = EfficiencyCurve(curve) if curve else None
-        known_keys = {name: value for name, value in self if name != "machines"}
-        return dimsweep.engine.Npu(**{**known_keys, **own})
+        return dimsweep.engine.Npu(**{**self.settings(dimsweep.engine.Npu), **own})
 
     def _peak_of_timed(self, precision: str, narrow: str) -> Mapping[str, float]:
         """Return the peak in a ``narrow`` precision whose products have times of their own.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.settings import Bounds
-from dimsweep.sweeper.config.parts.part import Parsed, Part
+from dimsweep.sweeper.config.parts.part import Parsed, Part, is_file
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
 
@@ -27,7 +27,9 @@ def key_table(place: str) -> str:
     meanings, defaults = part.meanings(), part.defaults()
     rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
     for name in part.model_fields:
-        start = "" if defaults[name] == "???" else f"`{_shown(defaults[name])}`"
+        start = f"`{_shown(defaults[name])}`"
+        if defaults[name] == "???" or (defaults[name] and isinstance(defaults[name], dict)):
+            start = ""  # it must be given, or has keys with defaults
         meaning = _ROLE.sub(r"`\1`", meanings.get(name, ""))
         takes = "; ".join(dict.fromkeys(_takes(type_of(part, name))))
         rows.append(f"| `{name}` | {takes} | {start} | {meaning} |")
@@ -67,11 +69,13 @@ def _takes(kind: Any) -> Iterator[str]:
     if origin is Annotated:
         parsed = next((each for each in inside[1:] if isinstance(each, Parsed)), None)
         bounds = next((each for each in inside[1:] if isinstance(each, Bounds)), None)
-        if parsed is not None and (parsed.choices or parsed.takes):
+        if is_file(kind):
+            yield "file"
+        elif parsed is not None and (parsed.choices or parsed.takes):
             yield ", ".join(f"`{each}`" for each in parsed.choices) or parsed.takes
         else:
             words = list(_takes(inside[0]))
-            yield from [f"{each}, {bounds}" for each in words] if bounds else words
+            yield from [f"{each}, {bounds.words()}" for each in words] if bounds else words
     elif origin in (Union, UnionType):
         for each in inside:
             if each is not NoneType:

@@ -182,7 +182,8 @@ def one_or_each(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 parsed.append(parse(each))
         return tuple(parsed)
 
-    return parse_all
+    takes = getattr(parse, "takes", "")
+    return taking(f"{takes}; one for all, or a list")(parse_all) if takes else parse_all
 
 
 def per_dimension(value: Any, n: int, where: str) -> tuple[Any, ...]:
@@ -329,14 +330,18 @@ class Part(BaseModel):
                 yield at, value
 
 
+def is_file(kind: Any) -> bool:
+    """Return whether a type is that of the names of files."""
+    return any(isinstance(mark, _NamesFile) for mark in get_args(kind))
+
+
 @cache
 def _naming_files(kind: type[Part]) -> frozenset[str]:
     """The keys whose values are names of files."""
     return frozenset(
         name
         for name, field in kind.model_fields.items()
-        for marks in (field.metadata, *map(get_args, get_args(field.annotation)))
-        if any(isinstance(mark, _NamesFile) for mark in marks)
+        if any(map(is_file, (Annotated[str, *field.metadata, None], *get_args(field.annotation))))
     )
 
 
@@ -382,7 +387,9 @@ def _key_of(setting: Setting) -> tuple[Any, Any]:
             parse, made, base = quantity(unit, zero=may_be_none), Quantity, unit.base
         if isinstance(start, int | float) and not isinstance(start, units.Written):
             start = made(start, f"{start:.15g} {base}")
-        kind = Annotated[made, Parsed(_bounded(parse, bounds, unit) if bounds else parse)]
+        if bounds is not None:
+            parse = _bounded(parse, bounds, unit, whole=kind is int)
+        kind = Annotated[made, Parsed(parse)]
     else:
         kind = _typed(kind)
         if bounds is not None:
@@ -407,7 +414,11 @@ def _same(value: Any) -> Any:
 
 
 def _bounded(
-    parse: Callable[[Any], Any], bounds: Bounds, unit: units.Unit | None = None
+    parse: Callable[[Any], Any],
+    bounds: Bounds,
+    unit: units.Unit | None = None,
+    *,
+    whole: bool = False,
 ) -> Callable[[Any], Any]:
     """Return a parser that refuses numbers out of their ``bounds``."""
 
@@ -416,7 +427,8 @@ def _bounded(
         bounds.check(found, unit=unit)
         return found
 
-    return taking(f"{getattr(parse, 'takes', '')}; {bounds}")(parse_within)
+    words = bounds.words(unit, whole=whole)
+    return taking(f"{getattr(parse, 'takes', '')}; {words}")(parse_within)
 
 
 def mirror(

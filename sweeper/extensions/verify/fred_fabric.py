@@ -66,7 +66,7 @@ def wafer_of(network: str) -> Wafer:
     wafer = compose([f"network={network}"]).config.network.wafer
     if wafer is None:
         raise DimsweepError("it has no wafer", where=f"network={network}")
-    return replace(wafer, latency=0)  # type: ignore[type-var]  # every wafer is a dataclass
+    return replace(wafer, latency=0)  # every wafer is a dataclass
 
 
 def _cluster(network: str, sizes: Sequence[int]) -> Cluster:

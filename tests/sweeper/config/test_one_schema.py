@@ -18,6 +18,10 @@ from dimsweep.sweeper.config.parts.part import mirror
 # Each dataclass of which a part has the settings: its door, the part's key, and an override.
 PARTS = {
     "ParallelPlan": ("dimsweep.engine.workload.plan", "workload.plan", "workload=gpt3_13b"),
+    "PacketModel": ("dimsweep.engine", "network.packets", "fidelity=packet"),
+    "NetworkModel": ("dimsweep.engine", "network", "fidelity=message"),
+    "CollectiveModel": ("dimsweep.engine", "collective", "collective=streamed"),
+    "Npu": ("dimsweep.engine", "npu", "npu=h200"),
 }
 MORE = '''
 from dataclasses import dataclass
