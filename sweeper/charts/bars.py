@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from bokeh.layouts import column
 from bokeh.models import ColumnDataSource, HoverTool, Span, UIElement
-from bokeh.plotting import figure
 
 from dimsweep.engine import units
 from dimsweep.sweeper.charts.chart import Chart
-from dimsweep.sweeper.charts.frame import bars, legend_outside, rows, stacked
+from dimsweep.sweeper.charts.frame import draw_rows, legend_outside, rows
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report import naming, words
-from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, PALETTE, dimension_colour
+from dimsweep.sweeper.report import describe, naming
+from dimsweep.sweeper.report.charts import Bars, RowChart, chart_best_split, chart_values
+from dimsweep.sweeper.report.colours import BLUE, GREY, ORANGE, PALETTE, dimension_colour
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.sections import claim_next_bandwidth, common_unit, saved_at_best
 from dimsweep.sweeper.report.summary import CellSummary
@@ -24,18 +24,7 @@ def draw_best_split(points: Points) -> tuple[str, UIElement] | None:
     (summary, *others) = points.report.found
     if others or not summary.split_varies:
         return None
-    best = summary.split(summary.best)
-    equal = None if summary.equal is None else summary.split(summary.equal)
-    chart = rows(summary.dims, "bandwidth per NPU (GB/s)")
-    texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
-    name = words.best_name(summary)
-    colours = [dimension_colour(d) for d in range(len(best))]
-    bars(chart, best, texts, colours, name, shift=-0.2 if equal is not None else 0.0)
-    if equal is not None:
-        bars(chart, equal, [words.gbps(b) for b in equal], ORANGE, "equal split", shift=0.2)
-    chart.x_range.start = 0.0  # a bar is as long as what it stands for
-    chart.x_range.range_padding = 0.4
-    return words.largest_share(summary), legend_outside(chart)
+    return describe.largest_share(summary), draw_rows(chart_best_split(summary))
 
 
 BEST_SPLIT = Chart("best_split", "The best split", draw_best_split)
@@ -81,41 +70,14 @@ def _cell_rows(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]
 
 
 def _draw_values(points: Points, lines: Sequence[_Row]) -> UIElement:
-    cells = [cell for _, cell in lines]
     (objective, *_) = points.report.study.objectives
-    factor, title = points.axis(objective)
-    best = [np.nan if cell is None else objective.of(cell.best) for cell in cells]
-    chart = rows([name for name, _ in lines], title, _ROW)
-    texts = ["" if cell is None else objective.show(objective.of(cell.best)) for cell in cells]
-    compared, bounds = [_reference(cell) for cell in cells], [_bound(cell) for cell in cells]
-    furthest = factor * np.fmax(compared, bounds)
-    names = (cell.reference.name for cell in cells if cell is not None and cell.reference)
-    name = next(names, "")
-    bars(chart, factor * np.array(best), texts, BLUE, "best", beyond=furthest)
-    marks = (
-        (name.removeprefix("the "), "diamond", 12, ORANGE, compared),
-        ("proven bound", "dash", 24, GREEN, bounds),
-    )
-    for legend, marker, size, colour, values in marks:
-        if not np.isnan(values).all():
-            source = ColumnDataSource(
-                {"x": factor * np.array(values), "y": np.arange(len(cells), dtype=float)}
-            )
-            angle = np.pi / 2 if marker == "dash" else 0.0
-            chart.scatter(
-                "x",
-                "y",
-                source=source,
-                marker=marker,
-                size=size,
-                angle=angle,
-                color=colour,
-                line_width=3 if marker == "dash" else 1,
-                legend_label=legend,
-            )
-    chart.x_range.start = 0.0
-    chart.x_range.range_padding = 0.3
-    return legend_outside(chart)
+    names, cells = zip(*lines, strict=True)
+    axis = points.axis(objective)
+
+    def text(cell: CellSummary) -> str:
+        return objective.show(objective.of(cell.best))
+
+    return draw_rows(chart_values(names, cells, axis, lambda cell: cell.best, text, "best"), _ROW)
 
 
 def _draw_splits(points: Points, lines: Sequence[_Row]) -> UIElement:
@@ -123,20 +85,12 @@ def _draw_splits(points: Points, lines: Sequence[_Row]) -> UIElement:
     none = np.full(len(points.dims), np.nan)
     shares = np.array([none if cell is None else cell.split(cell.best) for _, cell in lines])
     shares *= 100 / shares.sum(axis=1, keepdims=True)
-    chart = rows([name for name, _ in lines], "share of the bandwidth (%)", _ROW)
-    colours = PALETTE * len(points.dims)
-    stacked(chart, list(zip(points.dims, colours, shares.T, strict=False)), "%")
-    return legend_outside(chart)
-
-
-def _reference(cell: CellSummary | None) -> float:
-    if cell is None or cell.reference is None:
-        return np.nan
-    return cell.objective.of(cell.reference.row)
-
-
-def _bound(cell: CellSummary | None) -> float:
-    return np.nan if cell is None or cell.bound is None else cell.bound
+    parts = [
+        Bars(values, (), dimension_colour(d), name)
+        for d, (name, values) in enumerate(zip(points.dims, shares.T, strict=False))
+    ]
+    names = [name for name, _ in lines]
+    return draw_rows(RowChart(names, "share of the bandwidth (%)", parts=parts, unit="%"), _ROW)
 
 
 CELLS = Chart("cells", "The cells compared", draw_cells)
@@ -150,16 +104,18 @@ def draw_next_bandwidth(points: Points) -> tuple[str, UIElement] | None:
     saved = np.array([saved_at_best(cell, unit) for cell in cells])
     factor, name = units.scale(float(np.nanmax(saved)), units.TIME)
     title = f"saved by the next {unit} ({name} an iteration)"
+    dims = cells[0].dims
     if len(cells) == 1:
-        chart = rows(cells[0].dims, title)
-        colours = [dimension_colour(d) for d in range(len(cells[0].dims))]
-        bars(chart, factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
-        chart.x_range.start, chart.x_range.range_padding = 0.0, 0.5
+        colours = [dimension_colour(d) for d in range(len(dims))]
+        bars = Bars(factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
+        chart = draw_rows(RowChart(dims, title, [bars], room=0.5))
         return claim_next_bandwidth(cells[0], unit), chart
-    chart = rows(naming.labels(cells), title)
-    parts = enumerate(zip(cells[0].dims, factor * saved.T, strict=True))
-    stacked(chart, [(dim, dimension_colour(d), values) for d, (dim, values) in parts], name)
-    return f"what the next {unit} saves, by the dimension it is spent on", legend_outside(chart)
+    parts = [
+        Bars(values, (), dimension_colour(d), dim)
+        for d, (dim, values) in enumerate(zip(dims, factor * saved.T, strict=True))
+    ]
+    chart = draw_rows(RowChart(naming.labels(cells), title, parts=parts, unit=name))
+    return f"what the next {unit} saves, by the dimension it is spent on", chart
 
 
 def _cells_with_slopes(points: Points) -> list[CellSummary]:
@@ -201,19 +157,22 @@ def _draw_designs(of: list[list[WhatIf]]) -> tuple[str, UIElement]:
     series = []
     for name, own in zip(("the best design", "the baseline"), of, strict=False):
         speeds = {each.name: each.speed for each in own}
-        series.append((name, [speeds.get(each, np.nan) for each in names]))
+        series.append((name, np.array([speeds.get(each, np.nan) for each in names])))
     shown = told[: len(names)]
     if len(of) == 1 and all(np.isfinite(each.per_cost) for each in shown):
         series[0] = ("throughput", series[0][1])
-        series.append(("throughput per USD", [each.per_cost for each in shown]))
-    chart = _change_rows(names)
-    chart.x_range.start = 105 * min(0.0, np.nanmin([values for _, values in series]) - 1)
-    for i, ((name, values), colour) in enumerate(zip(series, (BLUE, ORANGE), strict=False)):
-        shift = 0.0 if len(series) == 1 else 0.38 * (i - 0.5)
-        percent = 100 * (np.array(values) - 1)
-        texts = [factor(value) if np.isfinite(value) else "" for value in values]
-        bars(chart, percent, texts, colour, name, shift=shift, beyond=np.zeros(len(values)))
-    return f"{claim(of[0])}; the rest of the design stays as it is", legend_outside(chart)
+        series.append(("throughput per USD", np.array([each.per_cost for each in shown])))
+    bars = [
+        Bars(100 * (values - 1), list(map(_format_factor, values)), colour, name)
+        for (name, values), colour in zip(series, (BLUE, ORANGE), strict=False)
+    ]
+    least = float(np.nanmin([each.values for each in bars]))
+    chart = RowChart(names, _CHANGE_TITLE, bars, start=1.05 * min(0.0, least), has_zero=True)
+    return f"{claim(of[0])}; the rest of the design stays as it is", draw_rows(chart)
+
+
+def _format_factor(value: float) -> str:
+    return factor(value) if np.isfinite(value) else ""
 
 
 def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
@@ -226,7 +185,9 @@ def _draw_cells(of: dict[str, list[WhatIf]]) -> tuple[str, UIElement] | None:
     names = sorted(sizes, key=lambda name: -sizes[name])[:_MOST_CHANGES]
     if not names:
         return None
-    chart = _change_rows(names)
+    chart = rows(names, _CHANGE_TITLE)
+    chart.x_range.range_padding = 0.3
+    chart.add_layout(Span(location=0, dimension="height", line_color=GREY))
     common, own_names = _apart(list(of))
     for cell, changes, colour in zip(own_names, of.values(), PALETTE, strict=False):
         there = [each for each in changes if each.name in names and not each.failed]
@@ -250,13 +211,6 @@ def _apart(labels: list[str]) -> tuple[str, list[str]]:
     common = [part for part in parts[0] if all(part in own for own in parts)]
     own = [", ".join(part for part in each if part not in common) for each in parts]
     return (", ".join(common), own) if all(own) else ("", labels)
-
-
-def _change_rows(names: list[str]) -> figure:
-    chart = rows(names, _CHANGE_TITLE)
-    chart.x_range.range_padding = 0.3
-    chart.add_layout(Span(location=0, dimension="height", line_color=GREY))
-    return chart
 
 
 WHAT_IF = Chart("what_if", "What if one thing were changed", draw_what_if)

@@ -32,7 +32,7 @@ from dimsweep.sweeper.charts.frame import WIDGET, legend_outside, plot, small_ho
 from dimsweep.sweeper.charts.points import Points, scale, span, useful
 from dimsweep.sweeper.ledger.record import Proof
 from dimsweep.sweeper.objective import COST, TIME
-from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 from dimsweep.sweeper.report.naming import folded
 from dimsweep.sweeper.report.proof import trade
@@ -152,7 +152,7 @@ def draw_front(points: Points) -> tuple[str, UIElement] | None:
                 legend_label="proven bound",
             )
     marks(chart, points, x.column, y.column)
-    claim = words.trade_off(cells[0]) if len(cells) == 1 else f"{len(cells)} fronts"
+    claim = describe.trade_off(cells[0]) if len(cells) == 1 else f"{len(cells)} fronts"
     return claim, legend_outside(chart)
 
 
@@ -213,7 +213,7 @@ def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
                     line_width=2,
                 )
                 chart.add_layout(line)
-        return words.convergence(cells[0]), legend_outside(chart)
+        return describe.convergence(cells[0]), legend_outside(chart)
     return f"{len(cells)} searches", legend_outside(chart)
 
 
@@ -241,7 +241,7 @@ def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
     (summary, *others) = points.report.found
     if not others and len(points.design) > 2 and summary.split_varies:
         x, y = (f"b{d}" for d in summary.trials.widest_dims)
-        claim = words.tolerance(summary)
+        claim = describe.tolerance(summary)
     numbers = {name: c.title for name, c in points.columns.items() if c.format}
     ranges = {name: _range(points, name) for name in numbers}
     chart = plot(numbers[x], numbers[y], x_range=span(ranges[x]), y_range=span(ranges[y]))

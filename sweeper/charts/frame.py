@@ -22,9 +22,11 @@ from bokeh.models import (
     GlyphRenderer,
     HoverTool,
     LegendItem,
+    Span,
 )
 from bokeh.plotting import figure
 
+from dimsweep.sweeper.report.charts import Bars, RowChart
 from dimsweep.sweeper.report.colours import GREY
 from dimsweep.sweeper.report.naming import folded, folded_apart
 from dimsweep.sweeper.report.summary import Floats
@@ -153,32 +155,42 @@ def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure
     return made
 
 
-def bars(
-    chart: figure,
-    values: Floats,
-    texts: Sequence[str],
-    colour: str | Sequence[str],
-    name: str,
-    *,
-    shift: float = 0.0,
-    beyond: Floats | None = None,
-) -> None:
-    """Horizontal bars, one in each row, with a text at the end of each, or ``beyond`` a mark that
-    lies further; ``shift`` is how far below the middle of the row they lie.  Bars of a colour
-    each are in no legend."""
-    places = np.arange(len(values)) + shift
-    x = np.nan_to_num(values)
-    end = x if beyond is None else np.fmax(x, beyond)
-    one = isinstance(colour, str)
-    colours = [colour] * len(x) if isinstance(colour, str) else list(colour)
-    source = ColumnDataSource(
-        {"y": places, "x": x, "end": end, "text": list(texts), "colour": colours}
-    )
-    legend = {"legend_label": name} if one else {}
-    drawn = chart.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
-    write_beside(chart, source, "end")
-    chart.add_tools(small_hover(drawn, tip(name, "@text")))
-    make_room(chart, float(np.nanmax(end, initial=0.0)), texts)
+def draw_rows(chart: RowChart, row: int = ROW) -> figure:
+    """A figure of a chart with rows, each of about ``row`` pixels."""
+    made = rows(chart.names, chart.axis, row)
+    if chart.parts:
+        _draw_parts(made, chart.parts, chart.unit)
+    for i, bars in enumerate(chart.bars):
+        _draw_bars(made, bars, chart.shift(i), chart.furthest)
+    for marks in chart.marks:
+        y = np.arange(len(chart.names), dtype=float)
+        source = ColumnDataSource({"x": marks.values, "y": y})
+        look: dict[str, Any] = {"marker": "diamond", "size": 12, "line_width": 1}
+        if marks.is_limit:
+            look = {"marker": "dash", "size": 24, "line_width": 3, "angle": np.pi / 2}
+        made.scatter("x", "y", source=source, color=marks.colour, legend_label=marks.label, **look)
+    made.x_range.start = chart.start
+    if chart.bars:
+        made.x_range.range_padding = chart.room
+    if chart.has_zero:
+        made.add_layout(Span(location=0, dimension="height", line_color=GREY))
+    return legend_outside(made)
+
+
+def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None:
+    """Horizontal bars, one in each row, with a text at the end of each, or beyond the ``furthest``
+    mark; ``shift`` is how far below the middle of the row they lie."""
+    x = np.nan_to_num(bars.values)
+    end = np.fmax(x, furthest)
+    one = isinstance(bars.colour, str)
+    colours = [bars.colour] * len(x) if one else list(bars.colour)
+    y, texts = np.arange(len(x)) + shift, list(bars.texts)
+    source = ColumnDataSource({"y": y, "x": x, "end": end, "text": texts, "colour": colours})
+    legend = {"legend_label": bars.label} if one else {}
+    drawn = made.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
+    write_beside(made, source, "end")
+    made.add_tools(small_hover(drawn, tip(bars.label, "@text")))
+    make_room(made, float(np.nanmax(end, initial=0.0)), texts)
 
 
 def write_beside(chart: figure, source: ColumnDataSource, x: str) -> None:
@@ -212,17 +224,15 @@ def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
     )
 
 
-def stacked(chart: figure, parts: Sequence[tuple[str, str, Floats]], unit: str) -> None:
-    """Horizontal bars made of ``parts`` (name, colour and a value for each row), one after another;
-    NaN is no part."""
-    left = np.zeros(len(parts[0][2]))
-    chart.x_range.start = 0.0
-    for name, colour, given in parts:
-        values = np.nan_to_num(given)
-        source = ColumnDataSource(
-            {"y": np.arange(len(values)), "left": left, "right": left + values, "value": values}
-        )
-        blocks(chart, source, colour, tip(name, f"@value{{0.[00]}} {unit}"), legend_label=name)
+def _draw_parts(made: figure, parts: Sequence[Bars], unit: str) -> None:
+    """Horizontal bars made of ``parts``, one after another."""
+    left = np.zeros(len(parts[0].values))
+    for part in parts:
+        values = np.nan_to_num(part.values)
+        y = np.arange(len(values))
+        source = ColumnDataSource({"y": y, "left": left, "right": left + values, "value": values})
+        shown = tip(part.label, f"@value{{0.[00]}} {unit}")
+        blocks(made, source, str(part.colour), shown, legend_label=part.label)
         left = left + values
 
 

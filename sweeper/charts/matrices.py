@@ -22,7 +22,7 @@ from dimsweep.sweeper.charts.frame import (
 )
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.ledger.record import Regions
-from dimsweep.sweeper.report import naming
+from dimsweep.sweeper.report import naming, sentences
 from dimsweep.sweeper.report.colours import BLUE, GREY, WAITING, series_colour
 from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
 from dimsweep.sweeper.report.naming import beside, folded
@@ -194,9 +194,14 @@ def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
         axis.major_label_overrides = {i: f"{value:.3g}" for i, value in enumerate(values)}
     chart.grid.visible = False
     n, others = sum(won.values()), len(names) - (0 in names)
-    claim = f"the answer wins at {won[0]} of {n} places, {plural(others, 'other design')} at "
-    unknown = f", and at {won[-1]} nobody knows" if won[-1] else ""
-    return f"{claim}{n - won[0] - won[-1]}, each proven{unknown}", legend_outside(chart)
+    claim = sentences.ANSWER_WINS(
+        won=won[0],
+        places=n,
+        others=plural(others, "other design"),
+        other=n - won[0] - won[-1],
+        unknown=sentences.AND_UNKNOWN(n=won[-1]) if won[-1] else "",
+    )
+    return claim, legend_outside(chart)
 
 
 def _name(regions: Regions, winner: int) -> str:

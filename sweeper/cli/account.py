@@ -13,7 +13,7 @@ from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.packet import PortAccount
 from dimsweep.sweeper.columns import Columns
-from dimsweep.sweeper.report.words import cost_of, known, not_exceeded, waiting
+from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
 from dimsweep.sweeper.terminal import plural, say, table
 
@@ -101,7 +101,7 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
         share = f"{least.picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield "no algorithm or route takes less than", units.format_time(least.picoseconds), share
         yield f"  {least.what}", "", ""
-    for merit in known(result.merits):
+    for merit in known_merits(result.merits):
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
     if isinstance(result.run, MessageRun) and result.run.plan is not None:

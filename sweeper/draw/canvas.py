@@ -8,14 +8,15 @@ import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.report.charts import Bars, RowChart
 from dimsweep.sweeper.report.colours import GREY
-from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.report.words import number
 
 if TYPE_CHECKING:
@@ -47,15 +48,6 @@ _STYLE: dict[Any, object] = {
 }
 
 
-class Bars(NamedTuple):
-    """Bars of one colour, or one each, a bar for each row of a panel, with a text at its end."""
-
-    values: Floats
-    texts: Sequence[str]
-    colour: str | Sequence[str]
-    label: str
-
-
 def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
     """Horizontal bars in named ``rows``, those of the groups below one another in each."""
     places = np.arange(len(rows))
@@ -66,6 +58,24 @@ def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
     ax.set_yticks(places, rows)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")
+
+
+def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
+    """Draw the bars and marks of a chart with rows of these ``names``; limits are left out."""
+    nothing = [""] * len(names)
+    draw_bars(ax, names, [bars._replace(texts=nothing) for bars in chart.bars])
+    marks = [each for each in chart.marks if not each.is_limit]
+    shown = replace(chart, marks=marks)
+    for i, bars in enumerate(chart.bars):
+        ends = np.fmax(np.nan_to_num(bars.values), shown.furthest)
+        for place, (end, text) in enumerate(zip(ends, bars.texts, strict=True)):
+            apart = 8 if marks else 4  # points: half a mark
+            at: dict[str, Any] = {"xytext": (apart, 0), "textcoords": "offset points"}
+            ax.annotate(text, (end, place + chart.shift(i)), va="center", size=9, **at)
+    for each in marks:
+        places = np.arange(len(names))
+        ax.scatter(each.values, places, 28, each.colour, marker="d", label=each.label, zorder=3)
+    ax.set_xlabel(chart.axis)
 
 
 def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network import build_network
 from dimsweep.sweeper.draw.layout import lay_out
-from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.colours import GREY, dimension_colour
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
@@ -130,9 +130,9 @@ def the_design(report: Report) -> Design | None:
     if len(report.portfolios) == 1:
         of = f", with the plan of {report.portfolios[0].names[0]}" if report.study.is_shared else ""
         return design_of(cell, row, f"one network for all{of}")
-    name = words.best_name(cell)
+    name = describe.best_name(cell)
     if row.name != cell.best.name:  # of two objectives the trade-off that is advised
-        name = f"{words.noun(cell)} within 1% of the {name}"
+        name = f"{describe.noun(cell)} within 1% of the {name}"
     if len({_built(*each) for each in report.chosen}) > 1:
         name = f"{name} {decisions.first}"
     several = len(decisions.decisions) > 1
@@ -164,7 +164,7 @@ def design_of(
         ]
     except DimsweepError:
         return None
-    return Design(name or words.best_name(summary), parts, summary.cell.n_npus, plan)
+    return Design(name or describe.best_name(summary), parts, summary.cell.n_npus, plan)
 
 
 def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:

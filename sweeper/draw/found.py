@@ -4,19 +4,19 @@ Of one cell it is the design, drawn, and its bandwidths beside the equal split's
 for each; of two objectives also the front.  Time, cost and how sure both are is written on it.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dimsweep.sweeper.draw.canvas import WIDTH, Bars, draw_bars, encoded, frame, kind_of, reduced
+from dimsweep.sweeper.draw.canvas import WIDTH, draw_rows, encoded, frame, kind_of, reduced
 from dimsweep.sweeper.draw.design import Design, the_design
 from dimsweep.sweeper.objective import COST
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.report import naming, words
-from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, dimension_colour
+from dimsweep.sweeper.report.charts import chart_best_split, chart_values
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 
@@ -104,15 +104,7 @@ def _draw_design(figure: "Figure", design: Design) -> None:
 
 
 def _draw_split(ax: "Axes", cell: CellSummary) -> None:
-    best = cell.split(cell.best)
-    texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
-    colours = [dimension_colour(d) for d in range(len(best))]
-    groups = [Bars(best, texts, colours, words.best_name(cell))]
-    if cell.equal is not None:
-        equal = cell.split(cell.equal)
-        groups.append(Bars(equal, [words.gbps(b) for b in equal], ORANGE, "equal split"))
-    draw_bars(ax, cell.dims, groups)
-    ax.set_xlabel("bandwidth per NPU (GB/s)")
+    draw_rows(ax, chart_best_split(cell), cell.dims)
     ax.margins(x=0.15)
     if cell.equal is not None:
         ax.legend([ax.containers[1]], ["equal split"], loc="lower right")
@@ -120,32 +112,19 @@ def _draw_split(ax: "Axes", cell: CellSummary) -> None:
 
 def _draw_cells(ax: "Axes", cells: Sequence[CellSummary]) -> None:
     objective = cells[0].objective
-    factor, title = words.axis(objective, min(objective.of(cell.named) for cell in cells))
-    best = np.array([objective.of(cell.named) for cell in cells])
-    name = "best" if cells[0].for_all is None else "one network for all"
-    nothing = [""] * len(cells)
+    axis = words.axis(objective, min(objective.of(cell.named) for cell in cells))
+    label = "best" if cells[0].for_all is None else "one network for all"
     names = [naming.folded(name, _LETTERS) for name in naming.labels(cells)]
-    draw_bars(ax, names, [Bars(factor * best, nothing, BLUE, name)])
-    compared = [cell.reference for cell in cells]
-    other = np.array([math.nan if each is None else objective.of(each.row) for each in compared])
-    places, ends, texts = (
-        np.arange(len(cells)),
-        factor * np.fmax(best, other),
-        list(map(_worth, cells)),
-    )
-    for place, end, text in zip(places, ends, texts, strict=True):
-        at: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
-        ax.annotate(text, (end, place), va="center", size=9, **at)
-    if not np.isnan(other).all():
-        name = next(each.name for each in compared if each is not None).removeprefix("the ")
-        ax.scatter(factor * other, places, 28, ORANGE, marker="d", label=name, zorder=3)
+    chart = chart_values(names, cells, axis, lambda cell: cell.named, _worth, label)
+    draw_rows(ax, chart, names)
+    if ax.collections:
         ax.figure.legend(loc="outside upper right", ncols=2)
-    ax.set_xlabel(title)
     # The names and the texts take what they need, and the bars the rest.
     lines = [line for name in names for line in name.split("\n")]
     wide = WIDTH - _LETTER * (max(map(len, lines)) + 4)
-    room = _LETTER * (max(map(len, texts)) + 2) / wide
-    ax.set_xlim(0, float(ends.max()) / max(1 - room, 0.2))
+    room = _LETTER * (max(map(len, chart.bars[0].texts)) + 2) / wide
+    ends = [chart.bars[0].values, *(each.values for each in chart.marks if not each.is_limit)]
+    ax.set_xlim(0, float(np.nanmax(ends)) / max(1 - room, 0.2))
 
 
 def _draw_fronts(ax: "Axes", cells: Sequence[CellSummary]) -> None:

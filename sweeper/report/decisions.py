@@ -18,9 +18,10 @@ from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, flat
 from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.portfolio import PortfolioSummary
+from dimsweep.sweeper.report.sentences import FACTORS, FIRST_OF
 from dimsweep.sweeper.report.summary import CellSummary, Floats, value_of
 
 # What scenarios are that differ in one thing: the model, what may be spent, what things cost.
@@ -109,7 +110,7 @@ class Decisions:
     @property
     def first(self) -> str:
         """What is said of something that is told of the first scenario of the answer alone."""
-        return f"with {self.scene(self.places[0])}, the first of {self.count}"
+        return FIRST_OF(scenario=self.scene(self.places[0]), scenarios=self.count)
 
     @property
     def count(self) -> str:
@@ -241,11 +242,15 @@ class Factors:
     def claim(self) -> str:
         """The range of the factors, in a sentence without a full stop."""
         n, scenes = len(self.values), len(set(self.scenarios))
-        text = f"{self.subject} against {self.reference}: {words.ratios(self.values)}"
-        if n == 1:
-            return text
-        over = f"{n} scenarios" if n == scenes else f"{n} pairs"
-        return f"{text} over {over}" + (f" in {scenes} scenarios" if 1 < scenes < n else "")
+        over = f" over {n} scenarios" if n == scenes else f" over {n} pairs"
+        if 1 < scenes < n:
+            over = f"{over} in {scenes} scenarios"
+        return FACTORS(
+            subject=self.subject,
+            reference=self.reference,
+            ratios=words.ratios(self.values),
+            over=over if n > 1 else "",
+        )
 
     @property
     def ranges(self) -> list[tuple[str, float, float, int]]:
@@ -278,7 +283,7 @@ def _against_baseline(decisions: Decisions) -> list[Factors]:
         if pairs:
             scenes, values = zip(*pairs, strict=True)
             cell = decisions.chosen()[0]
-            own = words.noun(cell) if cell.for_all is None else "one split for all"
+            own = describe.noun(cell) if cell.for_all is None else "one split for all"
             name = decisions.name(d) or f"the {own}"
             found.append(Factors(name, BASELINE, scenes, values))
     return found

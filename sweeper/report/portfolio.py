@@ -14,11 +14,9 @@ from dimsweep.sweeper.config.roles import is_plan
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of
-from dimsweep.sweeper.report import naming, words
-from dimsweep.sweeper.report.naming import narrow
+from dimsweep.sweeper.report import naming, sentences, words
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.report.table import Table
-from dimsweep.sweeper.report.words import loss, percent
+from dimsweep.sweeper.report.table import Column, Table, tabulate
 
 _NAMES = {
     "weighted_time": "weighted mean",
@@ -129,40 +127,51 @@ class PortfolioSummary:
         """What else is told of a workload."""
         return ()
 
+    def describe_builds(self) -> list[str]:
+        """Return what each workload does, where each has a plan of its own."""
+        return []
+
     def finding(self) -> str:
         """The measure at the best split, and its proven bound."""
         return f"{self._found}{self._proven}"
 
     def headline(self) -> str:
         """What one network for all comes to, in a sentence without a full stop."""
-        start = f"One network of {self.cells[0].cell.n_npus:,} NPUs"
-        text = f"{start} for {len(self.names)} workloads, {self.split}: {self._found}"
+        against = ""
         if self.together.weighing.of_regrets:
-            objective = self.together.objective
-            text += f"{words.measured_in(objective)} against each one's own best {self.noun}"
-        return f"{text}{self._proven}{self._gained}"
+            measured = words.measured_in(self.together.objective)
+            against = sentences.AGAINST_OWN(measured=measured, noun=self.noun)
+        found = sentences.ONE_NETWORK(
+            npus=self.cells[0].cell.n_npus,
+            n=len(self.names),
+            network=self.split,
+            found=self._found,
+            against=against,
+            proven=self._proven,
+        )
+        return sentences.join(found, self._gained)
 
     @property
     def _gained(self) -> str:
         """What the workloads gain over the study's baseline, where it has one."""
         objective, pairs = self.together.objective, zip(self.cells, self.at_best(), strict=True)
-        common = [(c, row) for c, row in pairs if c.reference and c.reference.is_common]
-        gains = [gain for c, row in common if (gain := c.gain(objective, row)) is not None]
+        of_baseline = [(c.reference, c.gain(objective, row)) for c, row in pairs]
+        names = [each.name for each, _ in of_baseline if each and each.is_common]
+        gains = [g for each, g in of_baseline if each and each.is_common and g is not None]
         if not gains:
             return ""
-        reference = common[0][0].reference
-        assert reference is not None
-        return f"; it is {words.gained(gains, objective, reference.name)}"
+        return sentences.IT_IS(gained=words.gained(gains, objective, names[0]))
 
     @property
     def _found(self) -> str:
-        return f"{self.measure} {self.show(float(self.measured[self.best]))}"
+        value = self.show(float(self.measured[self.best]))
+        return sentences.MEASURED(measure=self.measure, value=value)
 
     @property
     def _proven(self) -> str:
         if self.bound is None:
             return ""
-        return f" (proven: no {self.noun} has less than {self.show(self.bound)})"
+        return sentences.PROVEN_LEAST(noun=self.noun, bound=self.show(self.bound))
 
 
 class NetworkSummary(PortfolioSummary):
@@ -209,12 +218,18 @@ class NetworkSummary(PortfolioSummary):
         own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best))
         return "the same" if own == common else naming.beside(own, common)
 
-    def build(self, i: int) -> str:
-        """What a workload does on the network, and what it loses there."""
-        objective, row = self.together.objective, self.cells[i].best
-        lost = words.loss(float(self.regrets[self.best, i]))
-        told = f"{self.names[i]} ({self._plan(i)}) {objective.claim(objective.of(row))}"
-        return f"{told}, {lost} behind its own best network"
+    def describe_builds(self) -> list[str]:
+        objective, found = self.together.objective, []
+        for i, cell in enumerate(self.cells):
+            found.append(
+                sentences.WORKLOAD_ON_NETWORK(
+                    workload=self.names[i],
+                    plan=self._plan(i),
+                    claim=objective.claim(objective.of(cell.best)),
+                    loss=words.loss(float(self.regrets[self.best, i])),
+                )
+            )
+        return found
 
 
 def summarise_portfolios(
@@ -276,33 +291,43 @@ def _rows(cell: CellSummary) -> pd.DataFrame:
     return pd.concat([each[columns].sort_values("trial") for each in (own, shared)])
 
 
-def tabulate(portfolio: PortfolioSummary) -> list[Table]:
-    return [_tabulate_workloads(portfolio), _tabulate_networks(portfolio)]
+def tabulate_portfolio(portfolio: PortfolioSummary) -> list[Table]:
+    """What the workloads of a portfolio lose, and which other networks would do."""
+    where = f" ({portfolio.label})" if portfolio.label else ""
+    title = f"One {portfolio.noun} for all{where}: {portfolio.split}"
+    workloads = range(len(portfolio.names))
+    here, alone = portfolio.losses[portfolio.best], portfolio.together.own
 
+    def show(i: int, value: float) -> str:
+        objective = portfolio.cells[i].objective
+        return objective.show(float(objective.loss(value)))
 
-def _tabulate_workloads(portfolio: PortfolioSummary) -> Table:
-    """A row for each workload at the best split, or on the best network: what it has there, and
-    what it would alone."""
-    here, texts = portfolio.losses[portfolio.best], []
-    for i, name in enumerate(portfolio.names):
-        own, objective = portfolio.together.own[i], portfolio.cells[i].objective
-        values = [objective.show(float(objective.loss(v))) for v in (here[i], own)]
-        share = percent(portfolio.together.weighing.share[i])
-        texts.append((name, share, *values, loss(here[i] / own - 1), *portfolio.more(i)))
-    title = f"One {portfolio.noun} for all{_where(portfolio)}: {portfolio.split}"
-    columns = ("workload", "weight", "here", "alone", "loss", *portfolio.more_columns)
-    return Table(title, columns, texts)
-
-
-def _tabulate_networks(portfolio: PortfolioSummary) -> Table:
-    """A row for each network, a column for each workload: how much it loses there."""
-    texts = []
-    for name, i in portfolio.made_for():
-        measured = portfolio.show(float(portfolio.measured[i]))
-        texts.append((name, *map(loss, portfolio.regrets[i]), measured))
-    columns = ("network made for", *map(narrow, portfolio.names), portfolio.measure)
-    return Table(f"What a workload loses on a network{_where(portfolio)}", columns, texts)
-
-
-def _where(portfolio: PortfolioSummary) -> str:
-    return f" ({portfolio.label})" if portfolio.label else ""
+    of_workloads = [
+        Column("workload", lambda i: portfolio.names[i]),
+        Column("weight", lambda i: words.percent(float(portfolio.together.weighing.share[i]))),
+        Column("here", lambda i: show(i, float(here[i]))),
+        Column("alone", lambda i: show(i, float(alone[i]))),
+        Column("loss", lambda i: words.loss(here[i] / alone[i] - 1)),
+        *(
+            Column(head, lambda i, place=place: portfolio.more(i)[place])
+            for place, head in enumerate(portfolio.more_columns)
+        ),
+    ]
+    of_networks = [
+        Column("network made for", lambda network: network[0]),
+        *(
+            Column(
+                naming.narrow(name),
+                lambda network, i=i: words.loss(portfolio.regrets[network[1], i]),
+            )
+            for i, name in enumerate(portfolio.names)
+        ),
+        Column(
+            portfolio.measure, lambda network: portfolio.show(float(portfolio.measured[network[1]]))
+        ),
+    ]
+    lost = f"What a workload loses on a network{where}"
+    return [
+        *tabulate(title, workloads, of_workloads),
+        *tabulate(lost, portfolio.made_for(), of_networks),
+    ]

@@ -1,283 +1,288 @@
 """How near the best of all networks and plans the answer is, and what would change it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, Step, StudyRecord
 from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
 from dimsweep.sweeper.objective import TIME, Objective
+from dimsweep.sweeper.report import sentences
 from dimsweep.sweeper.report.naming import beside, in_turn
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.table import Table
+from dimsweep.sweeper.report.table import Column, Table, tabulate
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
 from dimsweep.sweeper.study.ranking import NEAR
 from dimsweep.sweeper.terminal import plural
 
 _NOTHING = 1e-9  # a relative gap that is rounding
+_SHOWN = 6  # designs, the best one with them
+_STEPS = 8
+_LITTLE = 0.002  # relative: what differs less is no reason
 
 
 def sentence(study: StudyRecord) -> str:
-    """The proof of a study; empty for one that has none.  Without a full stop."""
+    """Return the proof of a study in one sentence; empty for a study without one."""
     proof = study.proof
     if proof is None or proof.best is None or proof.bound is None:
         return ""
+    effort = _effort(proof)
     if proof.front:
         gap = max(step.time / step.bound - 1 for step in proof.front)
-        near = "" if gap < _NOTHING else f" by more than {fine_percent(gap)}"
+        near = "" if gap < _NOTHING else sentences.BY_MORE_THAN(gap=fine_percent(gap))
         steps = plural(len(proof.front), "step")
-        what = f"No design is faster{near} at the cost of any of {steps} of the front"
-        return f"{what}, of {proof.cells:,} networks x plans: {_effort(proof)}"
+        return sentences.FRONT_PROVEN(near=near, steps=steps, cells=proof.cells, effort=effort)
     gap, of = study.objectives[0].gap(proof.best, proof.bound), ""
     if study.is_shared:
         gap = proof.best / proof.bound - 1
-        of = f" of {plural(len(study.portfolios[0].share), 'workload')}"
-    how = "The best" if gap < _NOTHING else f"Within {fine_percent(gap)} of the best"
-    return f"{how} of all {proof.cells:,} networks x plans{of}: {_effort(proof)}"
+        of = sentences.OF_WORKLOADS(workloads=plural(len(study.portfolios[0].share), "workload"))
+    is_best = gap < _NOTHING
+    how = sentences.THE_BEST() if is_best else sentences.WITHIN_OF_BEST(gap=fine_percent(gap))
+    return sentences.BEST_OF_ALL(how=how, cells=proof.cells, of=of, effort=effort)
 
 
 def _effort(proof: Proof) -> str:
-    were = "was" if proof.simulated == 1 else "were"
     more = sum(proof.excluded[2:])
-    bounded = f"{more:,} more bounded with a program, " if more else ""
     left_out = sum(n for why, n in proof.refused.items() if why == LEFT_OUT)
-    without = f"{left_out:,} left out for their messages, " if left_out else ""
-    return f"{proof.simulated:,} {were} simulated, {bounded}{without}the rest excluded by formula"
+    return sentences.EFFORT(
+        simulated=proof.simulated,
+        were="was" if proof.simulated == 1 else "were",
+        bounded=sentences.BOUNDED(n=more) if more else "",
+        left_out=sentences.LEFT_OUT(n=left_out) if left_out else "",
+    )
 
 
 def trade(study: StudyRecord) -> str:
-    """What a proven front goes from and to; empty without one.  Without a full stop."""
+    """Return the ends of a proven front in one sentence; empty without a front."""
     if study.proof is None or not study.proof.front:
         return ""
-    first, last = study.proof.front[0], study.proof.front[-1]
-    ends = (f"{seconds(each.time)} at {usd(each.cost)}" for each in (first, last))
-    return f"the front goes from {' to '.join(ends)} in {plural(len(study.proof.front), 'step')}"
+    front = study.proof.front
+    first, last = (
+        sentences.AT_COST(time=seconds(step.time), cost=usd(step.cost))
+        for step in (front[0], front[-1])
+    )
+    return sentences.FRONT_GOES(first=first, last=last, steps=plural(len(front), "step"))
 
 
 def ties(objective: Objective, ordered: Sequence[CellSummary]) -> str:
-    """How many of the simulated designs, the best one first, are as good as that one in practice,
-    and whether the model could tell; empty if none is.  Without a full stop."""
+    """Return how many of the simulated designs, the best one first, are as good as that one in
+    practice, and whether the model could tell; empty if none is."""
     first, *others = ordered
     best = objective.of(first.best)
     near = [c for c in others if objective.gap(objective.of(c.best), best) <= NEAR]
     if not near:
         return ""
     sure = first.surely(first.best, near[0], near[0].best, objective)
-    apart = fine_percent(objective.gap(objective.of(near[0].best), best))
-    told = "nobody measured how far the model is on such networks"
-    if sure is not None:
-        told = f"it is {sure:.0%} sure that a measurement would say the same"
-    many = f"{plural(len(near), 'other simulated design')} {'is' if len(near) == 1 else 'are'}"
-    return f"{many} within 1% of it, the next one {apart} behind: a tie, as {told}"
+    designs = sentences.NEAR_TIES(
+        designs=plural(len(near), "other simulated design"),
+        are="is" if len(near) == 1 else "are",
+        apart=fine_percent(objective.gap(objective.of(near[0].best), best)),
+    )
+    told = sentences.NOT_MEASURED() if sure is None else sentences.SURE(sure=sure)
+    return sentences.A_TIE(design=designs, sure=told)
 
 
 def rival(proof: Proof, named: Mapping[str, str]) -> str:
-    """Who comes next behind the design ``named``, and whether the model could tell; empty where
-    nobody looked.  Without a full stop."""
+    """Return which design is next behind the design ``named``, and whether the model could tell;
+    empty where nobody looked."""
     end = proof.rival
     if end is None:
         return ""
     if end.by is None:
-        far = f"no other design is within x{end.factor:.3g} of it"
-        return far if end.is_far else f"{_no_nearer(end)}, and no other one was simulated"
-    apart = fine_percent(max(end.factor - 1, 0.0))
-    which = "next simulated" if end.is_open else "next"
-    next_one = f"the {which} design, {beside(end.by, named)}, is {apart} behind"
+        if end.is_far:
+            return sentences.NONE_WITHIN(factor=end.factor)
+        return sentences.NONE_SIMULATED(nearest=_no_nearer(end))
+    design = sentences.NEXT_DESIGN(
+        which="next simulated" if end.is_open else "next",
+        name=beside(end.by, named),
+        apart=fine_percent(max(end.factor - 1, 0.0)),
+    )
     if end.is_open:
-        next_one += f" ({_no_nearer(end)})"
+        design = sentences.NEXT_OPEN(design=design, nearest=_no_nearer(end))
     if end.sure is None:
-        told = "nobody measured how far the model is on such networks"
-    elif end.elsewhere:
-        told = f"nobody measured such networks; on measured ones it would be {end.sure:.0%} sure"
+        sure = sentences.NOT_MEASURED()
     else:
-        told = f"it is {end.sure:.0%} sure that a measurement would say the same"
-    return f"{next_one}: a tie, as {told}" if end.factor - 1 <= NEAR else f"{next_one}; {told}"
+        sure = (sentences.SURE_ELSEWHERE if end.elsewhere else sentences.SURE)(sure=end.sure)
+    if end.factor - 1 <= NEAR:
+        return sentences.A_TIE(design=design, sure=sure)
+    return sentences.join(design, sure)
 
 
 def _no_nearer(end: Rival) -> str:
     """Return the least distance that is proven of all other designs."""
     least = end.factor if end.at_least is None else end.at_least
-    return f"no other design is less than {fine_percent(max(least - 1, 0.0))} behind"
+    return sentences.NONE_NEARER(least=fine_percent(max(least - 1, 0.0)))
 
 
 def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
-    """What would change the answer ``named``, first what may move least, and what then wins; both
-    empty where nothing was looked at.  Without full stops."""
+    """Return what would change the answer ``named``, first what may move least, and what then wins;
+    both empty where nothing was looked at."""
     if not proof.changes:
         return "", ""
     ends = [
-        (f"{c.name} {way} {beyond(end)}", end)
+        (sentences.CHANGE_BEYOND(name=c.name, way=way, factor=format_lost_at(end)), end)
         for c in proof.changes
         for way, end in (("below", c.near_down), ("above", c.near_up))
         if not end.is_far
     ]
-    ends.sort(key=lambda each: _far(each[1]))
-    held = "no design is better by more than 1%"
+    ends.sort(key=lambda each: _distance(each[1]))
     if not ends:
         reach = max(c.near_up.factor for c in proof.changes)
         kinds = dict.fromkeys(c.name.split(" ")[0].removesuffix("s") for c in proof.changes)
         *first, last = ("number of layers" if each == "layer" else each for each in kinds)
         what = f"{', '.join(first)} or {last}" if first else last
-        return f"{held} at any one {what} times {1 / reach:g} to {reach:g}", ""
+        return sentences.NO_CHANGE(what=what, low=1 / reach, high=reach), ""
     unknown = [where for where, end in ends if end.by is None]
-    left = [f"it is not known of {', nor of '.join(unknown)}"] if unknown else []
+    left = sentences.NOT_KNOWN_OF(places=", nor of ".join(unknown)) if unknown else ""
     known = [(where, end.by) for where, end in ends if end.by is not None]
     if not known:
-        return "nothing that is known", left[0]
+        return sentences.NOTHING_KNOWN(), left
     (nearest, by), *others = known
-    more = [f"or {where}" for where, _ in others]
-    return nearest, "; ".join([f"then {beside(by, named)} is better by more than 1%", *more, *left])
+    more = [sentences.OR_WHERE(where=where) for where, _ in others]
+    then = sentences.THEN_BETTER(design=beside(by, named))
+    return nearest, sentences.join(then, *more, left)
 
 
-def _far(end: End) -> float:
+def _distance(end: End) -> float:
     return max(end.factor, 1 / end.factor)
 
 
-def times(end: End) -> str:
-    """Return the factor up to which the answer holds, as what-ifs have it."""
+def _format_factor(end: End) -> str:
+    """The factor up to which the answer holds, as what-ifs have it."""
     return f"x{end.factor:.4g}"
 
 
-def beyond(end: End) -> str:
+def format_lost_at(end: End) -> str:
     """Return the factor beyond which the answer is known to lose."""
     return f"x{end.factor if end.lost_at is None else end.lost_at:.4g}"
 
 
-def first_end(change: Change) -> End | None:
-    """The end that is nearest at which another design wins; None if none does."""
-    ends = [end for end in (change.down, change.up) if not end.is_far]
-    return min(ends, key=_far, default=None)
-
-
-def closed(proof: Proof) -> Iterator[tuple[str, int]]:
-    """What became of all cells, level by level."""
-    names = ("memory and computation", "loads in closed form", "the bound of the program")
-    yield from zip((f"excluded by {name}" for name in names), proof.excluded, strict=True)
-    yield "simulated", proof.simulated
-
-
-def refused(proof: Proof) -> str:
-    """What is no cell, and why; empty if nothing is.  Without a full stop."""
-    return ", ".join(f"{n:,} {reason}" for reason, n in proof.refused.items())
-
-
-_SHOWN = 6  # designs, the best one with them
-_STEPS = 8
-_LITTLE = 0.002  # relative: what differs less is no reason
-
-
-def tabulate(
+def tabulate_proof(
     study: StudyRecord, ordered: Sequence[CellSummary], show_mean: Callable[[float], str] | None
 ) -> list[Table]:
-    """Return the tables of a proof of the cells ``ordered``, the best one first; of a portfolio
-    with ``show_mean``, which formats its measure."""
+    """Return the tables of a proof of the cells ``ordered``, the best one first; ``show_mean``
+    formats the measure of a portfolio."""
     proof, objective = study.proof, study.objectives[0]
     if proof is None or not ordered:
         return []
     if proof.front:
-        return [_front(ordered, proof), _closed(proof)]
+        return [*_tabulate_front(ordered, proof), *_tabulate_closed(proof)]
     if show_mean is not None:
-        return [_closed(proof), *_steps(proof, show_mean, TIME.gap)]
-    steps = _steps(proof, objective.show, objective.gap)
-    return [_runners_up(objective, ordered), *_changes(ordered, proof), _closed(proof), *steps]
+        return [*_tabulate_closed(proof), *_tabulate_steps(proof, show_mean, TIME.gap)]
+    return [
+        *_tabulate_best(objective, ordered),
+        *_tabulate_changes(ordered, proof),
+        *_tabulate_closed(proof),
+        *_tabulate_steps(proof, objective.show, objective.gap),
+    ]
 
 
-def _front(ordered: Sequence[CellSummary], proof: Proof) -> Table:
-    """What each step of time and cost is: the simulated design there, and what none is below."""
-    cells = [min(ordered, key=lambda cell: _apart(cell, step)) for step in proof.front]
+def _tabulate_front(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]:
+    """Each step of time and cost: the simulated design there, and the bound of all designs."""
+
+    def distance(cell: CellSummary, step: Step) -> float:
+        ratios = cell.best["time_s"] / step.time, cell.best["cost_usd"] / step.cost
+        return math.fsum(abs(each - 1) for each in ratios)
+
+    cells = [min(ordered, key=lambda cell: distance(cell, step)) for step in proof.front]
+    columns = [
+        Column("design", lambda item: item[0]),
+        Column("costs at most", lambda item: usd(item[1].cost)),
+        Column("takes", lambda item: seconds(item[1].time)),
+        Column("none takes less than", lambda item: seconds(item[1].bound)),
+        Column("gap", lambda item: fine_percent(item[1].time / item[1].bound - 1)),
+    ]
+    steps = zip(in_turn(cells), proof.front, strict=True)
+    return tabulate("The front of time and cost", steps, columns)
+
+
+def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]:
+    """How far each thing alone may move, and what wins then."""
+    named = ordered[0].cell.coordinates
+
+    def winner(change: Change) -> str:
+        ends = [end for end in (change.down, change.up) if not end.is_far]
+        if not ends:
+            return "nothing"
+        end = min(ends, key=_distance)
+        design = "not known" if end.by is None else beside(end.by, named)
+        return f"{format_lost_at(end)}: {design}"
+
     rows = [
         (
-            name,
-            usd(step.cost),
-            seconds(step.time),
-            seconds(step.bound),
-            fine_percent(step.time / step.bound - 1),
+            change.name,
+            winner(change),
+            f"{_format_factor(change.down)} to {_format_factor(change.up)}",
+            f"{_format_factor(change.near_down)} to {_format_factor(change.near_up)}",
         )
-        for name, step in zip(in_turn(cells), proof.front, strict=True)
+        for change in proof.changes
     ]
-    columns = ("design", "costs at most", "takes", "none takes less than", "gap")
-    return Table("The front of time and cost", columns, rows)
-
-
-def _apart(cell: CellSummary, step: Step) -> float:
-    time, cost = cell.best["time_s"] / step.time - 1, cell.best["cost_usd"] / step.cost - 1
-    return float(abs(time) + abs(cost))
-
-
-def _changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]:
-    """How far each thing alone may move, and what wins then."""
-    if not proof.changes:
-        return []
-    named, rows = ordered[0].cell.coordinates, list[tuple[str, ...]]()
-    for change in proof.changes:
-        end = first_end(change)
-        wins = "nothing"
-        if end is not None:
-            winner = "not known" if end.by is None else beside(end.by, named)
-            wins = f"{beyond(end)}: {winner}"
-        best = f"{times(change.down)} to {times(change.up)}"
-        near = f"{times(change.near_down)} to {times(change.near_up)}"
-        rows.append((change.name, wins, best, near))
     end = proof.rival
-    if end is not None and end.by is not None:
-        more = f"{fine_percent(max(end.factor - 1, 0.0))} more"
-        wins = f"{more}: {beside(end.by, named)}"
+    if rows and end is not None and end.by is not None:
         least = end.factor if end.at_least is None else end.at_least
-        held = f"up to {fine_percent(max(least - 1, 0.0))} more"
-        rows.append(("simulated time, beside that of others", wins, held, ""))
+        lost, held = (fine_percent(max(each - 1, 0.0)) for each in (end.factor, least))
+        wins = f"{lost} more: {beside(end.by, named)}"
+        rows.append(("simulated time, beside that of others", wins, f"up to {held} more", ""))
     columns = ("alone", "what wins beyond", "the best at", "within 1% at")
-    return [Table("What would change the answer", columns, rows, n_names=2)]
+    return [Table("What would change the answer", columns, rows, n_names=2)] if rows else []
 
 
-def _closed(proof: Proof) -> Table:
-    rows = [(what, f"{n:,}", fine_percent(n / proof.cells)) for what, n in closed(proof)]
+def _tabulate_closed(proof: Proof) -> list[Table]:
+    """What became of all cells, level by level, and what is no cell."""
+    levels = ("memory and computation", "loads in closed form", "the bound of the program")
+    closed = [(f"excluded by {name}", n) for name, n in zip(levels, proof.excluded, strict=True)]
+    closed.append(("simulated", proof.simulated))
+    rows = [(name, f"{n:,}", fine_percent(n / proof.cells)) for name, n in closed]
     rows += [(f"no cells: {reason}", f"{n:,}", "") for reason, n in proof.refused.items()]
-    return Table("How the cells were closed", ("", "cells", "of all"), rows)
+    return [Table("How the cells were closed", ("", "cells", "of all"), rows)]
 
 
-def _steps(
+def _tabulate_steps(
     proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
 ) -> list[Table]:
     """The proof as it went, thinned out; nothing where it was through before anything stood."""
-    if not proof.steps:
-        return []
     every = max(1, -(-len(proof.steps) // _STEPS))
-    steps = [*proof.steps[::every], *proof.steps[-1:]]
-    rows = [
-        (
-            f"{n:,}",
-            show(best),
-            show(bound),
-            fine_percent(max(gap(best, bound), 0.0)),
-        )
-        for n, best, bound in dict.fromkeys(steps)
+    steps = dict.fromkeys([*proof.steps[::every], *proof.steps[-1:]])
+    columns = [
+        Column("programs bounded", lambda step: f"{step[0]:,}"),
+        Column("best so far", lambda step: show(step[1])),
+        Column("no design beats", lambda step: show(step[2])),
+        Column("gap", lambda step: fine_percent(max(gap(step[1], step[2]), 0.0))),
     ]
-    columns = ("programs bounded", "best so far", "no design beats", "gap")
-    return [Table("How the proof went", columns, rows)]
+    return tabulate("How the proof went", steps, columns)
 
 
-def _runners_up(objective: Objective, ordered: Sequence[CellSummary]) -> Table:
+def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list[Table]:
     """The best designs, and why each but the first loses."""
-    first, rows, shown = ordered[0], [], ordered[:_SHOWN]
-    for name, cell in zip(in_turn(shown), shown, strict=True):
-        lost = objective.gap(objective.of(cell.best), objective.of(first.best))
-        cost = cell.best.get("cost_usd")
-        rows.append(
-            (
-                name,
-                "the best" if cell is first else why(cell, first),
-                objective.show(objective.of(cell.best)),
-                "" if cell is first else fine_percent(lost),
-                seconds(cell.best["time_s"]),
-                "-" if pd.isna(cost) else usd(cost),
-            )
-        )
-    columns = ("design", "why it loses", objective.most, "behind", "time", "cost")
-    return Table("The best of the simulated designs", columns, rows, n_names=2)
+    first, shown = ordered[0], ordered[:_SHOWN]
+
+    def behind(cell: CellSummary) -> str:
+        if cell is first:
+            return ""
+        return fine_percent(objective.gap(objective.of(cell.best), objective.of(first.best)))
+
+    def cost(cell: CellSummary) -> str:
+        own = cell.best.get("cost_usd")
+        return "-" if pd.isna(own) else usd(own)
+
+    columns = [
+        Column("design", lambda item: item[0]),
+        Column("why it loses", lambda item: why(item[1], first)),
+        Column(objective.most, lambda item: objective.show(objective.of(item[1].best))),
+        Column("behind", lambda item: behind(item[1])),
+        Column("time", lambda item: seconds(item[1].best["time_s"])),
+        Column("cost", lambda item: cost(item[1])),
+    ]
+    pairs = zip(in_turn(shown), shown, strict=True)
+    return tabulate("The best of the simulated designs", pairs, columns, n_names=2)
 
 
 def why(cell: CellSummary, first: CellSummary) -> str:
-    """What is worse than of the first design: the time, and where most of that goes; the cost."""
+    """Return what is worse than of the first design: the time, and where most of that goes; the
+    cost."""
+    if cell is first:
+        return "the best"
     own, best = cell.best, first.best
     found, slower = [], own["time_s"] / best["time_s"] - 1
     if slower > _LITTLE:

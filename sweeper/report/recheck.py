@@ -1,17 +1,19 @@
 """Whether the ranking of the best designs holds when every message, flow or packet is simulated."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Self
 
 from dimsweep.sweeper.objective import COST, TIME, Objective
+from dimsweep.sweeper.report import sentences
+from dimsweep.sweeper.report.describe import short_split
 from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Recheck
-from dimsweep.sweeper.report.table import Table
-from dimsweep.sweeper.report.words import seconds, short_split
+from dimsweep.sweeper.report.table import Column, Table, name_columns, tabulate
+from dimsweep.sweeper.report.words import seconds
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike
@@ -110,43 +112,48 @@ class Comparison:
 
 
 def agreement(comparison: Comparison) -> str:
-    """Whether the ranking holds, in a sentence without a full stop."""
+    """Return whether the ranking holds, in a sentence."""
+    failed = ""
+    if comparison.failed:
+        first, *others = comparison.failed
+        more = sentences.AND_MORE(n=len(others)) if others else ""
+        failed = sentences.SOME_FAILED(design=comparison.name(first), more=more)
     if not comparison.complete:
-        return f"{comparison.how} {_failed(comparison)}"
-    scope = "" if comparison.measure is comparison.objective else "cost is the same, and in time "
-    failed = f"; {_failed(comparison)}" if comparison.failed else ""
-    return f"{comparison.how} {scope}{_verdict(comparison)}{failed}"
+        return sentences.AGREEMENT(how=comparison.how, scope="", verdict=failed)
+    scope = "" if comparison.measure is comparison.objective else sentences.SAME_COST()
+    verdict = _verdict(comparison)
+    return sentences.join(
+        sentences.AGREEMENT(how=comparison.how, scope=scope, verdict=verdict), failed
+    )
 
 
 def pairs(comparison: Comparison) -> str:
-    """In how many pairs of designs the two orders agree; ties say nothing."""
+    """Return in how many pairs of designs the two orders agree; ties say nothing."""
     decided = comparison.agree + comparison.differ
     return f"{comparison.agree} of {decided} pairs" if decided else "-"
 
 
 def _verdict(comparison: Comparison) -> str:
     complete, best, favourite = comparison.complete, comparison.best, comparison.complete[0]
-    by_messages, by_phases = comparison.by_messages(best), comparison.by_phases(best)
+    design, value = comparison.name(best), comparison.by_messages(best)
     n = len(complete)
     if n == 1:
-        return f"{comparison.name(best)} comes to {by_messages}, by phases {by_phases}"
+        return sentences.ONE_AGAIN(design=design, again=value, before=comparison.by_phases(best))
     if not comparison.differ:
         ranks = sorted(recheck.rank for recheck in complete)
         designs = f"the {n} best designs" if ranks == list(range(1, n + 1)) else f"{n} designs"
         untied = comparison.agree == n * (n - 1) // 2
-        verdict = "the ranking of {} is the same" if untied else "no two of {} change places"
-        return verdict.format(designs)
-    orders = f"the orders agree in {pairs(comparison)} (Kendall tau-b {comparison.tau:.2g})"
+        return (sentences.SAME_RANKING if untied else sentences.NO_TWO_CHANGE)(designs=designs)
+    orders = sentences.ORDERS_AGREE(pairs=pairs(comparison), tau=comparison.tau)
     if best is favourite:
-        return f"{comparison.name(best)} stays best ({by_messages}); {orders}"
-    against = f"{comparison.by_messages(favourite)} for {comparison.name(favourite)}"
-    return f"{comparison.name(best)} is best ({by_messages} against {against}); {orders}"
-
-
-def _failed(comparison: Comparison) -> str:
-    first, n = comparison.failed[0], len(comparison.failed)
-    more = f" and {n - 1} more" if n > 1 else ""
-    return f"{comparison.name(first)}{more} failed"
+        return sentences.STAYS_BEST(design=design, value=value, orders=orders)
+    return sentences.ANOTHER_IS_BEST(
+        design=design,
+        value=value,
+        other=comparison.by_messages(favourite),
+        favourite=comparison.name(favourite),
+        orders=orders,
+    )
 
 
 def _order(one: float, other: float) -> int:
@@ -156,38 +163,40 @@ def _order(one: float, other: float) -> int:
     return 1 if one > other else -1
 
 
-def tabulate(summary: CellSummary) -> list[Table]:
-    """The designs looked at again in each fidelity, and those that failed; none if none was."""
-    if not summary.rechecked:
-        return []
-    return [sheet for name in summary.fidelities for sheet in _tabulate_fidelity(summary, name)]
+def tabulate_cell(summary: CellSummary) -> list[Table]:
+    """The designs looked at again in each fidelity, and those that failed."""
+    again = summary.rechecked
+    names = summary.fidelities if again else []
+    return [table for name in names for table in _tabulate_fidelity(summary, name)]
 
 
 def _tabulate_fidelity(summary: CellSummary, fidelity: str) -> list[Table]:
-    comparison, others = Comparison.of(summary, fidelity), f"{fidelity}s"
-    name = comparison.measure.name.replace("_", " ")
-    split = not summary.of_graph
-    columns = ["rank", *["split, GB/s"] * split, *short_keys(summary.parameters)]
-    columns += [f"{name},\nby phases"]
-    columns += [f"by\n{others}", "ratio", f"rank by\n{others}"]
-    texts = []
-    for recheck in (each for each in summary.rechecked if each.fidelity == fidelity):
-        cells = [str(recheck.rank), *[short_split(summary, recheck.phases)] * split]
-        cells += [str(recheck.phases[key]) for key in summary.parameters]
-        cells += [comparison.by_phases(recheck)]
-        if recheck.failed:
-            cells += ["failed", "-", "-"]
-        else:
-            ratio = f"{comparison.ratio(recheck):.3f}"
-            cells += [comparison.by_messages(recheck), ratio, str(comparison.rank(recheck))]
-        texts.append(tuple(cells))
-    finding = agreement(comparison)
-    title = finding[0].upper() + finding[1:]
-    sheets = [Table(title, tuple(columns), texts, n_names=1 + split)]
-    if comparison.failed:
-        errors = [(str(r.rank), str(r.messages["error"])) for r in comparison.failed]
-        sheets.append(Table("Failed designs", ("rank", "error"), errors, n_names=2))
-    return sheets
+    comparison, split = Comparison.of(summary, fidelity), not summary.of_graph
+    name, keys = comparison.measure.name.replace("_", " "), summary.parameters
+
+    def unless_failed(
+        show: Callable[[Recheck], str], failed: str = "-"
+    ) -> Callable[[Recheck], str]:
+        return lambda again: failed if again.failed else show(again)
+
+    columns = [
+        Column("rank", lambda again: str(again.rank)),
+        Column("split, GB/s", lambda again: short_split(summary, again.phases), split),
+        *(
+            Column(head, lambda again, key=key: str(again.phases[key]))
+            for head, key in zip(short_keys(keys), keys, strict=True)
+        ),
+        Column(f"{name},\nby phases", comparison.by_phases),
+        Column(f"by\n{fidelity}s", unless_failed(comparison.by_messages, "failed")),
+        Column("ratio", unless_failed(lambda again: f"{comparison.ratio(again):.3f}")),
+        Column(f"rank by\n{fidelity}s", unless_failed(lambda again: str(comparison.rank(again)))),
+    ]
+    own = [each for each in summary.rechecked if each.fidelity == fidelity]
+    errors = [(str(r.rank), str(r.messages["error"])) for r in comparison.failed]
+    return [
+        *tabulate(sentences.capitalise(agreement(comparison)), own, columns, n_names=1 + split),
+        *([Table("Failed designs", ("rank", "error"), errors, n_names=2)] if errors else []),
+    ]
 
 
 def tabulate_cells(report: Report) -> list[Table]:
@@ -197,14 +206,20 @@ def tabulate_cells(report: Report) -> list[Table]:
     if not shown or len(report.summaries) == 1:
         return []
     keys, last = list(shown[0].cell.coordinates), shown[0].fidelities[-1]
-    columns = [*short_keys(keys), "time of the\nsearch's best", f"by\n{last}s", "ratio"]
-    columns += [f"best by\n{last}s", "orders agree"]
-    texts = []
-    for summary in shown:
+
+    def best(summary: CellSummary) -> Recheck:
+        return next(each for each in summary.rechecked if each.fidelity == last)
+
+    def best_again(summary: CellSummary) -> str:
         comparison = Comparison.of(summary, last)
-        best = next(each for each in summary.rechecked if each.fidelity == last)
-        cells = [summary.cell.coordinates[key] for key in keys]
-        cells += [seconds(best.phases["time_s"], 6), best.by_messages(6), best.ratio]
-        cells += [f"rank {comparison.best.rank}" if comparison.complete else "-", pairs(comparison)]
-        texts.append(tuple(cells))
-    return [Table(f"The best, {last} by {last}", tuple(columns), texts, n_names=len(keys))]
+        return f"rank {comparison.best.rank}" if comparison.complete else "-"
+
+    columns = [
+        *name_columns(short_keys(keys), lambda s: list(s.cell.coordinates.values())),
+        Column("time of the\nsearch's best", lambda s: seconds(best(s).phases["time_s"], 6)),
+        Column(f"by\n{last}s", lambda s: best(s).by_messages(6)),
+        Column("ratio", lambda s: best(s).ratio),
+        Column(f"best by\n{last}s", best_again),
+        Column("orders agree", lambda s: pairs(Comparison.of(s, last))),
+    ]
+    return tabulate(f"The best, {last} by {last}", shown, columns, n_names=len(keys))

@@ -1,7 +1,7 @@
 """Remarks on a study: idle axes, tight memories, bandwidths that no part offers."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from dimsweep.sweeper.config.catalogue import Kind, catalogue
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK, WHAT_IF
 from dimsweep.sweeper.ledger.schema import BANDWIDTH
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import naming, sentences, words
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.trials import Rows
 
@@ -108,7 +108,7 @@ def _unsold_of_cell(summary: CellSummary) -> Iterator[str]:
     split = summary.split(summary.best)
     for name, kind, bandwidth in zip(summary.dims, kinds, split.tolist(), strict=True):
         if kind in known and (text := _missing(known[kind], bandwidth, machines)):
-            yield f"{name} of the best design: {text}"
+            yield sentences.OF_BEST_DESIGN(dim=name, remark=text)
 
 
 def _missing(kind: Kind, bandwidth: float, machines: Collection[str]) -> str:
@@ -118,13 +118,19 @@ def _missing(kind: Kind, bandwidth: float, machines: Collection[str]) -> str:
     if any(part.suits(machines) for part in same):
         return ""
     if same:
-        return f"{same[0].name} ({words.gbps(bandwidth)} GB/s) is not for {' or '.join(machines)}"
+        own, others = words.gbps(bandwidth), " or ".join(machines)
+        return sentences.NOT_SOLD_FOR(part=same[0].name, bandwidth=own, machines=others)
     below = [part for part in parts if part.bandwidth / 1e9 < bandwidth][-1:]
     above = [part for part in parts if part.bandwidth / 1e9 > bandwidth][:1]
-    near = [f"{words.gbps(part.bandwidth / 1e9)} GB/s ({part.title})" for part in below + above]
-    verb = "are" if len(near) > 1 else "is"
-    return (
-        f"no {kind.what} has {words.gbps(bandwidth)} GB/s; the nearest {verb} {' and '.join(near)}"
+    near = [
+        sentences.NEAREST_PART(bandwidth=words.gbps(part.bandwidth / 1e9), part=part.title)
+        for part in below + above
+    ]
+    return sentences.NOT_SOLD(
+        kind=kind.what,
+        bandwidth=words.gbps(bandwidth),
+        are="are" if len(near) > 1 else "is",
+        parts=" and ".join(near),
     )
 
 
@@ -142,14 +148,23 @@ def _tight_of_cell(summary: CellSummary) -> str:
     has = units.parse(own, units.BYTES)
     if not held <= has < reserved:  # more is held in what expands the memory
         return ""
-    of, room = (
-        f"{units.format_bytes(held)} of {units.format_bytes(has)}",
-        units.format_bytes(reserved),
-    )
-    return (
-        f"the best design holds {of} of an NPU's memory, and PyTorch's cache may reserve {room} "
-        "for that; npu.headroom=0.15 searches designs that leave room"
-    )
+    held, memory, reserved = map(units.format_bytes, (held, has, reserved))
+    return sentences.TIGHT(held=held, memory=memory, reserved=reserved)
+
+
+def no_baseline(missing: Sequence[tuple[Mapping[str, str], str]]) -> list[str]:
+    """Return where the baseline cannot be simulated, a remark for each cause."""
+    places: dict[str, list[str]] = {}
+    for scenario, error in missing:
+        cause = error.splitlines()[0]  # what would help a candidate follows
+        places.setdefault(cause, []).append(naming.coordinates_of(scenario))
+    found = []
+    for cause, names in places.items():
+        first, *others = [name for name in names if name] or [""]
+        more = sentences.AND_MORE(n=len(others)) if others else ""
+        where = sentences.WITH_SCENARIO(name=first, more=more) if first else ""
+        found.append(sentences.NO_BASELINE(where=where, cause=cause))
+    return found
 
 
 _PLACES = 3
@@ -175,7 +190,8 @@ class Remark:
         # A text whose end alone differs has no place of its own.
         shown = ", ".join(each for each in places[:_PLACES] if each)
         more = ", ..." if len(places) > _PLACES else ""
-        return f"{first}; and {len(others):,} more like it{f': {shown}{more}' * bool(shown)}"
+        where = f": {shown}{more}" if shown else ""
+        return sentences.MORE_LIKE_IT(first=first, n=len(others), places=where)
 
     def _places(self) -> list[str]:
         """What each text begins with, up to two words that all have in common behind a word that

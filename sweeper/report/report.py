@@ -11,20 +11,20 @@ import pandas as pd
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.objective import Objective
-from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report import describe, naming, sentences, words
 from dimsweep.sweeper.report.causes import frequent_errors
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question, factors, question
 from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
 from dimsweep.sweeper.report.proof import moved, rival, sentence, ties
-from dimsweep.sweeper.report.remarks import idle_axes, tight, unsold
+from dimsweep.sweeper.report.remarks import idle_axes, no_baseline, tight, unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of, without_baseline
 from dimsweep.sweeper.report.trials import Overview, Rows
 from dimsweep.sweeper.study.ranking import physical
 
 
 def headline(decisions: Decisions) -> str:
-    """The sentence, without a full stop."""
+    """Return the finding of a study in one sentence: whose best, against what, over which
+    scenarios."""
     several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
     if several == (True, True):
         return _of_regrets(decisions)
@@ -33,26 +33,24 @@ def headline(decisions: Decisions) -> str:
     if several == (False, True):
         return _of_scenarios(decisions)
     (cell,) = decisions.cells.values()
-    return f"{_who([cell])}{_of_one(decisions, cell)}"
-
-
-def _of_one(decisions: Decisions, cell: CellSummary) -> str:
-    """The finding of one cell, which names the plan where it is the answer."""
-    text = words.finding(cell)
-    if question(decisions) is Question.PLAN and cell.parameters:
-        name = words.best_name(cell)
-        return text.replace(f"the {name}", f"the {name} ({naming.searched(cell, cell.best)})", 1)
-    return text
+    finding = describe.finding(cell)
+    if question(decisions) is Question.PLAN and cell.parameters:  # the plan is the answer
+        name = f"the {describe.best_name(cell)}"
+        finding = finding.replace(name, f"{name} ({naming.searched(cell, cell.best)})", 1)
+    return f"{_who([cell])}{finding}"
 
 
 def _of_decisions(decisions: Decisions) -> str:
     """Which decision is best in the one scenario, and how near the next one is."""
-    best, name = decisions.best(0), decisions.name(decisions.order(0)[0])
-    text = f"{_who(list(decisions.cells.values()))}{name} is {words.most(best)}"
-    if (gain := describe_gain(best)) is not None:
-        text += f", {gain}"
-    text += f" ({words.values_of(best, best.best)})"
-    return text + _next(decisions)
+    best, gain = decisions.best(0), describe_gain(decisions.best(0))
+    return sentences.IS_BEST(
+        who=_who(list(decisions.cells.values())),
+        name=decisions.name(decisions.order(0)[0]),
+        most=describe.most(best),
+        gained="" if gain is None else f", {gain}",
+        values=describe.values_of(best, best.best),
+        next=_next(decisions),
+    )
 
 
 def _next(decisions: Decisions) -> str:
@@ -63,11 +61,14 @@ def _next(decisions: Decisions) -> str:
     name = decisions.beside(other, decisions.order(0)[0])
     if share < LEVEL:
         alike = sum(decisions.regrets[i, 0] < LEVEL for i in decisions.order(0)) - 2
-        more = f" and {alike} more" if alike > 0 else ""
-        return f"; {name}{more} {'are' if more else 'is'} as good{_cheaper(decisions)}"
+        more = sentences.AND_MORE(n=alike) if alike > 0 else ""
+        return sentences.AS_GOOD_TOO(
+            name=name, more=more, are="are" if more else "is", cheaper=_cheaper(decisions)
+        )
     cell = decisions.cells[other, 0]
     which = "runner-up" if _is_next(cell) else "next simulated design"
-    return f"; the {which}, {name}, is {words.behind_best(share, cell, cell.best)}"
+    behind = describe.behind_best(share, cell, cell.best)
+    return sentences.NEXT(which=which, name=name, behind=behind)
 
 
 def _is_next(cell: CellSummary) -> bool:
@@ -83,8 +84,8 @@ def _is_next(cell: CellSummary) -> bool:
 
 
 def _cheaper(decisions: Decisions) -> str:
-    """Which of those that are as good as the best costs least, and how much less; empty where none
-    costs noticeably less, or costs are not known."""
+    """Which of the decisions that are as good as the best costs least, and how much less; empty
+    where none costs noticeably less, or costs are not known."""
     first, *others = decisions.order(0)
     alike = [i for i in others if decisions.regrets[i, 0] < LEVEL]
     costs = {i: decisions.cells[i, 0].best.get("cost_usd") for i in (first, *alike)}
@@ -95,98 +96,97 @@ def _cheaper(decisions: Decisions) -> str:
     if less < words.NOTICEABLE - 1:
         return ""
     who = "" if alike == [least] else f"{decisions.beside(least, first)} "
-    return f" and {who}costs {words.fine_percent(less)} less"
+    return sentences.CHEAPER(who=who, share=words.fine_percent(less))
 
 
 def _of_scenarios(decisions: Decisions) -> str:
     """How the best design of each scenario compares with the reference there."""
-    found, over = list(decisions.cells.values()), f"Over {decisions.count}"
-    names, objective = f"{words.best_name(found[0])}s", found[0].objective
-    gains = [gain for cell in found if (gain := cell.gain(objective)) is not None]
+    found, over = list(decisions.cells.values()), sentences.OVER(scenarios=decisions.count)
+    names, objective = f"{describe.best_name(found[0])}s", found[0].objective
+    own_gains = {scene: cell.gain(objective) for (_, scene), cell in decisions.cells.items()}
+    gains = {scene: gain for scene, gain in own_gains.items() if gain is not None}
     reference = next((cell.reference.name for cell in found if cell.reference), "")
     if not gains:
         values = sorted(objective.of(cell.best) for cell in found)
         low, high = objective.show(values[0]), objective.show(values[-1])
-        return f"{over}, the {names} found range from {low} to {high}"
-    where = over if len(gains) == len(found) else f"{over}, in {len(gains)} that compare"
-    if max(gains) < words.NOTICEABLE:
-        if min(gains) < 1 / words.NOTICEABLE:
-            return f"{where}, nothing found beats {reference}"
-        return f"{where}, {reference} is within 0.5% of the best found"
-    most = decisions.scene(_most(decisions, objective))
-    text = f"{where}, the {names} are {words.gained(gains, objective, reference)}"
-    return text if words.ratio(min(gains)) == words.ratio(max(gains)) else f"{text} (most: {most})"
-
-
-def _most(decisions: Decisions, objective: Objective) -> int:
-    """The scenario in which the most is gained."""
-    gains = {s: cell.gain(objective) or 0.0 for (_, s), cell in decisions.cells.items()}
-    return max(gains, key=gains.__getitem__)
+        return sentences.RANGE_FROM(over=over, names=names, low=low, high=high)
+    if len(gains) < len(found):
+        over = sentences.OVER_SOME(over=over, n=len(gains))
+    least, largest = min(gains.values()), max(gains.values())
+    if largest < words.NOTICEABLE:
+        beaten = least >= 1 / words.NOTICEABLE
+        template = sentences.OVER_NEARLY if beaten else sentences.OVER_NOTHING_BEATS
+        return template(over=over, reference=reference)
+    gained = words.gained(list(gains.values()), objective, reference)
+    text = sentences.OVER_GAINED(over=over, names=names, gained=gained)
+    if words.ratio(least) == words.ratio(largest):
+        return text
+    most = max(own_gains, key=lambda scene: own_gains[scene] or 0.0)
+    return sentences.MOST_IN(finding=text, scenario=decisions.scene(most))
 
 
 def _of_regrets(decisions: Decisions) -> str:
     """Which decision loses least over all scenarios, what it gains, and how near the next is."""
-    least, over = decisions.ranking[0], f"Over {decisions.count}"
-    worst = float(decisions.worst[least])
-    objective = decisions.objective
-    found = factors(decisions)
+    least, over = decisions.ranking[0], sentences.OVER(scenarios=decisions.count)
+    name, worst, objective = (
+        decisions.name(least),
+        float(decisions.worst[least]),
+        decisions.objective,
+    )
+    cells, found = decisions.chosen(), factors(decisions)
     is_pair = len(decisions.decisions) == 2 and len(found) == 1
-    both_run = bool((decisions.worst < math.inf).all())
-    if is_pair and both_run and not decisions.is_weighted:
+    if is_pair and (decisions.worst < math.inf).all() and not decisions.is_weighted:
         (one,) = found
+        searched = cells[0].split_varies or cells[0].parameters
+        each = sentences.EACH_ITS_BEST(noun=describe.noun(cells[0])) if searched else ""
         gained = words.gained(one.values, objective, one.reference)
-        return f"{over}, {one.subject} is {gained}{_each_its_own(decisions)}"
+        return sentences.OF_A_PAIR(over=over, subject=one.subject, gained=gained, each=each)
     if not worst < math.inf:
-        cells = decisions.chosen()
-        ran = f"{len(cells)} of {len(decisions.scenarios)} scenarios"
-        return f"No decision ran in all scenarios: {decisions.name(least)} ran in most, {ran}"
-    name, each = decisions.name(least), "each" if decisions.share.all() else "each that counts"
+        n, scenarios = len(cells), len(decisions.scenarios)
+        return sentences.NONE_RAN_EVERYWHERE(name=name, n=n, scenarios=scenarios)
+    each = "each" if decisions.share.all() else "each that counts"
     if worst <= 0:
-        text = f"{over}, {name} is {words.most(decisions.chosen()[0])} in {each}"
+        most = describe.most(cells[0])
+        text = sentences.BEST_IN_EACH(over=over, name=name, most=most, each=each)
     elif worst < LEVEL:
-        text = f"{over}, {name} is as good as the best of {each}"
+        text = sentences.AS_GOOD_AS_EACH(over=over, name=name, each=each)
     else:
-        place = decisions.worst_scene(least)
-        most = f"{describe_loss(decisions, least)}{words.measured_in(objective)}"
-        text = f"{over}, {name} loses least: {most} against the best of {each} ({place})"
-    cells = decisions.chosen()
+        text = sentences.LOSES_LEAST(
+            over=over,
+            name=name,
+            most=f"{describe_loss(decisions, least)}{words.measured_in(objective)}",
+            each=each,
+            scenario=decisions.worst_scene(least),
+        )
     gains = [gain for c in cells if (gain := c.gain(objective, c.named)) is not None]
-    baseline = _baseline(decisions.chosen())
+    baseline, gained, next_one = _baseline(cells), "", ""
     if baseline and gains:
-        text += f"; it is {words.gained(gains, objective, baseline)}"
+        gained = sentences.IT_IS(gained=words.gained(gains, objective, baseline))
     if len(decisions.ranking) > 1:
-        other = decisions.ranking[1]
-        runs = decisions.worst[other] < math.inf
-        told = f"{describe_loss(decisions, other)} behind" if runs else "not in all of them"
-        text += f"; next is {decisions.name(other)}, {told}"
-    return text
+        other, behind = decisions.ranking[1], sentences.NOT_IN_ALL()
+        if decisions.worst[other] < math.inf:
+            behind = sentences.BEHIND(share=describe_loss(decisions, other))
+        next_one = sentences.NEXT_IS(name=decisions.name(other), behind=behind)
+    return sentences.join(text, gained, next_one)
 
 
 def describe_loss(decisions: Decisions, decision: int) -> str:
-    """What a decision that runs everywhere loses: at most, and, where scenarios have weights, in
-    their mean."""
-    most = f"at most {words.loss(float(decisions.worst[decision]))}"
+    """Return what a decision that runs everywhere loses: at most, and, where scenarios have
+    weights, in their mean."""
+    most = sentences.AT_MOST(loss=words.loss(float(decisions.worst[decision])))
     if not decisions.is_weighted:
         return most
-    return f"{words.loss(float(decisions.mean[decision]))} in the weighted mean, {most}"
+    mean = words.loss(float(decisions.mean[decision]))
+    return sentences.WEIGHTED_MEAN(loss=mean, most=most)
 
 
 def describe_gain(cell: CellSummary) -> str | None:
-    """What the trial that the cell's answer names gains over the baseline; None without one.
+    """Return what the trial that the cell's answer names gains over the baseline; None without one.
 
     Cells that compete each have an equal split of their own, which is no common reference.
     """
     gain, name = cell.gain(cell.objective, cell.named), _baseline([cell])
-    if gain is None or not name:
-        return None
-    return words.gained([gain], cell.objective, name)
-
-
-def _each_its_own(decisions: Decisions) -> str:
-    """That designs are compared of which a search chose the rest, for each on its own."""
-    cell = decisions.chosen()[0]
-    searched = cell.split_varies or cell.parameters
-    return f", each with its own best {words.noun(cell)}" if searched else ""
+    return words.gained([gain], cell.objective, name) if gain is not None and name else None
 
 
 def _baseline(cells: list[CellSummary]) -> str:
@@ -203,7 +203,7 @@ def _who(cells: list[CellSummary]) -> str:
     if len(names) > 1:
         return f"{workloads.pop()}: "
     ((workload, n_npus),) = names
-    return f"{workload} on {n_npus:,} NPUs: "
+    return sentences.WHO(workload=workload, npus=n_npus)
 
 
 @dataclass(frozen=True)
@@ -294,18 +294,7 @@ class Report:
     def effort(self) -> str:
         """What was simulated, and how, in a sentence without full stop; of a sweep that has not
         come to its end also what was planned."""
-        complete = sum(summary.trials.n_complete for summary in self.summaries)
-        samplers = ", ".join(sorted(set().union(*(each.searchers for each in self.summaries))))
-        if self.study.is_certified:
-            samplers = "bounds, best first"
-        return (
-            f"{complete:,} of {complete + self.n_broken:,} trials complete"
-            + words.unfinished(self.study, [s for s in self.summaries if s.begun])
-            + f", searched by {samplers}"
-            + ("" if self.study.is_certified else words.stopped_early(self.summaries))
-            + words.simulated_again(self.summaries)
-            + words.shared(self.summaries)
-        )
+        return describe.effort(self.study, self.summaries)
 
     @property
     def proof(self) -> str:
@@ -341,8 +330,9 @@ class Report:
     def notes(self) -> list[str]:
         """Where the baseline cannot be simulated, which best designs barely fit the memory, what of
         them no part offers, and the axes that made no difference."""
-        missing = words.no_baseline(self.without_baseline)
-        return [*missing, *tight(self.found), *unsold(self.found), *map(words.idle, self.idle)]
+        idle = [sentences.IDLE(axis=axis) for axis in self.idle]
+        missing = no_baseline(self.without_baseline)
+        return [*missing, *tight(self.found), *unsold(self.found), *idle]
 
     @property
     def remarks(self) -> list[str]:

@@ -1,7 +1,12 @@
-"""The sections of a report: its tables, in reading order."""
+"""The tables of a report, in reading order.
+
+A table is a function here and a line in one of the lists at the end.
+"""
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,111 +23,148 @@ from dimsweep.sweeper.ledger.schema import (
     PATH_PARTS,
     UTILISATION,
 )
-from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME
-from dimsweep.sweeper.report import naming, portfolio, proof, recheck, what_if, words
+from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
+from dimsweep.sweeper.report import (
+    describe,
+    naming,
+    portfolio,
+    proof,
+    recheck,
+    sentences,
+    what_if,
+    words,
+)
 from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
+from dimsweep.sweeper.report.describe import short_split
 from dimsweep.sweeper.report.naming import narrow, short_keys
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.report.table import Table
+from dimsweep.sweeper.report.table import Column, Table, name_columns, tabulate
 from dimsweep.sweeper.report.words import (
-    dim_name,
     fine_percent,
     gbps,
     loss,
+    million_usd,
+    per_million_usd,
     percent,
     ratio,
     seconds,
-    short_split,
-    trade_off,
+    usd,
 )
 from dimsweep.sweeper.study.rules import verdict
 
 _ETTR = "ettr"  # what interruptions leave of the time, which makes other figures of it
+_MOST_SCENARIOS = 6  # scenarios; of more the table has the worst and the mean alone
+_MOST_DECISIONS = 20  # decisions against one baseline
+_FRONT_ROWS = 10  # of a front that stands among other tables
+_SPENT = 1000.0  # USD
+_SMALL_SHARE = 0.1  # of the bandwidth that there is: a slope says nothing of much more
+_NEARLY = 0.99  # dimensions that are worth as much as this of the most are alike
 
 
 def tabulate_best_of_cells(report: Report) -> list[Table]:
+    """A row for each cell of a grid, or for each simulated design: its name and its best trial."""
     summaries = report.summaries if report.study.proof is None else report.ordered
     if len(summaries) <= 1:
         return []
-    heads, named = _cell_names(report, summaries)
-    priced = any(s.priced for s in summaries)
+    if report.study.proof is None:
+        heads, named = _cell_keys(summaries[0]), [_cell_values(s) for s in summaries]
+    else:  # designs have too many axes for a column each
+        heads, named = ["design"], [[name] for name in naming.in_turn(summaries)]
     over = next((s.reference.name for s in report.found if s.reference), "").removeprefix("the ")
     split = any(s.split_varies for s in report.found)
+    priced = any(s.priced for s in summaries)
     gains = [o for o in (TIME, PERF_PER_COST) if over and o in (TIME, *summaries[0].objectives)]
+    figures = describe.model_merits(summaries)
+    shown_anyway = {each.name for each in (TIME, COST, PERF_PER_COST, *figures)}
+    sought = [each for each in summaries[0].objectives if each.name not in shown_anyway]
+    has_ettr = bool(sought) and any(pd.notna(s.best.get(_ETTR)) for s in report.found)
+    columns = [
+        Column(
+            "best split,\nGB/s" if split else "GB/s",
+            lambda s: short_split(s, s.best),
+            not all(s.of_graph for s in summaries),
+        ),
+        Column("time", lambda s: seconds(s.best["time_s"])),
+        *(_objective_column(each) for each in sought),
+        Column("ETTR", lambda s: _or_dash(s.best.get(_ETTR), "{:.2%}".format), has_ettr),
+        *(_gain_column(each, over) for each in gains),
+        *(_merit_column(each) for each in figures),
+        Column(describe.cost_head(summaries), lambda s: million_usd(s.best["cost_usd"]), priced),
+        Column("it/s per\nM USD", lambda s: per_million_usd(s.best["perf_per_cost"]), priced),
+        Column(
+            "gap",
+            lambda s: _or_dash(s.gap, fine_percent),
+            any(s.bound is not None for s in summaries),
+        ),
+    ]
+    shown = [column for column in columns if column.is_shown]
     failed = any(s.trials.n_broken for s in summaries)
-    bounded = any(s.bound is not None for s in summaries)
-    graphs = all(s.of_graph for s in summaries)
-    columns = [*heads]
-    columns += ["best split,\nGB/s" if split else "GB/s"] * (not graphs) + ["time"]
-    figures = words.of_model(summaries)
-    told = {each.name for each in (TIME, COST, PERF_PER_COST, *figures)}
-    sought = [each for each in summaries[0].objectives if each.name not in told]
-    columns += [each.name.replace("_", " ") for each in sought]
-    kept = bool(sought) and any(pd.notna(s.best.get(_ETTR)) for s in report.found)
-    columns += ["ETTR"] * kept
-    columns += [f"{'it/s per USD' if o is PERF_PER_COST else 'faster'}\nthan {over}" for o in gains]
-    columns += [words.head(figure) for figure in figures]
-    columns += [words.cost_head(summaries), "it/s per\nM USD"] * priced
-    columns += ["gap"] * bounded + ["failed"] * failed
     rows = []
     for s, names in zip(summaries, named, strict=True):
-        row = [*names]
+        texts = ["none complete", *["-"] * (len(shown) - 1)]
         if s.found:
-            best = s.best
-            row += [words.short_split(s, best)] * (not graphs) + [words.seconds(best["time_s"])]
-            row += [each.show(each.of(best)) for each in sought]
-            row += [_format_ettr(best)] * kept
-            row += [words.ratio(s.gain(objective)) for objective in gains]
-            row += [words.cell(figure, best) for figure in figures]
-            row += [words.million_usd(best["cost_usd"])] * priced
-            row += [words.per_million_usd(best["perf_per_cost"])] * priced
-            row += ["-" if s.gap is None else words.fine_percent(s.gap)] * bounded
-        else:
-            row += ["none complete", *["-"] * (len(columns) - len(heads) - 1 - failed)]
-        rows.append((*row, *[str(s.trials.n_broken)] * failed))
-    return [Table("The best trial of every cell", tuple(columns), rows, n_names=len(heads))]
+            texts = [column.show(s) for column in shown]
+        rows.append((*names, *texts, *[str(s.trials.n_broken)] * failed))
+    every = (*heads, *(column.head for column in shown), *["failed"] * failed)
+    return [Table("The best trial of every cell", every, rows, n_names=len(heads))]
 
 
-def _format_ettr(best: pd.Series) -> str:
-    share = best.get(_ETTR)
-    return "-" if share is None or pd.isna(share) else f"{share:.2%}"
+def _cell_keys(cell: CellSummary) -> list[str]:
+    return short_keys(list(cell.cell.coordinates))
 
 
-def _cell_names(
-    report: Report, cells: Sequence[CellSummary]
-) -> tuple[list[str], list[Sequence[str]]]:
-    """The heads of the columns of names, and the names of each cell: a column for each axis of a
-    grid, and one for designs, which have too many axes for that."""
-    if report.study.proof is not None:
-        return ["design"], [(name,) for name in naming.in_turn(cells)]
-    keys = list(cells[0].cell.coordinates)
-    return naming.short_keys(keys), [[c.cell.coordinates[key] for key in keys] for c in cells]
+def _cell_values(cell: CellSummary) -> list[str]:
+    return list(cell.cell.coordinates.values())
+
+
+def _objective_column(objective: Objective) -> Column:
+    name = objective.name.replace("_", " ")
+    return Column(name, lambda s: objective.show(objective.of(s.best)))
+
+
+def _gain_column(objective: Objective, over: str) -> Column:
+    what = "it/s per USD" if objective is PERF_PER_COST else "faster"
+    return Column(f"{what}\nthan {over}", lambda s: ratio(s.gain(objective)))
+
+
+def _merit_column(merit: Objective) -> Column:
+    return Column(words.merit_head(merit), lambda s: words.merit_cell(merit, s.best))
+
+
+def _or_dash(value: float | None, show: Callable[[float], str]) -> str:
+    return "-" if value is None or pd.isna(value) else show(value)
 
 
 def tabulate_scenarios(report: Report) -> list[Table]:
-    """A row for each scenario, where several decisions compete in several."""
+    """A row for each scenario, where several decisions compete in several: the best decision, what
+    it gains and costs, and how near the next one is."""
     decisions = report.decisions
     if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
         return []
-    cells = [decisions.best(s) for s in range(len(decisions.scenarios))]
-    keys = list(decisions.scenarios[0])
-    has_baseline = any(cell.reference and cell.reference.is_common for cell in cells)
-    priced = any(cell.priced for cell in cells)
-    objective = decisions.objective
-    columns = [*naming.short_keys(keys), "best", objective.name.replace("_", " ")]
-    columns += ["over the\nbaseline"] * has_baseline
-    columns += [words.cost_head(cells)] * priced + ["runner-up", "it is"]
-    rows = []
-    for s, cell in enumerate(cells):
-        row = [*decisions.scenarios[s].values(), _describe_best(decisions, s)]
-        row.append(objective.show(objective.of(cell.best)))
-        row += [words.ratio(cell.gain(objective))] * has_baseline
-        row += [words.million_usd(cell.best["cost_usd"])] * priced
-        found = decisions.behind(s)
-        row += ["-", "-"] if found is None else [decisions.name(found[0]), words.behind(found[1])]
-        rows.append(tuple(row))
-    return [Table("The best in each scenario", tuple(columns), rows, n_names=len(keys) + 1)]
+    scenes = range(len(decisions.scenarios))
+    best = [decisions.best(s) for s in scenes]
+    keys, objective = list(decisions.scenarios[0]), decisions.objective
+    columns = [
+        *name_columns(short_keys(keys), lambda s: list(decisions.scenarios[s].values())),
+        Column("best", lambda s: _describe_best(decisions, s)),
+        Column(
+            objective.name.replace("_", " "), lambda s: objective.show(objective.of(best[s].best))
+        ),
+        Column(
+            "over the\nbaseline",
+            lambda s: ratio(best[s].gain(objective)),
+            any(cell.reference and cell.reference.is_common for cell in best),
+        ),
+        Column(
+            describe.cost_head(best),
+            lambda s: million_usd(best[s].best["cost_usd"]),
+            any(cell.priced for cell in best),
+        ),
+        Column("runner-up", lambda s: _next_in(decisions, s)[0]),
+        Column("it is", lambda s: _next_in(decisions, s)[1]),
+    ]
+    return tabulate("The best in each scenario", scenes, columns, len(keys) + 1)
 
 
 def _describe_best(decisions: Decisions, scenario: int) -> str:
@@ -132,79 +174,60 @@ def _describe_best(decisions: Decisions, scenario: int) -> str:
     return f"{name}; {own}" if own else name
 
 
-_MOST_SCENARIOS = 6  # scenarios; of more the table has the worst and the mean alone
+def _next_in(decisions: Decisions, scenario: int) -> tuple[str, str]:
+    found = decisions.behind(scenario)
+    return ("-", "-") if found is None else (decisions.name(found[0]), words.behind(found[1]))
 
 
 def tabulate_regrets(report: Report) -> list[Table]:
-    """A row for each decision, the one that loses least first."""
+    """A row for each decision: what it loses in each scenario against the best there, and over all
+    of them; the one that loses least first."""
     decisions = report.decisions
     if min(len(decisions.decisions), len(decisions.scenarios)) < 2:
         return []
     n = len(decisions.scenarios)
-    scenes = range(n) if n <= _MOST_SCENARIOS else range(0)
     uneven = bool(np.ptp(decisions.share) > 0)
-    heads = [narrow(decisions.scene(s)) for s in scenes]
-    if uneven:
-        heads = [f"{head}\n({percent(decisions.share[s])})" for s, head in enumerate(heads)]
-    columns = ["decision", *heads, "worst", "weighted\nmean" if uneven else "mean"]
-    columns += ["best in"]
-    rows = []
-    for d in decisions.ranking:
-        row = [decisions.name(d), *(_format_regret(float(decisions.regrets[d, s])) for s in scenes)]
-        row += [_format_regret(float(decisions.worst[d])), _format_regret(float(decisions.mean[d]))]
-        row += [f"{_count_wins(decisions, d)} of {n}"]
-        rows.append(tuple(row))
+    heads = {
+        s: narrow(decisions.scene(s)) + (f"\n({percent(decisions.share[s])})" if uneven else "")
+        for s in (range(n) if n <= _MOST_SCENARIOS else ())
+    }
+
+    def show(regret: Any) -> str:
+        return loss(regret) if math.isfinite(regret) else "-"  # where a decision does not run
+
+    columns = [
+        Column("decision", decisions.name),
+        *(Column(head, lambda d, s=s: show(decisions.regrets[d, s])) for s, head in heads.items()),
+        Column("worst", lambda d: show(decisions.worst[d])),
+        Column("weighted\nmean" if uneven else "mean", lambda d: show(decisions.mean[d])),
+        Column("best in", lambda d: f"{sum(decisions.order(s)[0] == d for s in range(n))} of {n}"),
+    ]
     counts = "each counts by its weight" if uneven else "each counts the same"
-    how = _describe_splits(report)
+    how = ""
+    if any(cell.split_varies for cell in report.found):
+        one = "one split for all" if report.portfolios else "best split for that scenario"
+        how = f" (each with its {one})"
     title = f"What a decision loses against the best of each scenario; {counts}{how}"
-    return [Table(title, tuple(columns), rows)]
-
-
-def _describe_splits(report: Report) -> str:
-    """With which split a decision stands for itself, where splits are searched."""
-    if not any(cell.split_varies for cell in report.found):
-        return ""
-    if report.portfolios:
-        return " (each with its one split for all)"
-    return " (each with its best split for that scenario)"
-
-
-def _count_wins(decisions: Decisions, decision: int) -> int:
-    return sum(decisions.order(s)[0] == decision for s in range(len(decisions.scenarios)))
-
-
-def _format_regret(regret: float) -> str:
-    """A regret; a dash where a decision does not run."""
-    return loss(regret) if math.isfinite(regret) else "-"
-
-
-_MOST_DECISIONS = 20  # decisions against one baseline
+    return tabulate(title, decisions.ranking, columns)
 
 
 def tabulate_factors(report: Report) -> list[Table]:
-    """Of two values of a decision a row for each scenario; of decisions against the baseline a row
-    for each decision."""
+    """One decision against another as factors: of two values of a decision a row for each scenario;
+    of decisions against the baseline a row for each decision."""
     if report.study.is_certified:  # a few of many designs, and none of them at random
         return []
     found = factors(report.decisions)
-    if {each.reference for each in found} == {BASELINE} and len(found) > 1:
-        return [_tabulate_against_baseline(found[:_MOST_DECISIONS])]
-    return [_tabulate_scenes(each) for each in found if len(each.values) > 1]
-
-
-def _tabulate_against_baseline(found: Sequence[Factors]) -> Table:
-    rows = [
-        (
-            f.subject,
-            str(len(f.values)),
-            ratio(min(f.values)),
-            _format_median(f),
-            ratio(max(f.values)),
-        )
-        for f in found
+    if {each.reference for each in found} != {BASELINE} or len(found) == 1:
+        return [_tabulate_scenes(each) for each in found if len(each.values) > 1]
+    columns = [
+        Column("decision", lambda f: f.subject),
+        Column("scenarios", lambda f: str(len(f.values))),
+        Column("least", lambda f: ratio(min(f.values))),
+        Column("median", _format_median),
+        Column("most", lambda f: ratio(max(f.values))),
     ]
-    columns = ("decision", "scenarios", "least", "median", "most")
-    return Table(f"How many times better than {BASELINE}", columns, rows)
+    title = f"How many times better than {BASELINE}"
+    return tabulate(title, found[:_MOST_DECISIONS], columns)
 
 
 def _format_median(found: Factors) -> str:
@@ -223,96 +246,97 @@ def _tabulate_scenes(found: Factors) -> Table:
 
 
 def tabulate_jobs(report: Report) -> list[Table]:
-    """A row for each job in the best trial of each cell."""
-    keys, rows = list(report.summaries[0].cell.coordinates), list[tuple[str, ...]]()
-    for cell in report.found:
-        slowdowns = dict(cell.best.get(JOB_SLOWDOWN.name) or ())
-        for job, time in dict(cell.best.get(JOB_TIME.name) or ()).items():
-            alone = words.seconds(time / slowdowns[job])
-            at = (cell.cell.coordinates[key] for key in keys)
-            rows.append((*at, job, words.seconds(time), alone, words.ratio(slowdowns[job])))
-    columns = (*naming.short_keys(keys), "job", "among\nothers", "alone", "times as\nlong")
+    """A row for each job on a network in the best trial of each cell: how long it takes, and how
+    many times as long as alone."""
+    jobs = [
+        (cell, job, time, dict(cell.best.get(JOB_SLOWDOWN.name) or ())[job])
+        for cell in report.found
+        for job, time in dict(cell.best.get(JOB_TIME.name) or ()).items()
+    ]
+    heads = _cell_keys(report.summaries[0])
+    columns = [
+        *name_columns(heads, lambda item: _cell_values(item[0])),
+        Column("job", lambda item: item[1]),
+        Column("among\nothers", lambda item: seconds(item[2])),
+        Column("alone", lambda item: seconds(item[2] / item[3])),
+        Column("times as\nlong", lambda item: ratio(item[3])),
+    ]
     title = "Each job among the others, and alone in its place"
-    return [Table(title, columns, rows, n_names=len(keys) + 1)] if rows else []
+    return tabulate(title, jobs, columns, len(heads) + 1)
 
 
 def tabulate_outages(report: Report) -> list[Table]:
-    """A row for the best trial of each cell of which devices or links may be down."""
-    keys, rows = list(report.summaries[0].cell.coordinates), list[tuple[str, ...]]()
-    for cell in report.found:
-        outages = dict(cell.best.get(OUTAGE_SLOWDOWN.name) or ())
-        if outages:
-            at = (cell.cell.coordinates[key] for key in keys)
-            each = [f"{what}: {_format_slowdown(slower)}" for what, slower in outages.items()]
-            mean = cell.best["effective_time_s"] * cell.best["ettr"] / cell.best["time_s"]
-            rows.append((*at, "\n".join(each), _format_slowdown(mean)))
-    columns = (*naming.short_keys(keys), "while one is down", "in the\nmean")
+    """A row for the best trial of each cell of which devices or links may be down: how much longer
+    an iteration takes while something is down, and in the mean of all the time."""
+
+    def longer(slowdown: float) -> str:
+        return f"{slowdown - 1:+.2%}"
+
+    def each(cell: CellSummary) -> str:
+        slowdowns = dict(cell.best[OUTAGE_SLOWDOWN.name]).items()
+        return "\n".join(f"{what}: {longer(slower)}" for what, slower in slowdowns)
+
+    def mean(cell: CellSummary) -> str:
+        return longer(cell.best["effective_time_s"] * cell.best["ettr"] / cell.best["time_s"])
+
+    heads = _cell_keys(report.summaries[0])
+    columns = [*name_columns(heads, _cell_values)]
+    columns += [Column("while one is down", each), Column("in the\nmean", mean)]
+    cells = [cell for cell in report.found if dict(cell.best.get(OUTAGE_SLOWDOWN.name) or ())]
     title = "How much longer an iteration takes while a device or link is down"
-    return [Table(title, columns, rows, n_names=len(keys) + 1)] if rows else []
-
-
-def _format_slowdown(slowdown: float) -> str:
-    return f"{slowdown - 1:+.2%}"
+    return tabulate(title, cells, columns, len(heads) + 1)
 
 
 def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
+    """Where the time goes and what it costs: the best trial, and what it is compared with."""
     heads, shown = zip(*summary.compared, strict=True)
-    again = {
-        name: {p.phases["trial"]: p.by_messages() for p in summary.rechecked if p.fidelity == name}
-        for name in summary.fidelities
-    }
-    tallies = [_by_collective(row) for row in shown]
-    rows = [("iteration time", [words.seconds(row["time_s"]) for row in shown])]
-    for name, times in again.items():
+    rows: list[tuple[str, ...]] = []
+
+    def add(name: str, show: Callable[..., str]) -> None:
+        rows.append((name, *map(show, shown)))
+
+    def add_best(name: str, text: str) -> None:
+        rows.append((name, text, ""))
+
+    tallies = {id(row): _by_collective(row) for row in shown}
+    add("iteration time", lambda row: seconds(row["time_s"]))
+    for name in summary.fidelities:
+        again = [each for each in summary.rechecked if each.fidelity == name]
+        times = {each.phases["trial"]: each.by_messages() for each in again}
         if any(row["trial"] in times for row in shown):
-            cells = [times.get(row["trial"], "") for row in shown]
-            rows.append((f"  {name} by {name}", cells))
-    rows.append(("  compute", [words.seconds(row["compute_s"]) for row in shown]))
-    rows.append(("  exposed communication", [words.seconds(row["exposed_s"]) for row in shown]))
-    for name in dict.fromkeys(name for tally in tallies for name in tally):
-        rows.append((f"    {name}", [words.seconds(tally.get(name, 0.0)) for tally in tallies]))
+            add(f"  {name} by {name}", lambda row, times=times: times.get(row["trial"], ""))
+    add("  compute", lambda row: seconds(row["compute_s"]))
+    add("  exposed communication", lambda row: seconds(row["exposed_s"]))
+    collectives = list(dict.fromkeys(chain.from_iterable(tallies.values())))
+    for name in collectives:
+        add(f"    {name}", lambda row, name=name: seconds(tallies[id(row)].get(name, 0.0)))
     if any(row["waiting_s"] > 0 for row in shown):
-        name = words.waiting(name for tally in tallies for name in tally)
-        rows.append((f"    {name}", [words.seconds(row["waiting_s"]) for row in shown]))
+        add(f"    {words.waiting(collectives)}", lambda row: seconds(row["waiting_s"]))
     if summary.speedup is not None:
-        rows.append((f"speed-up over {heads[-1]}", [words.ratio(summary.speedup), ""]))
+        add_best(f"speed-up over {heads[-1]}", ratio(summary.speedup))
     if summary.priced:
-        cost = words.cost_of(summary.npu_price)
-        rows.append((cost, [words.usd(row["cost_usd"]) for row in shown]))
+        add(words.cost_of(summary.npu_price), lambda row: usd(row["cost_usd"]))
         if summary.npu_price:
-            rows.append(("  of it NPUs", [words.usd(summary.npus_cost), ""]))
-        efficiency = [words.per_million_usd(row["perf_per_cost"]) for row in shown]
-        rows.append(("iterations/s per M USD", efficiency))
+            add_best("  of it NPUs", usd(summary.npus_cost))
+        add("iterations/s per M USD", lambda row: per_million_usd(row["perf_per_cost"]))
     if (gain := summary.gain(PERF_PER_COST)) is not None:
-        rows.append((f"  over {heads[-1]}", [words.ratio(gain), ""]))
-    rows += _memory_rows(summary, shown)
-    for merit in words.known(summary.best):
-        shown_values = [merit.show(merit.of(row)) for row in shown]
-        rows.append((merit.title or "performance per watt", shown_values))
+        add_best(f"  over {heads[-1]}", ratio(gain))
+    for name, title in (
+        ("memory_bytes", "memory of the fullest NPU"),
+        ("memory_reserved_bytes", "  PyTorch may reserve"),
+    ):
+        if not pd.isna(summary.best.get(name)):
+            add(title, lambda row, name=name: _or_dash(row.get(name), units.format_bytes))
+    for merit in words.known_merits(summary.best):
+        title = merit.title or "performance per watt"
+        add(title, lambda row, merit=merit: merit.show(merit.of(row)))
     if summary.limit is not None and summary.gap is not None:
         at_cost = "" if summary.cell.front is None else " at this cost"
-        rows.append((f"proven bound{at_cost}", [summary.limited.show(summary.limit, 6), ""]))
-        rows.append(("  gap to it", [words.fine_percent(summary.gap), ""]))
-    rows += [(key, [_format_key(row[key]) for row in shown]) for key in summary.parameters]
-    return [Table("Time and cost", ("", *heads), [(name, *cells) for name, cells in rows])]
-
-
-def _memory_rows(summary: CellSummary, shown: Sequence[pd.Series]) -> list[tuple[str, list[str]]]:
-    """Return rows for the memory that the fullest NPU holds and that PyTorch may reserve."""
-    names = {
-        "memory_bytes": "memory of the fullest NPU",
-        "memory_reserved_bytes": "  PyTorch may reserve",
-    }
-    return [
-        (title, ["-" if pd.isna(row.get(name)) else units.format_bytes(row[name]) for row in shown])
-        for name, title in names.items()
-        if not pd.isna(summary.best.get(name))
-    ]
-
-
-def _format_key(value: object) -> str:
-    """The value of a searched key; a dash for a baseline that has no such key."""
-    return "-" if pd.isna(value) else str(value)
+        add_best(f"proven bound{at_cost}", summary.limited.show(summary.limit, 6))
+        add_best("  gap to it", fine_percent(summary.gap))
+    for key in summary.parameters:  # a baseline may have no such key
+        add(key, lambda row, key=key: "-" if pd.isna(row[key]) else str(row[key]))
+    return [Table("Time and cost", ("", *heads), rows)]
 
 
 def _by_collective(row: pd.Series) -> dict[str, float]:
@@ -321,29 +345,34 @@ def _by_collective(row: pd.Series) -> dict[str, float]:
 
 
 def tabulate_dimensions(summary: CellSummary) -> list[Table]:
+    """Each dimension's bandwidth, utilisation and exposed communication: of the best trial, and of
+    what it is compared with where that has the same dimensions."""
     compared, split = summary.compared, summary.split(summary.best)
     if summary.reference is not None and list(summary.reference.dims) != summary.dims:
         compared = compared[:1]
-    heads, shown = zip(*compared, strict=True)
-    rows, wide = [], not summary.of_graph  # whose links are not as wide as the dimensions say
-    for d, name in enumerate(summary.dims):
-        cells = [name, *[percent(split[d] / split.sum())] * wide]
-        for row in shown:
-            cells += [gbps(row[BANDWIDTH.at(d)])] * wide + [percent(row[UTILISATION.at(d)])]
-            cells += [seconds(row[EXPOSED.at(d)])]
-        rows.append(tuple(cells))
-    if any(row["waiting_s"] > 0 for row in shown):
-        none = [""] * wide
-        waits = [cell for row in shown for cell in (*none, "", seconds(row["waiting_s"]))]
-        rows.append(("none, waiting", *none, *waits))
-    columns = ["dimension", *["share"] * wide]
-    for head in heads:
-        told = ["GB/s", "util.", "exposed"] if wide else ["util.", "exposed"]
-        columns += [f"{head}\n{told[0]}", *told[1:]]
-    return [Table("Dimensions", tuple(columns), rows)]
+    wide = not summary.of_graph  # whose links are not as wide as the dimensions say
+    columns = [
+        Column("dimension", lambda d: summary.dims[d]),
+        Column("share", lambda d: percent(split[d] / split.sum()), wide),
+    ]
+    for head, row in compared:
+        first, own = ("GB/s", "util.") if wide else ("util.", f"{head}\nutil.")
+        columns += [
+            Column(f"{head}\n{first}", lambda d, r=row: gbps(r[BANDWIDTH.at(d)]), wide),
+            Column(own, lambda d, r=row: percent(r[UTILISATION.at(d)])),
+            Column("exposed", lambda d, r=row: seconds(r[EXPOSED.at(d)])),
+        ]
+    (table,) = tabulate("Dimensions", range(len(summary.dims)), columns)
+    if not any(row["waiting_s"] > 0 for _, row in compared):
+        return [table]
+    none = [""] * wide
+    waits = [text for _, row in compared for text in (*none, "", seconds(row["waiting_s"]))]
+    return [Table(table.title, table.columns, [*table.rows, ("none, waiting", *none, *waits)])]
 
 
 def tabulate_critical_path(summary: CellSummary) -> list[Table]:
+    """The critical path of the best trial: what its time is made of.  There is none of a trial that
+    was simulated message by message."""
     best = summary.best
     if pd.isna(best.get(PATH["compute"].name)):
         return []
@@ -353,35 +382,27 @@ def tabulate_critical_path(summary: CellSummary) -> list[Table]:
         if part == "compute" or best[column.name] > 0
     ]
     for d, name in enumerate(summary.dims):
-        values = [best[column.at(d)] for column in PATH_PARTS.values()]
-        rows.append((name, *map(seconds, values)))
-    return [
-        Table("What the time of the best trial is made of", ("critical path", *PATH_PARTS), rows)
-    ]
-
-
-_SPENT = 1000.0  # USD
-_SMALL_SHARE = 0.1  # of the bandwidth that there is: a slope says nothing of much more
-_NEARLY = 0.99  # dimensions that are worth as much as this of the most are alike
-_UNITS = ("GB/s", "k USD")
+        rows.append((name, *(seconds(best[column.at(d)]) for column in PATH_PARTS.values())))
+    columns = ("critical path", *PATH_PARTS)
+    return [Table("What the time of the best trial is made of", columns, rows)]
 
 
 def tabulate_next_bandwidth(summary: CellSummary) -> list[Table]:
-    """What is saved in each dimension, at the best and at the equal split; none if not known."""
+    """What the next bandwidth, and the next dollar, save in each dimension, at the best and at the
+    equal split; none if not known."""
     best = summary.saved()
     if best is None:
         return []
     equal = None if summary.equal is None else summary.saved(summary.equal)
-    columns, values = ["dimension"], []
+    columns = [Column("dimension", lambda d: summary.dims[d])]
     for where, saved in (("best", best), ("equal split", equal)):
-        for unit in _UNITS:
+        for unit in ("GB/s", "k USD"):
             found = None if saved is None else saved_per(summary, saved, unit)
             if found is not None:
-                columns.append(f"{where},\nnext {unit}")
-                values.append([seconds(value) for value in found])
-    rows = list(zip(summary.dims, *values, strict=True))
+                head = f"{where},\nnext {unit}"
+                columns.append(Column(head, lambda d, found=found: seconds(found[d])))
     title = "How much time more bandwidth, or more money for it, saves"
-    return [Table(title, tuple(columns), rows)]
+    return tabulate(title, range(len(summary.dims)), columns)
 
 
 def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
@@ -390,39 +411,42 @@ def tabulate_next_bandwidth_of_cells(report: Report) -> list[Table]:
     shown = [s for s in report.found if s.saved() is not None]
     if len(report.summaries) == 1 or not shown or any(s.dims != shown[0].dims for s in shown):
         return []
-    unit = common_unit(shown)
-    keys = list(shown[0].cell.coordinates)
-    rows = [
-        (*(s.cell.coordinates[key] for key in keys), *map(seconds, saved_at_best(s, unit)))
-        for s in shown
+    unit, heads = common_unit(shown), _cell_keys(shown[0])
+    columns = [
+        *name_columns(heads, _cell_values),
+        *(
+            Column(
+                name.replace(": ", ":\n"), lambda s, d=d: seconds(float(saved_at_best(s, unit)[d]))
+            )
+            for d, name in enumerate(shown[0].dims)
+        ),
     ]
-    columns = (*short_keys(keys), *(name.replace(": ", ":\n") for name in shown[0].dims))
     where = f"one {report.portfolios[0].noun} for all" if report.portfolios else "best"
     title = f"How much time the next {unit} saves at the {where}"
-    return [Table(title, columns, rows, n_names=len(keys))]
+    return tabulate(title, shown, columns, len(heads))
 
 
 def common_unit(summaries: Sequence[CellSummary]) -> str:
-    """What is spent next: money, if all cells have prices that it is little for, or else
+    """Return what is spent next: money, if all cells have prices that it is little for, or else
     bandwidth."""
     return "k USD" if all(np.isfinite(_bandwidth_bought(s)).any() for s in summaries) else "GB/s"
 
 
 def claim_next_bandwidth(summary: CellSummary, unit: str) -> str:
-    """Where the most is saved, in a sentence without a full stop."""
+    """Say where the most is saved, in a sentence without a full stop."""
     saved = saved_at_best(summary, unit)
     if not np.nan_to_num(saved).any():
-        return f"the next {unit} saves nothing in any dimension"
+        return sentences.SAVES_NOTHING(unit=unit)
     most = np.nanmax(saved)
     used, alike = np.flatnonzero(saved > 0), np.flatnonzero(saved > _NEARLY * most)
     if len(used) > 1 and len(used) == len(alike):
-        return f"the next {unit} saves {seconds(most)} wherever it goes"
-    names = [dim_name(summary, int(d)) for d in alike]
-    return f"the next {unit} saves most in {' or in '.join(names)}: {seconds(most)}"
+        return sentences.SAVES_ANYWHERE(unit=unit, time=seconds(most))
+    names = " or in ".join(describe.dim_name(summary, int(d)) for d in alike)
+    return sentences.SAVES_MOST(unit=unit, dims=names, time=seconds(most))
 
 
 def saved_at_best(summary: CellSummary, unit: str) -> Floats:
-    """What is saved at the best trial, where that is known."""
+    """Return the time saved at the best trial, where that is known."""
     saved = summary.saved()
     assert saved is not None
     found = saved_per(summary, saved, unit)
@@ -431,7 +455,7 @@ def saved_at_best(summary: CellSummary, unit: str) -> Floats:
 
 
 def saved_per(summary: CellSummary, saved: Floats, unit: str) -> Floats | None:
-    """Seconds per GB/s as seconds per ``unit``; None where nothing has a price."""
+    """Return seconds per GB/s as seconds per ``unit``; None where nothing has a price."""
     if unit == "GB/s":
         return saved
     bought = _bandwidth_bought(summary)
@@ -447,60 +471,67 @@ def _bandwidth_bought(summary: CellSummary) -> Floats:
 
 
 def tabulate_provisioned(summary: CellSummary) -> list[Table]:
+    """Whether the dimensions of the best trial are provisioned for one another.
+
+    There is nothing to say where no collective crosses two dimensions, nor of a split that is
+    proven to be as good as any: whatever a pair of dimensions looks like, another split would not
+    be faster.
+    """
     if summary.is_proven:
         return []
-    split, rows = summary.split(summary.best), []
-    for pair in summary.cell.pairs:
-        provision = pair.provision(split)
-        inner, outer = summary.dims[pair.inner], summary.dims[pair.outer]
-        rows.append((pair.group, inner, outer, verdict(provision), f"{provision:.2f}x"))
-    columns = ("group", "fed by", "dimension", "provision", "of what\nsuffices")
+    split = summary.split(summary.best)
+    columns = [
+        Column("group", lambda pair: pair.group),
+        Column("fed by", lambda pair: summary.dims[pair.inner]),
+        Column("dimension", lambda pair: summary.dims[pair.outer]),
+        Column("provision", lambda pair: verdict(pair.provision(split))),
+        Column("of what\nsuffices", lambda pair: f"{pair.provision(split):.2f}x"),
+    ]
     title = "Whether the dimensions of the best trial are provisioned for one another"
-    return [Table(title, columns, rows, n_names=4)] if rows else []
-
-
-_FRONT_ROWS = 10  # of a front that stands among other tables
+    return tabulate(title, summary.cell.pairs, columns, n_names=4)
 
 
 def tabulate_front(summary: CellSummary) -> list[Table]:
-    """Some trials of the front, from one end to the other."""
+    """Some trials of the Pareto front, from one end to the other: only what is traded for what."""
     step = -(-len(summary.front) // _FRONT_ROWS)
-    title = trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
+    title = describe.trade_off(summary) + (f" (1 in {step})" if step > 1 else "")
     return _tabulate_trade_offs(summary, summary.front.iloc[::step], title)
 
 
 def tabulate_whole_front(summary: CellSummary) -> list[Table]:
+    """All trials of the Pareto front."""
     return _tabulate_trade_offs(summary, summary.front, "Pareto front")
 
 
 def _tabulate_trade_offs(summary: CellSummary, rows: pd.DataFrame, title: str) -> list[Table]:
     if len(summary.objectives) == 1:
         return []
-    names = [objective.name.replace("_", " ") for objective in summary.objectives]
     gaps = summary.front_gaps(rows)
-    split = not summary.of_graph
-    columns = [*names, *["split, GB/s"] * split, *short_keys(summary.parameters)]
-    columns += ["gap in time\nto the bound"] * (gaps is not None)
-    texts = [
-        (
-            *(o.show(o.of(row)) for o in summary.objectives),
-            *[short_split(summary, row)] * split,
-            *(str(row[key]) for key in summary.parameters),
-            *([] if gaps is None else [fine_percent(gaps[i])]),
-        )
-        for i, (_, row) in enumerate(rows.iterrows())
+    columns = [
+        *(
+            Column(o.name.replace("_", " "), lambda item, o=o: o.show(o.of(item[0])))
+            for o in summary.objectives
+        ),
+        Column("split, GB/s", lambda item: short_split(summary, item[0]), not summary.of_graph),
+        *(
+            Column(head, lambda item, key=key: str(item[0][key]))
+            for head, key in zip(short_keys(summary.parameters), summary.parameters, strict=True)
+        ),
+        Column("gap in time\nto the bound", lambda item: fine_percent(item[1]), gaps is not None),
     ]
-    return [Table(title, tuple(columns), texts, n_names=0)]
+    own = rows.index if gaps is None else gaps  # no gaps, no column
+    pairs = zip((row for _, row in rows.iterrows()), own, strict=True)
+    return tabulate(title, pairs, columns, n_names=0)
 
 
 def _tabulate_proof(report: Report) -> list[Table]:
     is_shared = report.study.is_shared and report.portfolios
     show_mean = report.portfolios[0].show_mean if is_shared else None
-    return proof.tabulate(report.study, report.ordered, show_mean)
+    return proof.tabulate_proof(report.study, report.ordered, show_mean)
 
 
 def _tabulate_portfolios(report: Report) -> list[Table]:
-    return [table for one in report.portfolios for table in portfolio.tabulate(one)]
+    return [table for one in report.portfolios for table in portfolio.tabulate_portfolio(one)]
 
 
 # The tables of a study, which compare its cells or workloads; of one cell; and of one cell on the
@@ -523,9 +554,9 @@ OF_CELL: tuple[Callable[[CellSummary], list[Table]], ...] = (
     tabulate_dimensions,
     tabulate_critical_path,
     tabulate_next_bandwidth,
-    what_if.tabulate,
+    what_if.tabulate_cell,
     tabulate_front,
-    recheck.tabulate,
+    recheck.tabulate_cell,
 )
 DETAILS: tuple[Callable[[CellSummary], list[Table]], ...] = (
     tabulate_provisioned,
@@ -535,15 +566,15 @@ DETAILS: tuple[Callable[[CellSummary], list[Table]], ...] = (
 
 def tables_of_study(report: Report) -> list[Table]:
     """Return the tables of a study, and those of its cell if it has only one."""
-    tables = [table for tabulate in OF_STUDY for table in tabulate(report)]
+    tables = [table for make in OF_STUDY for table in make(report)]
     return tables + (tables_of_cell(report.summaries[0]) if len(report.summaries) == 1 else [])
 
 
 def tables_of_cell(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell."""
-    return [table for tabulate in OF_CELL for table in tabulate(summary)]
+    return [table for make in OF_CELL for table in make(summary)]
 
 
 def details_of_cell(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell that only the page has room for."""
-    return [table for tabulate in DETAILS for table in tabulate(summary)]
+    return [table for make in DETAILS for table in make(summary)]

@@ -1,14 +1,39 @@
 """Tables of a report as data, which the terminal, the page and the board render."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; the first ``n_names`` columns are names, the others numbers."""
+    """A table of texts; the first ``n_names`` columns are names, the others numbers.  The unit of a
+    column is in its head."""
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     n_names: int = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its head, the text of an item, and whether the table has it."""
+
+    head: str
+    show: Callable[..., str]
+    is_shown: bool = True
+
+
+def tabulate(
+    title: str, items: Iterable[Any], columns: Iterable[Column], n_names: int = 1
+) -> list[Table]:
+    """Return a table with a row for each item; none without items."""
+    shown = [column for column in columns if column.is_shown]
+    rows = [tuple(column.show(item) for column in shown) for item in items]
+    return [Table(title, tuple(column.head for column in shown), rows, n_names)] if rows else []
+
+
+def name_columns(heads: Sequence[str], values: Callable[[Any], Sequence[str]]) -> list[Column]:
+    """Return a column for each of the ``values`` that name an item."""
+    return [Column(head, lambda item, i=i: values(item)[i]) for i, head in enumerate(heads)]

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +19,16 @@ from dimsweep.sweeper.objective import (
     TOKENS,
     Objective,
 )
+from dimsweep.sweeper.report import sentences
 from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.table import Table
+from dimsweep.sweeper.report.table import Column, Table, tabulate
 from dimsweep.sweeper.report.words import seconds, usd
 
 _NEED = re.compile(r"must hold ([\d.]+) (\w+) of ([\d.]+) (\w+)")  # engine.check_memory
 _SAME = 1e-9  # relative: what differs less is rounding
+_TIMES = (TIME, EFFECTIVE_TIME)
 
 
 @dataclass(frozen=True)
@@ -146,19 +148,22 @@ def groups(summary: CellSummary) -> list[list[WhatIf]]:
 
 
 def claim(changes: Sequence[WhatIf]) -> str:
-    """What helps most, in a sentence without a full stop."""
+    """Return what helps most, in a sentence."""
     told = [each for each in changes if math.isfinite(each.speed)]
     if not told:
-        return "no change of the best design can be simulated"
+        return sentences.NONE_SIMULATES()
     best = max(told, key=lambda each: each.speed)
     if not best.speed > 1 + _SAME:
-        return f"none of {len(told)} changes, each alone, makes the {best.of.name} design faster"
-    alone = f"of {len(told)} changes, each alone, " if len(told) > 1 else ""
-    fast = "as fast" if best.measure in (TIME, EFFECTIVE_TIME) else f"the {best.measure.title}"
-    cost = f" at {factor(best.cost)} the cost" if math.isfinite(best.cost) else ""
-    cost = " at the same cost" if best.cost == 1 else cost
-    most = f"{factor(best.speed)} {fast}{cost}"
-    return f"{alone}{best.name} helps the {best.of.name} design most: {most}"
+        return sentences.NONE_HELPS(n=len(told), design=best.of.name)
+    cost = sentences.AT_TIMES_COST(factor=factor(best.cost)) if math.isfinite(best.cost) else ""
+    return sentences.HELPS_MOST(
+        of=sentences.OF_CHANGES(n=len(told)) if len(told) > 1 else "",
+        change=best.name,
+        design=best.of.name,
+        factor=factor(best.speed),
+        what="as fast" if best.measure in _TIMES else f"the {best.measure.title}",
+        cost=sentences.AT_SAME_COST() if best.cost == 1 else cost,
+    )
 
 
 def factor(value: float) -> str:
@@ -180,25 +185,22 @@ def _effect(change: WhatIf) -> tuple[float, float]:
 _FIXED = "each change alone, the rest of the design as it is (not searched again)"
 
 
-def tabulate(summary: CellSummary, title: str = "What if") -> list[Table]:
-    """What each change does, the largest effect first, and what cannot be simulated."""
+def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
+    """What each change does to the best design, and to the baseline, the largest effect first; and
+    what cannot be simulated."""
     of_designs = groups(summary)
-    if not of_designs:
-        return []
-    several = len(of_designs) > 1
-    columns, named = ["change"], [{each.name: each for each in own} for own in of_designs]
+    several, priced = len(of_designs) > 1, summary.priced
+    columns = [Column("change", lambda name: name)]
     for own in of_designs:
-        columns += _heads(own[0], several=several, priced=summary.priced)
+        columns += _columns_of_design(own, several=several, priced=priced)
     names = dict.fromkeys(each.name for own in of_designs for each in own)
-    rows = [
-        (name, *(text for own in named for text in _texts(own.get(name), several, summary.priced)))
-        for name in names
+    # A change that does not fit the memory says so in its row.
+    told = {e.name: e.error for own in of_designs for e in own if e.failed and not e.need}
+    columns_told = [Column("change", lambda item: item[0]), Column("why", lambda item: item[1])]
+    return [
+        *tabulate(f"{title}: {_FIXED}", names, columns),
+        *tabulate("What cannot be changed so", told.items(), columns_told, n_names=2),
     ]
-    sheets = [Table(f"{title}: {_FIXED}", tuple(columns), rows)]
-    told = {each.name: each.error for own in of_designs for each in own if _is_told(each)}
-    if told:
-        sheets.append(Table("What cannot be changed so", ("change", "why"), list(told.items()), 2))
-    return sheets
 
 
 def tabulate_cells(report: Report) -> list[Table]:
@@ -207,55 +209,62 @@ def tabulate_cells(report: Report) -> list[Table]:
     if len(report.summaries) == 1 or not cells:
         return []
     if len(cells) == 1:
-        return tabulate(cells[0], f"What if, of {label(cells[0])}")
+        return tabulate_cell(cells[0], f"What if, of {label(cells[0])}")
     found = [{each.name: each for each in groups(cell)[0]} for cell in cells]
-    rows = [
-        (name, *(_fast(own[name]) if name in own else "" for own in found))
-        for name in dict.fromkeys(name for own in found for name in own)
-    ]
-    columns = ("times as fast", *(label(cell).replace(", ", ",\n") for cell in cells))
+    columns = [Column("times as fast", lambda name: name)]
+    for cell, own in zip(cells, found, strict=True):
+        head = label(cell).replace(", ", ",\n")
+        columns.append(
+            Column(head, lambda name, own=own: _format_speed(own[name]) if name in own else "")
+        )
     of = f", of the one {report.portfolios[0].noun} for all" if report.portfolios else ""
-    return [Table(f"What if{of}: {_FIXED}", columns, rows)]
+    names = dict.fromkeys(name for own in found for name in own)
+    return tabulate(f"What if{of}: {_FIXED}", names, columns)
 
 
-def _heads(one: WhatIf, *, several: bool, priced: bool) -> list[str]:
-    """The heads of a design's columns, with what it has before the change."""
-    design = f"{one.of.name}: " if several else ""
-    measure = TIME if one.of.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
-    time = "time" if measure is TIME else "effective time"
-    heads = [f"{design}{time},\nfrom {seconds(measure.of(one.of.row))}", "times\nas fast"]
-    if priced and not several:
-        heads.append(f"cost, from\n{usd(one.of.row['cost_usd'])}")
-    return heads + ["per\nUSD"] * priced
+def _columns_of_design(own: Sequence[WhatIf], *, several: bool, priced: bool) -> list[Column]:
+    """A design's columns, with its values before the change at their heads."""
+    before, named = own[0].of, {each.name: each for each in own}
+    measure = TIME if before.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
+    what = "time" if measure is TIME else "effective time"
+    time = f"{what},\nfrom {seconds(measure.of(before.row))}"
 
+    def unless_failed(show: Callable[[WhatIf], str]) -> Callable[[str], str]:
+        return lambda name: show(named[name]) if name in named and not named[name].failed else ""
 
-def _texts(change: WhatIf | None, several: bool, priced: bool) -> list[str]:
-    if change is None or change.failed:
-        why = "" if change is None else _why(change)
-        return [why, *[""] * (1 + priced * (2 - several))]
-    texts = [_value(change), _fast(change)]
-    if priced and not several:
-        texts.append(usd(change.row["cost_usd"]) if change.cost != 1 else "same")
-    return texts + [factor(change.per_cost)] * priced
+    def value(name: str) -> str:
+        change = named.get(name)
+        if change is None:
+            return ""
+        return _why(change) if change.failed else _format_value(change)
+
+    def cost(change: WhatIf) -> str:
+        return usd(change.row["cost_usd"]) if change.cost != 1 else "same"
+
+    return [
+        Column(f"{before.name}: {time}" if several else time, value),
+        Column("times\nas fast", unless_failed(_format_speed)),
+        *(
+            [Column(f"cost, from\n{usd(before.row['cost_usd'])}", unless_failed(cost))]
+            if priced and not several
+            else []
+        ),
+        Column("per\nUSD", unless_failed(lambda change: factor(change.per_cost)), priced),
+    ]
 
 
 def _why(change: WhatIf) -> str:
-    return f"does not fit: {change.need}" if change.need else "cannot be"
+    return sentences.DOES_NOT_FIT(need=change.need) if change.need else "cannot be"
 
 
-def _is_told(change: WhatIf) -> bool:
-    """Whether it takes a line of its own to say why a change cannot be."""
-    return change.failed and not change.need
-
-
-def _value(change: WhatIf) -> str:
+def _format_value(change: WhatIf) -> str:
     """The time after the change; of another piece of work the throughput before and after."""
     measure = change.measure
-    if measure in (TIME, EFFECTIVE_TIME):
+    if measure in _TIMES:
         return "same" if change.speed == 1 else seconds(measure.of(change.row))
     before, after = (measure.show(measure.of(row)) for row in (change.of.row, change.row))
     return f"{before.split(' ')[0]} -> {after}"
 
 
-def _fast(change: WhatIf) -> str:
+def _format_speed(change: WhatIf) -> str:
     return _why(change) if change.failed else factor(change.speed)

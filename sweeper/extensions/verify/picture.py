@@ -11,7 +11,8 @@ from pydantic import Field
 from dimsweep.engine import DimsweepError, within
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.parts.part import Part
-from dimsweep.sweeper.draw.canvas import Bars, draw_bars, draw_stack, encoded, frame
+from dimsweep.sweeper.draw.canvas import draw_bars, draw_stack, encoded, frame
+from dimsweep.sweeper.report.charts import Bars
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, series_colour
 
 if TYPE_CHECKING:

@@ -11,14 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import covered
+from dimsweep.sweeper import charts
 from dimsweep.sweeper.charts import CHARTS as ALL
 from dimsweep.sweeper.charts import bars, brushed, frame, matrices, timeline
 from dimsweep.sweeper.charts.brushed import tooltip
+from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.points import COMPUTE, Points
+from dimsweep.sweeper.draw import canvas
+from dimsweep.sweeper.draw.page import render_charts
 from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
 from dimsweep.sweeper.report import colours as palette
 from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.charts import Bars, RowChart
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.what_if import Design, WhatIf
 from tests.support.reports import (
@@ -28,6 +33,7 @@ from tests.support.reports import (
     make_rows,
     make_study,
     networks,
+    one_cell,
     search,
     what_if,
 )
@@ -387,3 +393,20 @@ def test_what_wins_where_has_a_square_for_each_place():
     claim, chart = drawn((0, 1, 2), (3, 4, 8))
     assert claim.endswith("5 other designs at 5, each proven")
     assert not check_integrity(set(chart.references())).error
+
+
+def test_a_new_chart_is_a_function_and_a_line_of_registration(monkeypatch):
+    """What it draws is data, which the page draws with Bokeh and a picture with Matplotlib."""
+    described = RowChart(
+        ["a row"], "seconds", [Bars(np.array([2.0]), ["2 s"], palette.BLUE, "own")]
+    )
+
+    def draw(points):
+        return "a finding of its own", frame.draw_rows(described)
+
+    monkeypatch.setattr(charts, "CHARTS", (*charts.CHARTS, Chart("mine", "My own chart", draw)))
+    page = render_charts(Report.of(one_cell(), make_study(one_cell())), ["mine"])
+    assert "My own chart" in page and "a finding of its own." in page
+    with canvas.frame("a title", 2.0) as figure:
+        canvas.draw_rows(figure.subplots(), described, described.names)
+        assert "2 s" in canvas.encoded(figure, "svg").decode()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import describe
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.decisions import Question, factors, scenes
 from dimsweep.sweeper.report.report import Report
@@ -370,7 +370,7 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
         "1.00000 s",
     )
     assert values["  gap to it"] == "0.5%"
-    assert words.most(cell) == "fastest to within 1%"
+    assert describe.most(cell) == "fastest to within 1%"
 
 
 def test_the_runner_up_of_a_front_is_what_would_be_advised_without_the_best() -> None:

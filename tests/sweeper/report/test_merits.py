@@ -9,7 +9,7 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
-from dimsweep.sweeper.report import words
+from dimsweep.sweeper.report import describe
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import tables_of_study
 from tests.support.studies import planned, run
@@ -28,7 +28,7 @@ def test_a_price_says_whether_npus_are_in_it(
     objectives: tuple[Objective, ...], npu_price: float, said: str
 ) -> None:
     cell: Any = SimpleNamespace(objective=objectives[0], objectives=objectives, npu_price=npu_price)
-    assert words.most(cell) == said
+    assert describe.most(cell) == said
 
 
 def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:

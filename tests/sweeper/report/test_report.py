@@ -10,7 +10,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.api.results import _table
 from dimsweep.sweeper.draw.page import write_report
-from dimsweep.sweeper.report import naming, recheck, sections, words
+from dimsweep.sweeper.report import describe, naming, recheck, sections, words
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.recheck import Comparison, agreement
 from dimsweep.sweeper.report.report import Report
@@ -369,7 +369,7 @@ def test_short_keys_stay_distinct():
     ],
 )
 def test_finding(times, expected):
-    assert words.finding(only(one_cell(time_s=times))).startswith(expected)
+    assert describe.finding(only(one_cell(time_s=times))).startswith(expected)
 
 
 # --- the terminal --------------------------------------------------------------------------------

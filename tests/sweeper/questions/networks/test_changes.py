@@ -23,7 +23,7 @@ from dimsweep.sweeper.questions.networks.race import Known
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.proof import beyond
+from dimsweep.sweeper.report.proof import format_lost_at
 from dimsweep.sweeper.report.proof import rival as next_to_it
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import tables_of_study
@@ -436,7 +436,7 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
         (end for each in proof.changes for end in (each.near_down, each.near_up) if end.by),
         key=lambda end: max(end.factor, 1 / end.factor),
     )
-    assert told.short.endswith(beyond(nearest))
+    assert told.short.endswith(format_lost_at(nearest))
     assert "better by more than 1%" in told.rest
     run(plan)
     assert proof_of(plan) == proof

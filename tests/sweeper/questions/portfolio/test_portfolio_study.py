@@ -245,7 +245,9 @@ def test_the_picture_of_a_portfolio_is_of_its_one_network(
     run(plan)
     report = Results(plan.folder).report
     drawn = []
-    monkeypatch.setattr(found_picture, "draw_bars", lambda ax, names, bars: drawn.append(bars))
+    monkeypatch.setattr(
+        found_picture, "draw_rows", lambda ax, chart, names: drawn.append(chart.bars)
+    )
     draw_found(report)
     ((bars,),) = drawn
     assert bars.label == "one network for all"

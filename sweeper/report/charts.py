@@ -1,0 +1,107 @@
+"""Charts with a row for each thing that is compared, as data.
+
+The page draws them with Bokeh (:mod:`sweeper.charts.frame`), a picture with Matplotlib
+(:mod:`sweeper.draw.canvas`); neither library is imported here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dimsweep.sweeper.report import describe, words
+from dimsweep.sweeper.report.colours import BLUE, GREEN, ORANGE, dimension_colour
+from dimsweep.sweeper.report.summary import CellSummary, Floats
+
+
+class Bars(NamedTuple):
+    """Bars of one colour, or of one each: a bar for each row, with a text at its end; NaN is no
+    bar.  Bars of one colour each are in no legend."""
+
+    values: Floats
+    texts: Sequence[str]
+    colour: str | Sequence[str]
+    label: str
+
+
+class Marks(NamedTuple):
+    """A mark for each row, across it where it ``is_limit``; NaN is no mark."""
+
+    values: Floats
+    colour: str
+    label: str
+    is_limit: bool = False
+
+
+@dataclass(frozen=True)
+class RowChart:
+    """Rows of bars and marks.
+
+    ``bars`` lie below one another in each row, ``parts`` one after another (their ``unit`` is that
+    of the tooltips); texts are beyond marks that lie further.  ``start`` is where the axis begins,
+    ``room`` the share of it that is free beyond the bars, and ``has_zero`` whether a line is at 0.
+    """
+
+    names: Sequence[str]
+    axis: str
+    bars: Sequence[Bars] = ()
+    parts: Sequence[Bars] = ()
+    marks: Sequence[Marks] = ()
+    unit: str = ""
+    start: float = 0.0
+    room: float = 0.3
+    has_zero: bool = False
+
+    @property
+    def furthest(self) -> Floats:
+        """(R,) the furthest mark of each row; 0 without one."""
+        known = [marks.values for marks in self.marks]
+        return np.fmax.reduce([np.zeros(len(self.names)), *known])
+
+    def shift(self, i: int) -> float:
+        """How far below the middle of a row the ``i``-th bars lie."""
+        return 0.4 * (i - (len(self.bars) - 1) / 2)
+
+
+def chart_best_split(cell: CellSummary) -> RowChart:
+    """The bandwidths of the best split, beside the equal split's."""
+    best = cell.split(cell.best)
+    texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
+    colours = [dimension_colour(d) for d in range(len(best))]
+    bars = [Bars(best, texts, colours, describe.best_name(cell))]
+    if cell.equal is not None:
+        equal = cell.split(cell.equal)
+        bars.append(Bars(equal, [words.gbps(b) for b in equal], ORANGE, "equal split"))
+    return RowChart(cell.dims, "bandwidth per NPU (GB/s)", bars, room=0.4)
+
+
+def chart_values(
+    names: Sequence[str],
+    cells: Sequence[CellSummary | None],
+    axis: tuple[float, str],
+    row: Callable[[CellSummary], pd.Series],
+    text: Callable[[CellSummary], str],
+    label: str,
+) -> RowChart:
+    """The value of a ``row`` of each cell, its reference and its bound; None is an empty row.
+    ``axis`` has a factor and the label."""
+    factor, title = axis
+    objective = next(cell.objective for cell in cells if cell is not None)
+
+    def values(of: Callable[[CellSummary], float | None]) -> Floats:
+        found = [None if cell is None else of(cell) for cell in cells]
+        return factor * np.array(found, float)
+
+    compared = [cell.reference for cell in cells if cell is not None and cell.reference]
+    texts = ["" if cell is None else text(cell) for cell in cells]
+    marks = []
+    if compared:
+        other = values(lambda c: objective.of(c.reference.row) if c.reference else None)
+        marks.append(Marks(other, ORANGE, compared[0].name.removeprefix("the ")))
+    limits = values(lambda cell: cell.bound)
+    if not np.isnan(limits).all():
+        marks.append(Marks(limits, GREEN, "proven bound", is_limit=True))
+    best = values(lambda cell: objective.of(row(cell)))
+    return RowChart(names, title, [Bars(best, texts, BLUE, label)], marks=marks)

@@ -1,0 +1,200 @@
+"""A cell of a study in words: what was searched for in it, and what the search found."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from dimsweep.sweeper.config.roles import is_plan
+from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.objective import (
+    COST,
+    COST_PER_TOKEN,
+    MFU,
+    PERF_PER_COST,
+    THROUGHPUT,
+    TOKENS,
+    Objective,
+)
+from dimsweep.sweeper.report import sentences
+from dimsweep.sweeper.report.summary import CellSummary
+from dimsweep.sweeper.report.words import (
+    NOTICEABLE,
+    behind,
+    fine_percent,
+    known_merits,
+    percent,
+    ratio,
+)
+
+_OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
+
+
+def noun(summary: CellSummary) -> str:
+    """What was searched for: a plan where nothing but its keys varies, a split, or a design."""
+    if summary.parameters:
+        is_one = all(map(is_plan, summary.parameters)) and not summary.split_varies
+        return "plan" if is_one else "design"
+    return "split" if summary.split_varies else "design"
+
+
+def best_name(summary: CellSummary) -> str:
+    """What to call the best trial; of two objectives it is the best in neither."""
+    return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
+
+
+def most(summary: CellSummary) -> str:
+    """What the best is: fastest; of two objectives, as the answer names it, to within 1%; without
+    NPUs where these are in no price."""
+    alone = summary.objective.name in _OF_PRICES and not summary.npu_price
+    within = " to within 1%" if len(summary.objectives) > 1 else ""
+    return f"{summary.objective.most}{' without NPUs' if alone else ''}{within}"
+
+
+def values_of(summary: CellSummary, row: pd.Series) -> str:
+    """The values of a row in each objective."""
+    return " at ".join(objective.told(objective.of(row)) for objective in summary.objectives)
+
+
+def short_split(summary: CellSummary, row: pd.Series) -> str:
+    """The split of ``row`` in GB/s, in few characters; a dash of a graph, which has none."""
+    if summary.of_graph:
+        return "-"
+    return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
+
+
+def dim_name(summary: CellSummary, d: int) -> str:
+    """A dimension's name inside a sentence: "dim 0 Ring(4)" for "0: Ring(4)"."""
+    # The spaces do not break, lest a title's line ends between "dim" and its number.
+    return f"dim {summary.dims[d].replace(': ', ' ', 1)}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def cost_head(summaries: Iterable[CellSummary]) -> str:
+    """The head of a column of costs: of clusters where NPUs are in them."""
+    with_npus = any(summary.npu_price for summary in summaries)
+    return "cluster\ncost,\nM USD" if with_npus else "cost,\nM USD"
+
+
+def model_merits(summaries: Iterable[CellSummary]) -> list[Objective]:
+    """The figures of a model that any best trial has, for the columns of a table."""
+    rows = [summary.best for summary in summaries if summary.found]
+    found = {each.name for row in rows for each in known_merits(row)}
+    return [each for each in (TOKENS, THROUGHPUT, MFU) if each.name in found]
+
+
+def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
+    """How far a ``row`` of a cell is behind the best; of two objectives in the first, with its
+    values in both."""
+    if len(summary.objectives) == 1:
+        return behind(share)
+    first = summary.objective.name.replace("_", " ")
+    values = values_of(summary, row)
+    return sentences.IN_OBJECTIVE(behind=behind(share), objective=first, values=values)
+
+
+def comparison(summary: CellSummary) -> str:
+    """How the best trial compares with the reference."""
+    gain, reference = summary.gain(summary.objective), summary.reference
+    if gain is None or reference is None:
+        claim = summary.objective.claim(summary.objective.of(summary.best))
+        return sentences.FOUND(name=best_name(summary), claim=claim)
+    if gain <= 1:
+        return sentences.NOTHING_BEATS(reference=reference.name)
+    if gain < NOTICEABLE:
+        return sentences.NEARLY_AS_GOOD(reference=reference.name)
+    return sentences.IS_BETTER(
+        name=best_name(summary),
+        ratio=ratio(gain),
+        better=summary.objective.better,
+        reference=reference.name,
+    )
+
+
+def finding(summary: CellSummary) -> str:
+    """What the search of one cell found: the front of two objectives; of one the comparison, and
+    the values compared."""
+    if len(summary.objectives) > 1:
+        return trade_off(summary)
+    if summary.reference is None:
+        return comparison(summary)
+    rows = (summary.best, summary.reference.row)
+    values = dict.fromkeys(summary.objective.told(summary.objective.of(row)) for row in rows)
+    return sentences.COMPARED(comparison=comparison(summary), values=" against ".join(values))
+
+
+def trade_off(summary: CellSummary) -> str:
+    """The Pareto front of two objectives, from one end to the other, and what is as good as the
+    first end but for a per cent, if that is another trial."""
+    first, last = (values_of(summary, summary.front.iloc[i]) for i in (0, -1))
+    if len(summary.front) == 1:
+        return sentences.ONE_TRADE_OFF(values=first)
+    if summary.best.name not in (summary.front.index[0], summary.front.index[-1]):
+        first = sentences.WITHIN_A_PERCENT(first=first, values=values_of(summary, summary.best))
+    return sentences.TRADE_OFFS(n=len(summary.front), first=first, last=last)
+
+
+def convergence(summary: CellSummary) -> str:
+    """The finding, and when the search was close to it."""
+    first = summary.trials.near_first() + 1
+    soon = sentences.NEAR_SOON(n=first) if first > 1 else ""
+    return sentences.join(comparison(summary), soon)
+
+
+def largest_share(summary: CellSummary) -> str:
+    """Where the best trial puts most of the bandwidth."""
+    if not summary.split_varies:
+        return sentences.SAME_SPLIT()
+    split = summary.split(summary.best)
+    share, dim = percent(split.max() / split.sum()), dim_name(summary, int(split.argmax()))
+    return sentences.LARGEST_SHARE(name=best_name(summary), share=share, dim=dim)
+
+
+def tolerance(summary: CellSummary) -> str:
+    """How far the two most varied shares may stray from the best split."""
+    low, high = summary.trials.shares_near()
+    ranges = []
+    for d in summary.trials.widest_dims:
+        ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low[d], high[d]))
+        span = f"{'-'.join(ends)}%"
+        ranges.append(sentences.TOLERATED(range=span, dim=dim_name(summary, d)))
+    return sentences.TOLERANCE(ranges=" and ".join(ranges))
+
+
+def effort(study: StudyRecord, summaries: Sequence[CellSummary]) -> str:
+    """What was simulated, and how; of a sweep that has not come to its end also what was
+    planned."""
+    complete = sum(summary.trials.n_complete for summary in summaries)
+    broken = sum(summary.trials.n_broken for summary in summaries)
+    samplers = ", ".join(sorted(set().union(*(each.searchers for each in summaries))))
+    again = Counter(str(name) for summary in summaries for name in summary.again["fidelity"])
+    shared = sum(len(summary.shared) for summary in summaries)
+    return sentences.join(
+        sentences.COMPLETE(complete=complete, tried=complete + broken),
+        _unfinished(study, [summary for summary in summaries if summary.begun]),
+        sentences.SEARCHED_BY(samplers="bounds, best first" if study.is_certified else samplers),
+        "" if study.is_certified else _stopped_early(summaries),
+        *(sentences.SIMULATED_AGAIN(n=n, fidelity=name) for name, n in again.items()),
+        sentences.FOR_ALL_WORKLOADS(n=shared) if shared else "",
+        by="",
+    )
+
+
+def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
+    """How much was planned, of a sweep that was stopped before its end or still runs."""
+    if study.finished is not False:
+        return ""
+    n_cells = study.n_streamed or len(study.cells)
+    return sentences.UNFINISHED(
+        planned=sentences.PLANNED(n=study.n_trials) if study.n_trials else "",
+        begun=sentences.BEGUN(n=len(begun), cells=n_cells) if n_cells > 1 else "",
+    )
+
+
+def _stopped_early(summaries: Sequence[CellSummary]) -> str:
+    """How many searches were near enough to their bound to stop."""
+    stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
+    if not stopped:
+        return ""
+    some = sentences.SOME_STOPPED(n=len(stopped), searches=len(summaries))
+    which = sentences.AND_STOPPED() if len(summaries) == 1 else some
+    return sentences.STOPPED(which=which, gap=fine_percent(max(stopped)))
