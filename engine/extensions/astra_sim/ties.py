@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.phase.classes import slots_of, stream_of
 from dimsweep.engine.kernels.phase.phase_time import whole
-from dimsweep.engine.kernels.phase.state import Sim, long
+from dimsweep.engine.kernels.phase.state import Sim
 from dimsweep.engine.lower.program import Longs, NodeKind
 
 Bools = NDArray[np.bool_]

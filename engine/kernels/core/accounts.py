@@ -114,7 +114,7 @@ def lasts(servers: Servers, number: int) -> float:
     """Picoseconds that a whole access would take if the servers of its service went on as they
     are."""
     service = servers.services[number]
-    slowest = service.own + 0.0
+    slowest = service.own
     for i in range(service.use_start, service.use_end):
         use = servers.uses[i]
         slowest = max(slowest, servers.served[use.server] * use.alone)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core import queues
-from dimsweep.engine.kernels.core.compiling import lowest
+from dimsweep.engine.kernels.core.compiling import long, lowest
 from dimsweep.engine.kernels.core.queues import POOL, QUEUE, append, insert, take_first
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.lower.program import Ints, Table
@@ -31,7 +31,7 @@ from dimsweep.engine.records import record
 def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
     """Something is due for a record at a tick, instead of what was, if anything was."""
     table[record].due = due
-    at = table[record].at + 0
+    at = long(table[record].at)
     if at == NONE:
         at = order[0] = order[0] + 1
     _sink(table, order, _rise(table, order, at, record), record)
@@ -40,11 +40,11 @@ def plan_due(table: Table, order: Ints, record: int, due: int) -> None:
 @kernel
 def give_up_due(table: Table, order: Ints, record: int) -> None:
     """Nothing is due any more for a record, if anything was."""
-    at = table[record].at + 0
+    at = long(table[record].at)
     if at == NONE:
         return
     table[record].at = NONE
-    last = order[order[0]] + 0
+    last = long(order[order[0]])
     order[0] -= 1
     if last != record:
         _sink(table, order, _rise(table, order, at, last), last)
@@ -53,7 +53,7 @@ def give_up_due(table: Table, order: Ints, record: int) -> None:
 @inlined
 def take_due(table: Table, order: Ints) -> int:
     """The record for which something is due next; nothing is any more."""
-    first = order[1] + 0
+    first = long(order[1])
     give_up_due(table, order, first)
     return first
 
@@ -70,7 +70,7 @@ def _rise(table: Table, order: Ints, at: int, record: int) -> int:
 @kernel
 def _sink(table: Table, order: Ints, at: int, record: int) -> None:
     """Put a record at ``at``, or below."""
-    n = order[0] + 0
+    n = long(order[0])
     while 2 * at <= n:
         below = 2 * at
         if below < n and is_before(table, order[below + 1], order[below]):
@@ -150,7 +150,7 @@ def enlarged_agenda(a: Agenda) -> Agenda:
 @inlined
 def next_number(a: Agenda) -> int:
     """The number of an event, which may be planned later, or never."""
-    number = a.counts[0].numbers + 0
+    number = a.counts[0].numbers
     a.counts[0].numbers = number + 1
     return number
 
@@ -214,9 +214,9 @@ def _put(a: Agenda, event: int) -> None:
         insert(queue, events, NONE, event)
     else:
         is_behind = recent != NONE and is_before(events, recent, event)
-        at: Any = recent if is_behind else np.int64(queue.head)
+        at: Any = recent if is_behind else long(queue.head)
         while is_before(events, events[at].next, event):
-            at = np.int64(events[at].next)
+            at = long(events[at].next)
         insert(queue, events, at, event)
         a.buckets[bucket].recent = event
 
@@ -231,7 +231,7 @@ def take(a: Agenda) -> int:
     is_far = _far_is_next(a, bucket)
     if bucket < 0 and not is_far:
         return EMPTY
-    event: Any = np.int64(a.far[1] if is_far else a.buckets[bucket].queue.head)
+    event: Any = long(a.far[1] if is_far else a.buckets[bucket].queue.head)
     e = a.events[event]
     if e.due > clock.until:
         return LATER
@@ -250,8 +250,8 @@ def next_time(a: Agenda) -> int:
     """When the next event is, or the end of time."""
     bucket = _next_bucket(a)
     if _far_is_next(a, bucket):
-        return a.events[a.far[1]].due + 0
-    return NEVER if bucket < 0 else a.events[a.buckets[bucket].queue.head].due + 0
+        return a.events[a.far[1]].due
+    return NEVER if bucket < 0 else a.events[a.buckets[bucket].queue.head].due
 
 
 @inlined

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
+from numba import config
 from numba.core import cgutils, types
 from numba.core.datamodel import default_manager
 from numba.core.datamodel.models import ArrayModel, PrimitiveModel
@@ -147,8 +148,35 @@ def _load(builder: Any, at: Any, of: Any) -> Any:
 
 
 def by_reference(state: _State) -> _State:
-    """``state``, for the functions that the caller calls; uncompiled, the state itself."""
-    return state
+    """``state``, for the functions that the caller calls; uncompiled, :func:`in_python`."""
+    return in_python(state)
+
+
+class _Row(np.void):  # type: ignore[misc]  # final for type checkers only
+    """A record of a table whose fields are attributes, as in compiled code."""
+
+    def __getattribute__(self, name: str) -> Any:
+        dtype = np.void.__getattribute__(self, "dtype")
+        if name not in (dtype.names or ()):
+            return np.void.__getattribute__(self, name)
+        value: Any = np.void.__getitem__(self, name)
+        if isinstance(value, np.void):
+            return value.view((_Row, value.dtype))
+        return value.item() if isinstance(value, np.generic) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+
+def in_python(state: _State) -> _State:
+    """Return ``state``; with ``NUMBA_DISABLE_JIT=1``, with records that have attributes."""
+    found: Any = state
+    if config.DISABLE_JIT and isinstance(found, np.ndarray) and found.dtype.names:
+        found = found.view((_Row, found.dtype))
+    elif config.DISABLE_JIT and isinstance(found, tuple) and hasattr(found, "_make"):
+        found = found._make(map(in_python, found))
+    readable: _State = found
+    return readable
 
 
 @type_callable(by_reference)  # type: ignore[untyped-decorator]
@@ -230,6 +258,13 @@ def _prefetch(_typing: Any, table: types.Array, row: types.Integer) -> tuple[Any
     return types.void(table, types.int64), generate
 
 
+def _long(_typing: Any, number: types.Integer) -> tuple[Any, _Generate]:
+    def generate(_context: Any, _builder: Any, _signature: Any, arguments: Any) -> Any:
+        return arguments[0]
+
+    return types.int64(types.int64), generate
+
+
 def _lowest(_typing: Any, word: types.Integer) -> tuple[Any, _Generate]:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(1))
@@ -237,7 +272,15 @@ def _lowest(_typing: Any, word: types.Integer) -> tuple[Any, _Generate]:
     return types.int64(types.uint64), generate
 
 
+def _instruction(defined: _Generate, in_python: _Generate) -> Any:
+    return in_python if config.DISABLE_JIT else intrinsic(defined)
+
+
+#: ``number`` with 64 bits, as a field of 32 bits is not.
+long: Callable[[int], int] = _instruction(_long, int)
 #: Fetch a row of a table into the cache, while other things are done.
-prefetch: Callable[..., None] = intrinsic(_prefetch)
+prefetch: Callable[..., None] = _instruction(_prefetch, lambda table, row: None)
 #: The position of the lowest bit that is set in an unsigned word of 64 bits, which is not 0.
-lowest: Callable[..., int] = intrinsic(_lowest)
+lowest: Callable[..., int] = _instruction(
+    _lowest, lambda word: (int(word) & -int(word)).bit_length() - 1
+)

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import inlined, kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.lower.program import Longs, Table
 from dimsweep.engine.records import new_table, record
 
-POOL = record(first="i4", left="i4")  # the record that is taken next; how many are
+POOL = record(first="i4", left="i4")  # a free list: its first record, and its length
 
 
 @inlined
 def take_free(pool: Any, table: Table) -> int:
-    """Take a record out of the pool; its number."""
-    number = pool.first + 0
+    """Take a record from the free list; returns its number."""
+    number = long(pool.first)
     pool.first = table[number].next
     pool.left -= 1
     return number
@@ -29,27 +30,26 @@ def take_free(pool: Any, table: Table) -> int:
 
 @inlined
 def put_free(pool: Any, table: Table, number: int) -> None:
-    """Put a record into the pool again."""
+    """Put a record back on the free list."""
     table[number].next = pool.first
     pool.first = number
     pool.left += 1
 
 
 def new_free_table(n: int, of: "np.dtype[np.void]") -> Table:
-    """A table of ``n`` records, all of them in its pool, (0, n)."""
+    """Return a table of ``n`` records, all free; its free list is (0, n)."""
     return new_table(n, of, next=np.append(np.arange(1, n), NONE)[:n])
 
 
 def with_more_free(pool: Table, table: Table) -> Table:
-    """The table with twice as many records, and one at least; the new ones are in the pool, which
-    is the row of POOL of one that has rows."""
+    """Return the table with twice as many records (at least one); the new ones are free."""
     more = np.concatenate([table, np.zeros(max(len(table), 1), table.dtype)])
     add_free(pool, more, len(table))
     return more
 
 
 def add_free(pool: Table, table: Table, first: int) -> None:
-    """Put the records from ``first`` on into the pool, of which they are the next to be taken."""
+    """Put the records from ``first`` on at the head of the free list."""
     table["next"][first:] = np.append(np.arange(first + 1, len(table)), pool["first"])
     pool["first"] = first
     pool["left"] += len(table) - first
@@ -88,16 +88,16 @@ def insert_in_order(queue: Any, table: Table, keys: Any, number: int) -> None:
     if queue.head == NONE or keys[queue.tail] <= keys[number]:
         append(queue, table, number)
         return
-    behind, after = NONE, queue.head + 0
+    behind, after = NONE, long(queue.head)
     while keys[after] <= keys[number]:
-        behind, after = after, table[after].next + 0
+        behind, after = after, long(table[after].next)
     insert(queue, table, behind, number)
 
 
 @inlined
 def take_first(queue: Any, table: Table) -> int:
     """Take the first record of a queue that is not empty; its number."""
-    number = queue.head + 0
+    number = long(queue.head)
     queue.head = table[number].next
     return number
 
@@ -105,7 +105,7 @@ def take_first(queue: Any, table: Table) -> int:
 @inlined
 def take_behind(queue: Any, table: Table, before: int, number: int) -> None:
     """Take a record that stands behind the one ``before``, or, behind NONE, first."""
-    after = table[number].next + 0
+    after = long(table[number].next)
     if before == NONE:
         queue.head = after
     else:
@@ -115,63 +115,63 @@ def take_behind(queue: Any, table: Table, before: int, number: int) -> None:
 
 
 class Worklist(NamedTuple):
-    """As many numbers as ``filled`` says."""
+    """The first ``filled`` of ``numbers``."""
 
     numbers: Longs
     filled: Longs  # (1,)
 
 
 def new_worklist(room: int) -> Worklist:
-    """An empty one for as many numbers at once."""
+    """Return an empty worklist for at most ``room`` numbers."""
     return Worklist(np.zeros(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
 @inlined
-def put(on: Worklist, number: int) -> None:
+def put(worklist: Worklist, number: int) -> None:
     """Put a number on the list, behind all others."""
-    on.numbers[on.filled[0]] = number
-    on.filled[0] += 1
+    worklist.numbers[worklist.filled[0]] = number
+    worklist.filled[0] += 1
 
 
 @inlined
-def take_all(of: Worklist) -> int:
-    """Empty the list; how many there were, which ``numbers`` tells until something is put on it."""
-    n = of.filled[0] + 0
-    of.filled[0] = 0
+def take_all(worklist: Worklist) -> int:
+    """Empty the list; returns its length.  ``numbers`` stays valid until the next :func:`put`."""
+    n = long(worklist.filled[0])
+    worklist.filled[0] = 0
     return n
 
 
 @inlined
-def take_out(of: Worklist, number: int) -> None:
-    """Take a number off the list, wherever it stands; the others keep their order."""
+def take_out(worklist: Worklist, number: int) -> None:
+    """Remove a number from the list; the others keep their order."""
     kept = 0
-    for i in range(of.filled[0]):
-        other = of.numbers[i]
+    for i in range(worklist.filled[0]):
+        other = worklist.numbers[i]
         if other != number:
-            of.numbers[kept] = other
+            worklist.numbers[kept] = other
             kept += 1
-    of.filled[0] = kept
+    worklist.filled[0] = kept
 
 
 @inlined
-def sort(some: Worklist) -> None:
+def sort(worklist: Worklist) -> None:
     """Put the numbers in ascending order, in which they nearly always are."""
-    for i in range(1, some.filled[0]):
-        number, j = some.numbers[i], i
-        while j > 0 and some.numbers[j - 1] > number:
-            some.numbers[j] = some.numbers[j - 1]
+    for i in range(1, worklist.filled[0]):
+        number, j = worklist.numbers[i], i
+        while j > 0 and worklist.numbers[j - 1] > number:
+            worklist.numbers[j] = worklist.numbers[j - 1]
             j -= 1
-        some.numbers[j] = number
+        worklist.numbers[j] = number
 
 
 @kernel
-def sort_by(some: Worklist, keys: Any, scratch: Longs) -> None:
+def sort_by(worklist: Worklist, keys: Any, scratch: Longs) -> None:
     """Put the numbers in the order of their keys, ``keys[number]``, those with the same one in the
     order of arrival: merges from the bottom up, unless all is in order, which it mostly is.
 
     ``scratch`` has room for as many numbers as the list.
     """
-    numbers, n, at = some.numbers, some.filled[0] + 0, 1
+    numbers, n, at = worklist.numbers, long(worklist.filled[0]), 1
     while at < n and keys[numbers[at - 1]] <= keys[numbers[at]]:
         at += 1
     width = 1 if at < n else n

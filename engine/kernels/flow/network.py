@@ -10,6 +10,7 @@ import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.agenda import plan_due, take_due
+from dimsweep.engine.kernels.core.compiling import in_python, long
 from dimsweep.engine.kernels.core.queues import link_followers
 from dimsweep.engine.kernels.core.tables import NEVER
 from dimsweep.engine.kernels.flow.shares import join, leave, share
@@ -88,13 +89,13 @@ def _happen(f: Flows, number: int, now: int) -> None:
     f.counts[0].n_arrived += 1
     if f.counts[0].stop:
         f.counts[0].until = now
-    edge = flow.followers + 0
+    edge = long(flow.followers)
     while edge >= 0:
-        follower = f.edges[edge].follower + 0
+        follower = long(f.edges[edge].follower)
         f.flows[follower].waits -= 1
         if f.flows[follower].waits == 0:
             plan_due(f.flows, f.planned, follower, now + f.flows[follower].after)
-        edge = f.edges[edge].next + 0
+        edge = long(f.edges[edge].next)
 
 
 @kernel
@@ -148,7 +149,7 @@ class FlowNetwork:
         first = int(self._tables.counts["n_flows"][0])
         taken = self._known.take(flows, first, at, self.now)
         self._tables = with_flows(self._tables, taken, self._ways)
-        admit(self._tables, first, at, taken.after, taken.after_from)
+        admit(in_python(self._tables), first, at, taken.after, taken.after_from)
         return range(first, int(self._tables.counts["n_flows"][0]))
 
     def advance(self, until: int = NEVER, stop: Stop = Stop.ARRIVAL) -> Completed:
@@ -159,7 +160,7 @@ class FlowNetwork:
         """
         f = self._tables
         f.counts["n_arrived"][0], f.counts["stop"][0], f.counts["until"] = 0, stop, until
-        run(f)
+        run(in_python(f))
         if f.planned[0] == 0 and f.counts["n_ended"][0] < f.counts["n_flows"][0]:
             ends = f.flows["end"][: f.counts["n_flows"][0]]
             raise never_end(ends, "they wait for flows that never end")
@@ -176,7 +177,7 @@ class FlowNetwork:
 
     def fair_rates(self) -> Floats:
         """The rate of each flow (bytes a second) if all moved at once."""
-        share_now(self._tables)
+        share_now(in_python(self._tables))
         return self._tables.flows["rate"][: self._tables.counts["n_flows"][0]] * TICKS
 
 

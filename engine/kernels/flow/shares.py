@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.agenda import plan_due
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import LONGEST, NONE, ragged
 from dimsweep.engine.kernels.flow.tables import MOVES, Flows
 from dimsweep.engine.lower.program import Floats, Ints, Longs
@@ -159,7 +160,7 @@ def join(f: Flows, number: int, now: int) -> None:
     """A flow begins to move; its rate is found by the next :func:`share`."""
     flow = f.flows[number]
     flow.stage, flow.rate, flow.since = MOVES, 0.0, now
-    at = flow.hops + 0
+    at = long(flow.hops)
     for k in range(flow.route, flow.route_end):
         link, hop = f.links[f.routes[k]], f.hops[at]
         hop.flow, hop.before, hop.next = number, NONE, link.head
@@ -175,7 +176,7 @@ def join(f: Flows, number: int, now: int) -> None:
 def leave(f: Flows, number: int) -> None:
     """A flow has sent its last byte."""
     flow = f.flows[number]
-    at = flow.hops + 0
+    at = long(flow.hops)
     for k in range(flow.route, flow.route_end):
         link, hop = f.links[f.routes[k]], f.hops[at]
         if hop.before == NONE:
@@ -264,12 +265,12 @@ def _take_changed(f: Flows, number: int, n: int, end: int) -> tuple[int, int]:
     if link.changed == 0:
         return n, end
     link.changed = 0
-    hop = link.head + 0
+    hop = long(link.head)
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
         if flow.looked == 0 and (flow.rate == 0.0 or flow.full == number):
-            n, end = _take(f, f.hops[hop].flow + 0, n, end)
-        hop = f.hops[hop].next + 0
+            n, end = _take(f, long(f.hops[hop].flow), n, end)
+        hop = long(f.hops[hop].next)
     return n, end
 
 
@@ -283,7 +284,7 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
     has_room = _has_room(f, number)
     if has_room and link.slowest == np.inf and not every:  # it limits nobody, and did not
         return n, end
-    most, limit = link.fastest + 0.0, np.inf
+    most, limit = link.fastest, np.inf
     hop = link.one if link.looked == 1 else link.head
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
@@ -295,13 +296,13 @@ def _take_unfair(f: Flows, number: int, n: int, end: int, every: bool) -> tuple[
         most = np.inf
     if not (every or link.slowest * _EQUAL < most or link.fastest > limit * _EQUAL):
         return n, end
-    hop = link.head + 0
+    hop = long(link.head)
     while hop != NONE:
         flow = f.flows[f.hops[hop].flow]
         slow = flow.full == number and flow.rate * _EQUAL < most
         if flow.looked == 0 and (every or slow or flow.rate > limit * _EQUAL):
-            n, end = _take(f, f.hops[hop].flow + 0, n, end)
-        hop = f.hops[hop].next + 0
+            n, end = _take(f, long(f.hops[hop].flow), n, end)
+        hop = long(f.hops[hop].next)
     return n, end
 
 
@@ -311,7 +312,7 @@ def _weigh_all(f: Flows, end: int) -> int:
     flow each; returns where the others begin."""
     shared = 0
     for i in range(end):
-        number = f.used[i] + 0
+        number = long(f.used[i])
         link = f.links[number]
         if link.weighed != link.looked:
             _weigh(f, number)
@@ -331,7 +332,7 @@ def _weigh(f: Flows, number: int) -> None:
     """Find what a link has left beside the flows that keep their rates, and for how many; how fast
     those are, and the slowest that it limited."""
     link = f.links[number]
-    room, load, one = link.capacity + 0.0, 0.0, link.head + 0
+    room, load, one = link.capacity, 0.0, long(link.head)
     fastest, slowest = 0.0, np.inf
     every = link.looked == link.n and len(f.shares) == 0
     hop = NONE if every else one
@@ -344,7 +345,7 @@ def _weigh(f: Flows, number: int) -> None:
         else:
             load += _share_of(f, hop)
             one = hop
-        hop = f.hops[hop].next + 0
+        hop = long(f.hops[hop].next)
     link.beside, link.one, link.weighed = max(room, 0.0), one, link.looked
     link.load = float(link.looked) if every else load
     link.fastest, link.slowest = fastest, slowest
@@ -412,14 +413,14 @@ def _fix_alone(f: Flows, n: int, level: float) -> int:
 @kernel
 def _fix_on(f: Flows, link: int, level: float) -> int:
     """Flows on a link that is full keep the rate; returns how many they are."""
-    fixed, hop = 0, f.links[link].head + 0
+    fixed, hop = 0, long(f.links[link].head)
     while hop != NONE:
-        number = f.hops[hop].flow + 0
+        number = long(f.hops[hop].flow)
         if f.flows[number].rate == _NO_RATE:
             f.flows[number].full = link
             _fix(f, number, level)
             fixed += 1
-        hop = f.hops[hop].next + 0
+        hop = long(f.hops[hop].next)
     return fixed
 
 

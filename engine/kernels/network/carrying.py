@@ -21,7 +21,7 @@ from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import Kind, PacketCarrier, Traffic, ways_between
 from dimsweep.engine.kernels.carriers.carrier import PARTS
 from dimsweep.engine.kernels.core.agenda import next_time, take_due
-from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import LONGEST
 from dimsweep.engine.kernels.flow.shares import join, leave, share
 from dimsweep.engine.kernels.messages.routes import router_of
@@ -66,7 +66,7 @@ def _advance_flows(w: Wires) -> int:
     share(f, now_of(w.clock))
     if f.planned[0] == 0:
         return go_to_next(w.clock)
-    tick = f.flows[f.planned[1]].due + 0
+    tick = f.flows[f.planned[1]].due
     if next_instant(w.clock, tick) and now_of(w.clock) < tick:
         return WENT_ON
     go_to(w.clock, tick)
@@ -214,8 +214,8 @@ def send(w: Wires, message: int) -> None:
     """Send a message, which its first parcel describes, over the route that this names, in as many
     parts as fit the smallest room on its way twice."""
     counts, p = w.clock.counts[0], w.parcels[message]
-    number = p.first + 0
-    route, n_bytes, parts = w.routes[number], p.n_bytes + 0.0, 1
+    number = long(p.first)
+    route, n_bytes, parts = w.routes[number], p.n_bytes, 1
     if route.room >= 0:
         parts = max(1, math.ceil(2 * n_bytes / route.room))
     if not counts.crowded:

@@ -188,7 +188,7 @@ def _take_planned(c: Clock, first: int) -> int:
 @kernel
 def _next_planned(c: Clock) -> int:
     """When something in the heap is due."""
-    return c.plans[c.order[1]].due + 0 if c.order[0] > 0 else NEVER
+    return c.plans[c.order[1]].due if c.order[0] > 0 else NEVER
 
 
 @kernel

@@ -6,6 +6,7 @@ that cannot pass a wafer's switches at once take turns (:mod:`engine.kernels.ref
 """
 
 from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import append, take_behind, take_first
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.network.carrying import send
@@ -44,7 +45,7 @@ def begin_exchange(st: State, port_number: int) -> None:
 def take_plan(st: State, port_number: int) -> None:
     """What the member at a port is to do for the entry that the port serves."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    dim, rank, entry = port.place % n_dims, port.place // n_dims, port.serving + 0
+    dim, rank, entry = port.place % n_dims, port.place // n_dims, long(port.serving)
     phase = phase_of(st, entry)
     of = st.plans.of[line_of(st, entry), st.phases[phase].kind]
     group = st.flows[st.entries[entry].flow].group
@@ -108,7 +109,7 @@ def complete(st: State, number: int) -> None:
 def send_rounds(st: State, number: int) -> None:
     """Send the messages of a round, and of those that wait for nothing."""
     strand = st.strands[number]
-    port_number = strand.port + 0
+    port_number = long(strand.port)
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
     rank, dim = port.place // n_dims, port.place % n_dims
     # Ways lead to strands and slots of lane 0.
@@ -164,7 +165,7 @@ def deliver(st: State, whole: int) -> None:
     p = st.wires.parcels[whole]
     late = sum_of(p.late, p.way)
     if p.what == CROSSING:
-        port = p.port + 0
+        port = long(p.port)
         free_parcel(st.wires, whole)
         finish(st, port, sum_of(late, st.wires.settings.endpoint_delay))
         return
@@ -187,7 +188,7 @@ def deliver(st: State, whole: int) -> None:
 def begin_crossing(st: State, port_number: int) -> None:
     """Send a message from point to point."""
     port, n_dims = st.wires.ports[port_number], st.wires.settings.n_dims
-    entry = port.serving + 0
+    entry = long(port.serving)
     flow = st.flows[st.entries[entry].flow]
     for i in range(flow.use_start, flow.use_end):
         rank, dim = port.place // n_dims, st.uses[i]
@@ -202,7 +203,7 @@ def begin_crossing(st: State, port_number: int) -> None:
 @kernel
 def begin_reductions(st: State, port_number: int) -> None:
     """All members of the line that a port is of send what they send."""
-    n_dims, entry = st.wires.settings.n_dims, st.wires.ports[port_number].serving + 0
+    n_dims, entry = st.wires.settings.n_dims, long(st.wires.ports[port_number].serving)
     line_number = line_of(st, entry)
     line = st.plans.lines[line_number]
     for i in range(line.start, line.start + line.size):
@@ -225,7 +226,7 @@ def begin_reductions(st: State, port_number: int) -> None:
             _start(st, number)
         else:
             append(st.turns[reduction.turn], st.reductions, number)
-            _let_in(st, reduction.turn + 0)
+            _let_in(st, long(reduction.turn))
 
 
 @kernel
@@ -244,14 +245,14 @@ def _let_in(st: State, number: int) -> None:
     if begins and turn.head != NONE:
         turn.round = st.reductions[turn.head].round
         turn.passing += 1
-    at = turn.head + 0
+    at = long(turn.head)
     while at != NONE:
         others = others or st.reductions[at].round != turn.round
-        at = st.reductions[at].next + 0
-    before, at = NONE, turn.head + 0
+        at = long(st.reductions[at].next)
+    before, at = NONE, long(turn.head)
     while at != NONE:
         asked = st.reductions[at]
-        number, at = at, asked.next + 0
+        number, at = at, long(asked.next)
         again = others and not begins and st.passed[asked.line] == turn.passing
         if asked.round != turn.round or again:
             before = number
@@ -272,5 +273,5 @@ def arrive_at_target(st: State, parcel: int) -> None:
     reduction.missing -= 1
     if reduction.missing == 0 and reduction.turn != NONE:
         st.turns[reduction.turn].under_way -= 1
-        _let_in(st, reduction.turn + 0)
+        _let_in(st, long(reduction.turn))
     count_down(st, launch.target, late, st.wires.settings.endpoint_delay)

@@ -6,6 +6,7 @@ load and store goes piece by piece (:mod:`engine.kernels.reference.operators`).
 """
 
 from dimsweep.engine.compiler import kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages import phases
 from dimsweep.engine.kernels.network.clock import OPERATOR, later, now_of
@@ -75,7 +76,7 @@ def _n_bytes(st: State, number: int, n_bytes: float) -> float:
 def reach_gate(st: State, parcel: int) -> None:
     """A message has begun to arrive at its gate; what is stored has arrived, and feeds nothing."""
     p = st.wires.parcels[parcel]
-    number, tail = st.launches[p.slot].gate + 0, p.tail + 0
+    number, tail = long(st.launches[p.slot].gate), long(p.tail)
     feed_gate(st.wires, number, parcel)
     let_go(st.wires, parcel)
     pass_gate(st, number, tail)
@@ -90,7 +91,7 @@ def pass_gate(st: State, number: int, tail: int) -> None:
     gate.tail = max(gate.tail, tail)
     if gate.come < gate.expected:
         return
-    tail = gate.tail + 0
+    tail = long(gate.tail)
     gate.come = gate.tail = 0
     set_off(st, gate.launch, gate.launch_end, tail, feeds_of_gate(st.wires, number))
     leave_gate(st.wires, number)
@@ -99,7 +100,7 @@ def pass_gate(st: State, number: int, tail: int) -> None:
 @kernel
 def arrive_at_edge(st: State, member: int) -> None:
     """A rank begins its access; when all who share the transfer have, it starts."""
-    number = st.io.members[member].transfer + 0
+    number = long(st.io.members[member].transfer)
     transfer, counts = st.io.transfers[number], st.wires.clock.counts[0]
     transfer.arrived += 1
     if transfer.arrived < transfer.member_end - transfer.member or counts.crowded:
@@ -128,7 +129,7 @@ def _send_next_piece(st: State, number: int) -> None:
 @kernel
 def finish_hop(st: State, parcel: int) -> None:
     """The last bytes of a piece, whose first have gone on before, have arrived over a link."""
-    number = st.wires.parcels[parcel].slot + 0
+    number = long(st.wires.parcels[parcel].slot)
     let_go(st.wires, parcel)
     _reach_end(st, number)
 
@@ -136,7 +137,7 @@ def finish_hop(st: State, parcel: int) -> None:
 @kernel
 def arrive_stored(st: State, parcel: int) -> None:
     """A piece that is stored has arrived over a link; it goes on now, or has reached its end."""
-    number, tail = st.wires.parcels[parcel].slot + 0, st.wires.parcels[parcel].tail + 0
+    number, tail = long(st.wires.parcels[parcel].slot), long(st.wires.parcels[parcel].tail)
     free_parcel(st.wires, parcel)
     _reach_end(st, number)
     if st.launches[number].gate != NONE:

@@ -4,7 +4,7 @@ Each event is one step; when an instant has none left, operators and ports settl
 """
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import DONE, NONE
 from dimsweep.engine.kernels.network import clock, exchange, gates, links, operators, ports
 from dimsweep.engine.kernels.network.carrying import advance, land
@@ -146,7 +146,7 @@ def _happen(st: State, kind: int, which: int) -> None:
 @kernel
 def _pass_on(st: State, parcel: int) -> None:
     """The far end of a parcel's link may pass it on."""
-    what = st.wires.parcels[parcel].what + 0
+    what = long(st.wires.parcels[parcel].what)
     if what >= SWITCHED:
         gates.reach_gate(st, parcel)
     else:
@@ -194,7 +194,7 @@ def _arrive(st: State, parcel: int) -> None:
         return
     if st.wires.settings.window > 0:
         later(st.wires.clock, p.way, clock.CLOSE, p.port)
-    whole = p.whole + 0
+    whole = long(p.whole)
     if whole != parcel:
         free_parcel(st.wires, parcel)
     st.wires.parcels[whole].coming -= 1
@@ -215,7 +215,7 @@ def _land(st: State, parcel: int) -> None:
 def _depart(st: State, parcel: int) -> None:
     """The last byte of a message in packets has left its port."""
     p = st.wires.parcels[parcel]
-    place = st.wires.ports[p.port].place + 0
+    place = long(st.wires.ports[p.port].place)
     if p.what == EXCHANGED:
         ports.count_down(st, p.port, 0, 0)
     ports.has_left(st, place)

@@ -13,7 +13,7 @@ import math
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core import queues
-from dimsweep.engine.kernels.core.compiling import where_used
+from dimsweep.engine.kernels.core.compiling import long, where_used
 from dimsweep.engine.kernels.core.queues import append, insert_in_order, take_first
 from dimsweep.engine.kernels.core.tables import LONGEST, NONE
 from dimsweep.engine.kernels.flow.shares import share_at
@@ -125,7 +125,7 @@ def prepare_crossing(w: Wires, parcel: int, begun: int) -> None:
     p.leaving = 2
     while begun != NONE:
         _follow(w, w.feeds[begun].parcel, parcel)
-        begun = w.feeds[begun].other + 0
+        begun = long(w.feeds[begun].other)
 
 
 @kernel
@@ -159,7 +159,7 @@ def pass_crossing_on(w: Wires, parcel: int) -> int:
 @kernel
 def feeds_of_gate(w: Wires, gate: int) -> int:
     """The FEEDs of what has begun to arrive at a gate: the first, or NONE."""
-    return w.begun[gate] + 0
+    return long(w.begun[gate])
 
 
 @where_used("crossings")
@@ -176,7 +176,7 @@ def feed_gate(w: Wires, gate: int, parcel: int) -> None:
 @kernel
 def leave_gate(w: Wires, gate: int) -> None:
     """A gate has launched what it does, and may be reached again."""
-    _end_feeds(w, w.begun[gate] + 0)
+    _end_feeds(w, long(w.begun[gate]))
     w.begun[gate] = NONE
 
 
@@ -191,7 +191,7 @@ def _new_feed(w: Wires, parcel: int) -> int:
 @kernel
 def _end_feeds(w: Wires, first: int) -> None:
     while first != NONE:
-        other = w.feeds[first].other + 0
+        other = long(w.feeds[first].other)
         let_go(w, w.feeds[first].parcel)
         queues.put_free(w.clock.counts[0].feeds, w.feeds, first)
         first = other
@@ -237,7 +237,7 @@ def end_crossing(w: Wires, parcel: int) -> int:
     link.n_bytes += p.n_bytes
     _book_hold(w, parcel)
     crossing.since = crossing.followers.head = NONE
-    _end_feeds(w, crossing.feeds + 0)
+    _end_feeds(w, long(crossing.feeds))
     if link.holder == parcel:
         link.held = 0
     at_once(w.clock, RELEASED, number)
@@ -247,7 +247,7 @@ def end_crossing(w: Wires, parcel: int) -> int:
 @kernel
 def _book_hold(w: Wires, parcel: int) -> None:
     """Account for a time in which a parcel held its link."""
-    p, since, now = w.parcels[parcel], w.crossings[parcel].since + 0, now_of(w.clock)
+    p, since, now = w.parcels[parcel], w.crossings[parcel].since, now_of(w.clock)
     w.links[w.hops[p.hop]].busy += now - since
     if w.settings.record:
         note_span(w, since, now, w.hops[p.hop], p.entry)
@@ -257,12 +257,12 @@ def _book_hold(w: Wires, parcel: int) -> None:
 def _plan(w: Wires, parcel: int) -> None:
     """Plan the rest, with what is known now."""
     p, crossing, now = w.parcels[parcel], w.crossings[parcel], now_of(w.clock)
-    tail, feed = 0, crossing.feeds + 0
+    tail, feed = 0, long(crossing.feeds)
     crossing.end = NONE
     while feed != NONE and tail != NONE:
-        end = w.crossings[w.feeds[feed].parcel].end + 0
+        end = long(w.crossings[w.feeds[feed].parcel].end)
         tail = NONE if end == NONE else max(tail, end)
-        feed = w.feeds[feed].other + 0
+        feed = long(w.feeds[feed].other)
     if tail != NONE:
         crossing.end = max(now + crossing.transfer - crossing.sent, tail + crossing.head)
     plan_anew(w.clock, parcel, CROSSED, crossing.end)
@@ -274,16 +274,16 @@ def _plan(w: Wires, parcel: int) -> None:
 @kernel
 def _replan_followers(w: Wires, parcel: int) -> None:
     """Plan anew what a parcel feeds, since it has a new plan, or none for a while."""
-    feed = w.crossings[parcel].followers.head + 0
+    feed = long(w.crossings[parcel].followers.head)
     while feed != NONE:
-        follower = w.feeds[feed].follower + 0
+        follower = long(w.feeds[feed].follower)
         crossing = w.crossings[follower]
         if crossing.since != NONE:
             crossing.sent = _progress(w, follower)
             crossing.at = now_of(w.clock)
             _plan(w, follower)
             _replan_followers(w, follower)
-        feed = w.feeds[feed].next + 0
+        feed = long(w.feeds[feed].next)
 
 
 @kernel
@@ -292,8 +292,8 @@ def _progress(w: Wires, parcel: int) -> int:
     than has arrived."""
     crossing, now = w.crossings[parcel], now_of(w.clock)
     if crossing.since == NONE:
-        return crossing.sent + 0
-    done, feed = crossing.sent + now - crossing.at, crossing.feeds + 0
+        return crossing.sent
+    done, feed = crossing.sent + now - crossing.at, long(crossing.feeds)
     while feed != NONE:
         of = w.crossings[w.feeds[feed].parcel]
         if of.end != NONE and of.end <= now:
@@ -301,10 +301,10 @@ def _progress(w: Wires, parcel: int) -> int:
         elif of.transfer == 0:
             received = 0
         else:
-            received = _progress(w, w.feeds[feed].parcel + 0)
+            received = _progress(w, long(w.feeds[feed].parcel))
             received = max(0, _share(received, crossing.transfer, of.transfer) - crossing.head)
         done = min(done, received)
-        feed = w.feeds[feed].other + 0
+        feed = long(w.feeds[feed].other)
     return done
 
 
@@ -417,7 +417,7 @@ def ask(w: Wires, parcel: int) -> None:
     clash_with(w.clock, link.released)
     link.asked = w.clock.counts[0].step
     if w.settings.suspends and link.held:
-        held = link.holder + 0
+        held = long(link.holder)
         if w.parcels[held].precedence >> CLASS_BITS > p.precedence >> CLASS_BITS:
             link.held = 0
         else:
@@ -539,7 +539,7 @@ def give_back(w: Wires, before: int, n_bytes: float) -> None:
 @kernel
 def give(w: Wires, giver: int) -> None:
     """Let a link have back the room at its far end that ``giver`` names."""
-    number = w.parcels[giver].hop + 0
+    number = long(w.parcels[giver].hop)
     _fill(w, number)
     w.links[number].left += room_of(w.parcels[giver].n_bytes)
     free_parcel(w, giver)

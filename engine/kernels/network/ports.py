@@ -5,6 +5,7 @@ See :mod:`engine.kernels.reference.ports`.
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import insert, put, sort_by, take_all, take_behind
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.network import operators
@@ -27,7 +28,7 @@ def settle_ports(st: State) -> None:
         st.wires.ports[number].touched = 0
         if st.wires.ports[number].head == NONE:
             continue
-        entry = st.wires.ports[number].head + 0
+        entry = long(st.wires.ports[number].head)
         if _shares_port(st, entry) or (
             _is_free(st, number) and _are_free(st, entry) and _heads_all(st, entry)
         ):
@@ -50,7 +51,7 @@ def _touch_again(st: State, n_touched: int) -> None:
     instant: a round starts one at each port, for which there is an idle lane."""
     for i in range(n_touched):
         number = st.touched.numbers[i]
-        head = st.wires.ports[number].head + 0
+        head = long(st.wires.ports[number].head)
         if head != NONE and operators.is_crossing(st, head):
             _touch_port(st, number)
             touch(st.wires.clock)
@@ -89,12 +90,12 @@ def _enqueue(st: State, port_number: int, entry: int) -> None:
     """Messages from point to point go before chunks, each among their own."""
     port = st.wires.ports[port_number]
     _touch_port(st, port_number)
-    behind = port.tail + 0
+    behind = long(port.tail)
     if operators.is_crossing(st, entry):
-        behind = port.last_message + 0
+        behind = long(port.last_message)
         port.last_message = entry
     elif st.wires.settings.queue != QueueOrder.FIFO:
-        behind = port.last_message + 0
+        behind = long(port.last_message)
         if st.wires.settings.queue != QueueOrder.LIFO:
             value = _order(st, entry)
             after = port.head if behind == NONE else st.entries[behind].next
@@ -139,18 +140,18 @@ def _is_free(st: State, port: int) -> bool:
 @kernel
 def _first_to_pass(st: State, head: int) -> int:
     """The entry of a free port's queue with this head that passes others; or NONE."""
-    entry, busy = head + 0, NONE  # and the line that was last seen to be busy
+    entry, busy = long(head), NONE  # and the line that was last seen to be busy
     while entry != NONE:
         number = operators.line_of(st, entry)
         if number != busy and _are_free(st, entry):
             break
-        busy, entry = number, st.entries[entry].next + 0
+        busy, entry = number, long(st.entries[entry].next)
     if entry == NONE or _heads_all(st, head):  # in this order: few ports tell that some are busy
         return NONE
     while entry != NONE:
         if _can_pass(st, entry):
             return entry if _is_first_to_pass(st, entry) else NONE
-        entry = st.entries[entry].next + 0
+        entry = long(st.entries[entry].next)
     return NONE
 
 
@@ -201,11 +202,11 @@ def _is_first_to_pass(st: State, entry: int) -> bool:
     """Whether no job that is before it in one of its queues could start as well."""
     line = st.plans.lines[operators.line_of(st, entry)]
     for i in range(line.start, line.start + line.size):
-        other = st.wires.ports[st.line_ports[i]].head + 0
+        other = long(st.wires.ports[st.line_ports[i]].head)
         while other != operators.entry_at(st, entry, i):
             if _can_pass(st, other):
                 return False
-            other = st.entries[other].next + 0
+            other = long(st.entries[other].next)
     return True
 
 
@@ -214,7 +215,7 @@ def _start(st: State, entry: int) -> None:
     """Start a job, named by one of its entries, at all its ports."""
     number, port = operators.line_of(st, entry), operators.port_of(st, entry)
     if number == NONE:
-        lane = port + 0
+        lane = long(port)
         while st.wires.ports[lane].serving != NONE:
             lane += n_ports_of(st)
         _serve(st, lane, entry)
@@ -242,12 +243,12 @@ def n_ports_of(st: State) -> int:
 def _free_lane(st: State, number: int) -> int:
     """The first record of the first lane that is idle at all ports of a line; the last one is."""
     line, first = st.plans.lines[number], 0
-    i = line.start + 0
+    i = long(line.start)
     while i < line.start + line.size:
         if st.wires.ports[first + st.line_ports[i]].serving == NONE:
             i += 1
         else:
-            first, i = first + n_ports_of(st), line.start + 0
+            first, i = first + n_ports_of(st), long(line.start)
     return first
 
 
@@ -255,7 +256,7 @@ def _free_lane(st: State, number: int) -> int:
 def _serve(st: State, number: int, entry: int) -> None:
     """A port serves an entry of its queue in a lane."""
     lane, n_dims, now = st.wires.ports[number], st.wires.settings.n_dims, now_of(st.wires.clock)
-    place = lane.place + 0
+    place = long(lane.place)
     lane.serving, lane.late, lane.started = entry, st.entries[entry].late, now
     st.wires.ports[place].newest = number
     _leave_queue(st, place, entry)
@@ -266,9 +267,9 @@ def _serve(st: State, number: int, entry: int) -> None:
 @inlined
 def _leave_queue(st: State, port_number: int, entry: int) -> None:
     port = st.wires.ports[port_number]
-    before, at = NONE, port.head + 0
+    before, at = NONE, long(port.head)
     while at != entry:
-        before, at = at, st.entries[at].next + 0
+        before, at = at, long(st.entries[at].next)
     take_behind(port, st.entries, before, entry)
     if port.last_message == entry:
         port.last_message = NONE
@@ -310,9 +311,9 @@ def finish(st: State, port_number: int, late: int) -> None:
     """The bytes of what a lane of a port serves have been sent, received and reduced; its entry
     moves on."""
     lane, now = st.wires.ports[port_number], now_of(st.wires.clock)
-    place, n_dims = lane.place + 0, st.wires.settings.n_dims
+    place, n_dims = long(lane.place), st.wires.settings.n_dims
     rank, dim = place // n_dims, place % n_dims
-    entry = lane.serving + 0
+    entry = long(lane.serving)
     book_phase(st.accounts, rank, dim, ENDS, now)
     lane.serving = NONE
     _count_in_last(st, port_number, -1)
@@ -325,7 +326,7 @@ def finish(st: State, port_number: int, late: int) -> None:
     if operators.is_crossing(st, entry) or operators.enter(
         st, entry, st.entries[entry].phase + 1, late
     ):
-        member = st.entries[entry].member + 0
+        member = long(st.entries[entry].member)
         if operators.note_through(st, member, dim, late):
             _end_in_time(st, member)
 

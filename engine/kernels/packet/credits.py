@@ -14,7 +14,7 @@ from dimsweep.engine.kernels.core.agenda import plan
 from dimsweep.engine.kernels.core.compiling import where_used
 from dimsweep.engine.kernels.core.queues import append, take_first
 from dimsweep.engine.kernels.core.tables import NONE
-from dimsweep.engine.kernels.packet.ports import link_of, new_packet
+from dimsweep.engine.kernels.packet.ports import draw, link_of, new_packet, next_way
 from dimsweep.engine.kernels.packet.state import (
     CREDIT,
     KIND_BITS,
@@ -75,14 +75,14 @@ def hear(r: Run, flow: int) -> None:
     c.asked = 0
     if c.is_first:
         c.is_first = 0
-        c.credit = min(c.credit + 0, 0)
+        c.credit = min(c.credit, 0)
 
 
 @where_used("credits")
 @inlined
 def take(r: Run, flow: int, packet: int) -> None:
     """Credit has come to the sender."""
-    c, upto = r.credits[flow], r.told[packet].credit + 0
+    c, upto = r.credits[flow], r.told[packet].credit
     hear(r, flow)
     c.starved = 0
     if upto > c.heard:
@@ -109,10 +109,10 @@ def want(r: Run, flow: int, packet: int, in_any_case: bool) -> None:
     p.marked += k.marked and k.kind != TRIMMED
     p.trimmed += k.kind == TRIMMED
     p.far += k.kind == TRIMMED and not k.last_hop
-    upto = r.told[packet].credit + 0
+    upto = r.told[packet].credit
     if upto <= c.wanted and not in_any_case:
         return
-    c.wanted = max(upto, c.wanted + 0)
+    c.wanted = max(upto, c.wanted)
     _enter(r, p.wanting, 2 * flow)
     if p.number < 0:
         p.number = plan(r.agenda, r.agenda.counts[0].now, WAKE | port << KIND_BITS)
@@ -153,7 +153,7 @@ def _grant(r: Run, port: int, flow: int, wanted: bool) -> int:
     """Quanta that a flow is given: what it wants, as far as one packet grants, or, where nobody
     wants any, as much in advance until that is the most that its sender may have."""
     p, c, each = r.pacers[port], r.credits[flow], r.keys[0].rccc.grant // QUANTUM
-    before = c.granted + 0
+    before = c.granted
     if wanted:
         c.granted = max(before, min(before + each, c.wanted))
         if c.wanted > c.granted:
@@ -174,8 +174,7 @@ def _tell(r: Run, flow: int) -> None:
     packet = new_packet(r, CREDIT, flow, r.settings.ack_size)
     k = r.packets[packet]
     k.rank = f.ack_rank
-    k.hop = r.ways[f.ways + f.turn].ack
-    f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
+    k.hop = r.ways[next_way(r, flow)].ack
     r.told[packet].credit = r.credits[flow].granted
     append(r.ports[f.host].queue, r.packets, packet)
 
@@ -197,12 +196,10 @@ def _adapt(r: Run, port: int, flow: int) -> None:
         else:
             p.share += _INCREASE * (2.0**p.rises if p.marked == 0 else 1.0)
             p.rises = min(p.rises + 1, _MOST_RISES)
-        p.share = max(min(p.share + 0, 1.0), least)
-        draw = r.counts[0].drawn + 0
-        r.counts[0].drawn = draw + 1
-        after = int(_EVERY * r.flows[flow].round_trip * (0.75 + r.draws[draw] / 2))
+        p.share = max(min(p.share, 1.0), least)
+        after = int(_EVERY * r.flows[flow].round_trip * (0.75 + draw(r) / 2))
         if p.came == 0 and p.share == 1:
-            p.looks_at = max(p.looks_at + 0, now - after)  # looks before would see nothing either
+            p.looks_at = max(p.looks_at, now - after)  # looks before would see nothing either
         p.looks_at += after
         p.came = 0
         p.marked = 0

@@ -65,7 +65,12 @@ def _by_type(hook: str, ours: tuple[type[Transport], ...]) -> Any:
 
     # What a kernel is made of is told by defaults (engine.fingerprint): of ours, and by the type.
     def chosen(r: Run, flow: int, which: int, of_ours: Any = of_ours) -> None:
-        """What the compiler is given for this name is below."""
+        """Run uncompiled; the compiler takes the function below for this name."""
+        if "ours" not in (r.keys.dtype.names or ()):
+            raise NotImplementedError(
+                f"a transport that is compiled by itself, without Numba: {hook}"
+            )
+        of_ours(r, flow, which)
 
     @overload(chosen)  # type: ignore[untyped-decorator]
     def _of_type(r: Any, flow: Any, which: Any) -> Any:

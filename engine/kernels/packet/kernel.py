@@ -4,26 +4,14 @@ First the network card of a host: which queue pair sends next, when it looks aga
 transport may do to it (set a flow's rate, start its timers); then the events of a run.
 """
 
-import numpy as np
-
 from dimsweep.engine.kernels.core.agenda import EMPTY, passed, plan, plan_timer, take, upcoming
-from dimsweep.engine.kernels.core.compiling import by_reference, prefetch
+from dimsweep.engine.kernels.core.compiling import by_reference, long, prefetch
 from dimsweep.engine.kernels.core.queues import append, link_followers
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.kernels.packet import credits, hooks, ports, rud, state, tcp
 from dimsweep.engine.kernels.packet.inputs import Stop, Wake
-from dimsweep.engine.kernels.packet.ports import first_of, new_packet, time_on_wire, time_to_send
-from dimsweep.engine.kernels.packet.state import (
-    DATA,
-    KIND_BITS,
-    TIMER,
-    TIMERS,
-    WAKE,
-    Run,
-    compiled,
-    inlined,
-    kernel,
-)
+from dimsweep.engine.kernels.packet.ports import time_on_wire, time_to_send
+from dimsweep.engine.kernels.packet.state import Run, compiled, inlined, kernel
 from dimsweep.engine.lower.program import Longs
 
 
@@ -48,7 +36,7 @@ def pick_at_host(r: Run, port: int) -> int:
     """What a host sends next: an ACK, or else a packet of the queue pair whose turn it is."""
     p = r.ports[port]
     if p.paused == 0 and p.queue.head != NONE:
-        return first_of(r, port)
+        return ports.first_of(r, port)
     if p.pairs == 0:
         return NONE
     pair = _whose_turn(r, port)
@@ -60,9 +48,9 @@ def pick_at_host(r: Run, port: int) -> int:
     f = r.flows[flow]
     segment = tcp.next_segment(r, flow) if r.speaks_tcp else rud.next_packet(r, flow)
     in_segments = r.speaks_tcp or rud.spoken(r)
-    start = segment * r.settings.payload if in_segments else f.sent + 0
+    start = segment * r.settings.payload if in_segments else f.sent
     payload = min(r.settings.payload, f.size - start)
-    packet = new_packet(r, DATA, flow, payload + r.settings.data_header)
+    packet = ports.new_packet(r, state.DATA, flow, payload + r.settings.data_header)
     k = r.packets[packet]
     k.upto = segment
     departs = f.sent < f.size and start + payload == f.size
@@ -70,8 +58,7 @@ def pick_at_host(r: Run, port: int) -> int:
     if rud.spoken(r):
         k.hop = r.ways[f.ways + rud.send(r, flow, packet)].data
     else:
-        k.hop = r.ways[f.ways + f.turn].data
-        f.turn = f.turn + 1 if f.turn + 1 < f.n_ways else 0
+        k.hop = r.ways[ports.next_way(r, flow)].data
     k.rank = f.rank
     now = r.agenda.counts[0].now
     k.stamp = now
@@ -152,7 +139,7 @@ def _wake_later(r: Run, port: int) -> None:
         first = min(first, f.next_at)
     if now < first < NEVER:
         p.wake_time = first
-        p.wake_number = plan(r.agenda, first, WAKE | port << KIND_BITS)
+        p.wake_number = plan(r.agenda, first, state.WAKE | port << state.KIND_BITS)
 
 
 @inlined
@@ -174,14 +161,14 @@ def change_rate(r: Run, flow: int, rate: int) -> None:
     waits = p.wake_number >= 0 and not passed(r.agenda, p.wake_time, p.wake_number)
     if waits and f.next_at < p.wake_time:
         p.wake_time = max(f.next_at, r.agenda.counts[0].now)
-        p.wake_number = plan(r.agenda, p.wake_time, WAKE | f.port << KIND_BITS)
+        p.wake_number = plan(r.agenda, p.wake_time, state.WAKE | f.port << state.KIND_BITS)
 
 
 @inlined
 def start_timer(r: Run, flow: int, timer: int, at: int) -> None:
     """Have a flow's timer run out at a tick, and no earlier; ``timer`` is 0, 1 or 2."""
-    number = plan_timer(r.agenda, at, TIMER + timer | flow << KIND_BITS)
-    r.timers[TIMERS * flow + timer] = number
+    number = plan_timer(r.agenda, at, state.TIMER + timer | flow << state.KIND_BITS)
+    r.timers[state.TIMERS * flow + timer] = number
 
 
 # Packets, events, notes and random numbers that one event may need, each, beside the flows that it
@@ -245,7 +232,7 @@ def _room(r: Run) -> int:
     """How many packets, events and so on may still come into being, whatever they are."""
     a, c = r.agenda, r.counts[0]
     notes = min(len(r.samples) - c.n_samples, len(r.pausings) - c.n_pausings)
-    left = min(np.int64(c.packets.left), a.counts[0].free.left - c.n_flows)
+    left = min(long(c.packets.left), a.counts[0].free.left - c.n_flows)
     return min(left, min(notes, len(r.draws) - c.drawn))
 
 
@@ -327,7 +314,7 @@ def _acknowledge(r: Run, packet: int) -> int:
     f = r.flows[k.flow]
     payload = k.size - r.settings.data_header
     if rud.spoken(r):
-        flow = k.flow + 0
+        flow = long(k.flow)
         port = rud.receive(r, flow, packet)
         if f.received == f.size and f.arrival < 0:
             _arrived(r, flow)
@@ -339,12 +326,7 @@ def _acknowledge(r: Run, packet: int) -> int:
         k.upto = f.received
     if f.received == f.size and f.arrival < 0:
         _arrived(r, k.flow)
-    k.kind = state.ACK
-    k.rank = f.ack_rank
-    k.size = r.settings.ack_size
-    k.hop += 1
-    append(r.ports[f.host].queue, r.packets, packet)
-    return f.host
+    return ports.reply(r, long(k.flow), packet, state.ACK)
 
 
 @inlined
@@ -409,13 +391,13 @@ def _release(r: Run, flow: int) -> None:
     """What waited for a flow and for nothing else may start."""
     f, now = r.flows[flow], r.agenda.counts[0].now
     f.done = 1
-    edge = np.int64(f.followers)
+    edge = long(f.followers)
     while edge >= 0:
         follower = r.edges[edge].follower
         r.flows[follower].waits -= 1
         if r.flows[follower].waits == 0:
             plan(r.agenda, now + r.flows[follower].after, state.START | follower << state.KIND_BITS)
-        edge = np.int64(r.edges[edge].next)
+        edge = long(r.edges[edge].next)
 
 
 @inlined

@@ -9,11 +9,9 @@ has no reserves.
 
 from typing import Any
 
-import numpy as np
-
 from dimsweep.engine.kernels.core import queues
 from dimsweep.engine.kernels.core.agenda import next_number, passed, plan_as
-from dimsweep.engine.kernels.core.compiling import prefetch, where_used
+from dimsweep.engine.kernels.core.compiling import long, prefetch, where_used
 from dimsweep.engine.kernels.core.queues import append, take_first
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import state
@@ -114,6 +112,35 @@ def free_packet(r: Run, packet: int) -> None:
 
 
 @inlined
+def draw(r: Run) -> float:
+    """Return the run's next random number."""
+    number = r.counts[0].drawn
+    r.counts[0].drawn = number + 1
+    return r.draws[number]
+
+
+@inlined
+def next_way(r: Run, flow: int) -> int:
+    """Return the way, in Run.ways, of a flow's next packet: all in turn."""
+    f = r.flows[flow]
+    turn = f.turn
+    f.turn = turn + 1 if turn + 1 < f.n_ways else 0
+    return f.ways + turn
+
+
+@inlined
+def reply(r: Run, flow: int, packet: int, kind: int) -> int:
+    """Turn a packet into an answer to its sender; returns the port that sends it."""
+    k, f = r.packets[packet], r.flows[flow]
+    k.kind = kind
+    k.rank = f.ack_rank
+    k.size = r.settings.ack_size
+    k.hop += 1
+    append(r.ports[f.host].queue, r.packets, packet)
+    return long(f.host)
+
+
+@inlined
 def time_to_send(r: Run, size: int, rate: int) -> int:
     """Ticks, rounded half up."""
     return (16 * size * r.settings.ticks + rate) // (2 * rate)
@@ -185,7 +212,7 @@ def take_from_wire(r: Run, port: int) -> int:
     """
     p = r.ports[port]
     packet = take_first(p.wire, r.packets)
-    after: Any = np.int64(p.wire.head)
+    after: Any = long(p.wire.head)
     if after != NONE:
         k = r.packets[after]
         plan_as(r.agenda, k.time, k.number, state.ARRIVE | port << state.KIND_BITS)
@@ -251,10 +278,10 @@ def _leave(r: Run, port: int, packet: int) -> None:
 @inlined
 def _waiting(r: Run, link: int) -> int:
     """Bytes that wait for a link: data and ACKs of all priorities, and pause frames."""
-    n_bytes, frame = 0, np.int64(r.ports[link].frames.head)
+    n_bytes, frame = 0, long(r.ports[link].frames.head)
     while frame != NONE:
         n_bytes += r.settings.frame_size
-        frame = np.int64(r.packets[frame].next)
+        frame = long(r.packets[frame].next)
     for row in range(link, link + r.settings.priorities):
         n_bytes += r.ports[row].egress
     return n_bytes
@@ -266,9 +293,7 @@ def _marks(r: Run, port: int) -> bool:
     if p.egress > p.mark_all:
         return True
     chance = p.mark_most * (p.egress - p.mark_from) / (p.mark_all - p.mark_from)
-    draw = r.counts[0].drawn + 0
-    r.counts[0].drawn = draw + 1
-    return r.draws[draw] < chance
+    return draw(r) < chance
 
 
 @inlined
@@ -278,7 +303,7 @@ def receive_at_switch(r: Run, port: int, packet: int) -> int:
     Returns the port, or NONE if the packet is dropped.
     """
     k, p = r.packets[packet], r.ports[port]
-    came = k.came + 0
+    came = long(k.came)
     if r.settings.pauses:
         if not admits(r, came, k.size):
             r.ports[came].dropped += 1
@@ -313,9 +338,8 @@ def _trim(r: Run, port: int, packet: int) -> int:
     Returns the port, or NONE if not even the header has room.
     """
     k, p = r.packets[packet], r.ports[port]
-    draw = r.counts[0].drawn + 0
-    r.counts[0].drawn = draw + 1
-    if p.queue.head != NONE and r.draws[draw] < 0.5:
+    is_last = draw(r) < 0.5
+    if p.queue.head != NONE and is_last:
         last = r.packets[p.queue.tail]
         p.egress += k.size - last.size
         r.switches[p.switch].used += k.size - last.size
@@ -340,16 +364,16 @@ def _trim(r: Run, port: int, packet: int) -> int:
 def _exchange(r: Run, one: int, other: int) -> None:
     """Two records tell of each other's packets of data, where they are."""
     a, b = r.packets[one], r.packets[other]
-    a.upto, b.upto = b.upto + 0, a.upto + 0
-    a.stamp, b.stamp = b.stamp + 0, a.stamp + 0
-    a.flow, b.flow = b.flow + 0, a.flow + 0
-    a.size, b.size = b.size + 0, a.size + 0
-    a.hop, b.hop = b.hop + 0, a.hop + 0
-    a.rank, b.rank = b.rank + 0, a.rank + 0
-    a.marked, b.marked = b.marked + 0, a.marked + 0
-    a.entropy, b.entropy = b.entropy + 0, a.entropy + 0
-    a.asks, b.asks = b.asks + 0, a.asks + 0
-    a.sendings, b.sendings = b.sendings + 0, a.sendings + 0
+    a.upto, b.upto = b.upto, a.upto
+    a.stamp, b.stamp = b.stamp, a.stamp
+    a.flow, b.flow = b.flow, a.flow
+    a.size, b.size = b.size, a.size
+    a.hop, b.hop = b.hop, a.hop
+    a.rank, b.rank = b.rank, a.rank
+    a.marked, b.marked = b.marked, a.marked
+    a.entropy, b.entropy = b.entropy, a.entropy
+    a.asks, b.asks = b.asks, a.asks
+    a.sendings, b.sendings = b.sendings, a.sendings
     _exchange_targets(r, one, other)
 
 
@@ -357,7 +381,7 @@ def _exchange(r: Run, one: int, other: int) -> None:
 @inlined
 def _exchange_targets(r: Run, one: int, other: int) -> None:
     a, b = r.told[one], r.told[other]
-    a.credit, b.credit = b.credit + 0, a.credit + 0
+    a.credit, b.credit = b.credit, a.credit
 
 
 @kernel

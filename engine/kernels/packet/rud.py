@@ -23,11 +23,11 @@ import numpy as np
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import plan
-from dimsweep.engine.kernels.core.compiling import lowest, where_used
+from dimsweep.engine.kernels.core.compiling import long, lowest, where_used
 from dimsweep.engine.kernels.core.queues import append
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import credits, hooks
-from dimsweep.engine.kernels.packet.ports import free_packet, new_packet
+from dimsweep.engine.kernels.packet.ports import draw, free_packet, new_packet, reply
 from dimsweep.engine.kernels.packet.state import (
     ACK,
     KIND_BITS,
@@ -74,7 +74,7 @@ def next_value(r: Run, flow: int) -> int:
         keeps = _REPS_KEEPS if keys.balance == _REPS else RECYCLED
         at = u.head - u.n_fresh
         u.n_fresh -= 1
-        return r.recycled[RECYCLED * flow + (at if at >= 0 else at + keeps)] + 0
+        return long(r.recycled[RECYCLED * flow + (at if at >= 0 else at + keeps)])
     if keys.balance == _REPS:
         return _any(r)
     return _in_turn(r, flow)
@@ -86,7 +86,7 @@ def _in_turn(r: Run, flow: int) -> int:
     u, keys = r.rud[flow], r.keys[0].rud
     first = keys.entropies * flow
     for i in range(keys.entropies + 1):
-        value = (u.turn ^ u.mask) + 0
+        value = long(u.turn ^ u.mask)
         u.turn += 1
         if u.turn == keys.entropies:
             u.turn = 0
@@ -100,9 +100,7 @@ def _in_turn(r: Run, flow: int) -> int:
 
 @inlined
 def _any(r: Run) -> int:
-    draw = r.counts[0].drawn + 0
-    r.counts[0].drawn = draw + 1
-    return int(r.draws[draw] * r.keys[0].rud.entropies)
+    return int(draw(r) * r.keys[0].rud.entropies)
 
 
 @kernel
@@ -188,10 +186,8 @@ def spoken(r: Run) -> bool:
 @inlined
 def start(r: Run, flow: int) -> None:
     """A flow starts, which switches hash like no other."""
-    draw = r.counts[0].drawn + 0
-    r.counts[0].drawn = draw + 2
-    r.rud[flow].salt = int(r.draws[draw] * (1 << 52)) + flow
-    r.rud[flow].mask = int(r.draws[draw + 1] * r.keys[0].rud.entropies)
+    r.rud[flow].salt = int(draw(r) * (1 << 52)) + flow
+    r.rud[flow].mask = _any(r)
 
 
 @inlined
@@ -216,10 +212,10 @@ def _next(r: Run, flow: int) -> int:
     """The packet to send: the first that is lost, or else a new one."""
     u = r.rud[flow]
     if u.n_lost == 0:
-        return u.next + 0
+        return long(u.next)
     while r.segments[u.first + u.resend] & _LOST == 0:
         u.resend += 1
-    return u.resend + 0
+    return long(u.resend)
 
 
 @where_used("rud", False)
@@ -277,7 +273,7 @@ def receive(r: Run, flow: int, packet: int) -> int:
     """Data, or what a switch has left of them, have come: turn the packet into an answer, if one is
     due.  Returns the port that has something to send then, or NONE."""
     u, k, f = r.rud[flow], r.packets[packet], r.flows[flow]
-    number = k.upto + 0
+    number = long(k.upto)
     at = u.first + number
     is_new = r.segments[at] & _COME == 0
     credits.want(r, flow, packet, k.kind == REQUEST or (k.kind == TRIMMED and is_new))
@@ -285,7 +281,7 @@ def receive(r: Run, flow: int, packet: int) -> int:
         return _acknowledge(r, flow, packet, True)
     if k.kind == TRIMMED:
         if is_new:
-            return _reply(r, flow, packet, NACK)
+            return reply(r, flow, packet, NACK)
         k.marked = 0
         return _acknowledge(r, flow, packet, False)
     u.unanswered += k.size
@@ -315,7 +311,7 @@ def receive(r: Run, flow: int, packet: int) -> int:
 @inlined
 def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
     """The bitmap begins with the packet itself, or as early as one that ends with it may."""
-    u, t, number = r.rud[flow], r.told[packet], r.packets[packet].upto + 0
+    u, t, number = r.rud[flow], r.told[packet], long(r.packets[packet].upto)
     base = number if from_itself else max(number - (_BITS - 1), u.expected + 1)
     t.base = base
     t.upto = u.expected
@@ -328,18 +324,7 @@ def _acknowledge(r: Run, flow: int, packet: int, from_itself: bool) -> int:
             bits |= come << np.uint64(i)
         t.bits = bits
     u.unanswered = 0
-    return _reply(r, flow, packet, ACK)
-
-
-@inlined
-def _reply(r: Run, flow: int, packet: int, kind: int) -> int:
-    k, f = r.packets[packet], r.flows[flow]
-    k.kind = kind
-    k.rank = f.ack_rank
-    k.size = r.settings.ack_size
-    k.hop += 1
-    append(r.ports[f.host].queue, r.packets, packet)
-    return f.host + 0
+    return reply(r, flow, packet, ACK)
 
 
 @where_used("rud")
@@ -354,7 +339,7 @@ def hear(r: Run, flow: int, packet: int) -> None:
     is_it = known & _OUT and known // _AGAIN == k.sendings and k.sendings < 2
     u.rtt = r.agenda.counts[0].now - k.stamp if is_it else NONE
     while u.una < t.upto:
-        _come(r, flow, u.una + 0)
+        _come(r, flow, long(u.una))
         u.una += 1
     bits = t.bits + np.uint64(0)
     while bits:
@@ -363,7 +348,7 @@ def hear(r: Run, flow: int, packet: int) -> None:
         if number >= u.una:
             _come(r, flow, number)
     f.acked = f.size if u.una == u.n_packets else u.una * r.settings.payload
-    answer(r, flow, k.entropy + 0, MARKED if k.marked else GOOD)
+    answer(r, flow, long(k.entropy), MARKED if k.marked else GOOD)
 
 
 @inlined
@@ -388,10 +373,10 @@ def refused(r: Run, flow: int, packet: int) -> None:
     if r.segments[at] & _OUT == 0:
         return
     u.rtt = r.agenda.counts[0].now - r.sent_at[at]
-    hooks.shrink(r, flow, _size(r, flow, k.upto + 0))
-    _lose(r, flow, k.upto + 0)
+    hooks.shrink(r, flow, _size(r, flow, long(k.upto)))
+    _lose(r, flow, long(k.upto))
     how = MARKED if k.marked else GOOD
-    answer(r, flow, k.entropy + 0, how if k.last_hop else REFUSED)
+    answer(r, flow, long(k.entropy), how if k.last_hop else REFUSED)
 
 
 @inlined
@@ -400,7 +385,7 @@ def _lose(r: Run, flow: int, number: int) -> None:
     u = r.rud[flow]
     at = u.first + number
     r.segments[at] = (r.segments[at] & ~_OUT) | _LOST
-    u.resend = min(u.resend + 0, number) if u.n_lost > 0 else number
+    u.resend = min(long(u.resend), number) if u.n_lost > 0 else number
     u.n_lost += 1
     u.in_flight -= _size(r, flow, number)
 
@@ -415,12 +400,12 @@ def run_out(r: Run, flow: int) -> int:
     earliest, number = _earliest(r, flow)
     port = NONE
     if number < 0 and _starves(r, flow):
-        port = r.flows[flow].port + 0
+        port = long(r.flows[flow].port)
     if number >= 0 and r.sent_at[u.first + number] + rto <= now:
         u.timeouts += 1
         hooks.time_out(r, flow, _size(r, flow, number))
         _lose(r, flow, number)
-        port = r.flows[flow].port + 0
+        port = long(r.flows[flow].port)
         earliest, number = _earliest(r, flow)
     if number < 0:
         earliest = now
@@ -467,7 +452,7 @@ def ask_for_credit(r: Run, flow: int) -> None:
 @inlined
 def _rto(r: Run, flow: int) -> int:
     """Ticks after which what was not acknowledged is lost."""
-    return max(r.keys[0].rud.rto + 0, 2 * r.flows[flow].round_trip)
+    return max(r.keys[0].rud.rto, 2 * r.flows[flow].round_trip)
 
 
 @kernel

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from dimsweep.engine.cluster.transports import Ticks, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import plan
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.packet import hooks
 from dimsweep.engine.kernels.packet.hooks import nothing
@@ -118,7 +119,7 @@ def next_segment(r: Run, flow: int) -> int:
         t.resend = segment + 1
         t.n_lost -= 1
     else:
-        segment = t.next + 0
+        segment = long(t.next)
         t.next = segment + 1
     t.pipe += 1
     if t.pipe + 1 > t.cwnd:
@@ -132,7 +133,7 @@ def next_segment(r: Run, flow: int) -> int:
 def receive(r: Run, flow: int, packet: int, n_bytes: int) -> None:
     """A segment of ``n_bytes`` has come: turn its packet into the ACK that tells of it."""
     t, k = r.tcp[flow], r.packets[packet]
-    segment = k.upto + 0
+    segment = long(k.upto)
     at = t.first + segment
     if r.segments[at] & _COME == 0:
         r.segments[at] |= _COME

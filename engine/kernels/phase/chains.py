@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NONE, pick, ragged
-from dimsweep.engine.kernels.phase.state import Sim, long
+from dimsweep.engine.kernels.phase.state import Sim
 from dimsweep.engine.lower import program
 from dimsweep.engine.lower.program import Indices, Longs, NodeKind, StreamOrder, Structure, Table
 

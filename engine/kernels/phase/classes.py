@@ -24,9 +24,10 @@ from dimsweep.engine.kernels.core.accounts import (
     lasts,
     serve,
 )
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.kernels.phase.phase_time import whole
-from dimsweep.engine.kernels.phase.state import Sim, long
+from dimsweep.engine.kernels.phase.state import Sim
 
 
 @inlined

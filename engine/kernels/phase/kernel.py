@@ -36,6 +36,7 @@ from typing import Any
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import (
     append,
     insert_in_order,
@@ -59,7 +60,7 @@ from dimsweep.engine.kernels.phase.classes import (
 from dimsweep.engine.kernels.phase.orders import themis
 from dimsweep.engine.kernels.phase.phase_time import latency_after, message_time
 from dimsweep.engine.kernels.phase.ports import finish_flow, move
-from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim, long
+from dimsweep.engine.kernels.phase.state import BEGINNING, FINISHED, STUCK, TIED, Rules, Sim
 from dimsweep.engine.lower.program import Lookahead, NodeKind, StreamOrder
 
 

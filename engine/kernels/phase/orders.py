@@ -31,7 +31,7 @@ def held_first(sim: Any, f: int) -> float:
     """Bytes that a chunk of a form has on entering its reduce-scatter; an all-gather is scheduled
     as the reduce-scatter that it reverses."""
     s, form = sim.s, sim.s.forms[f]
-    held = form.n_bytes + 0.0
+    held = form.n_bytes
     if form.kind == CollectiveKind.ALL_GATHER:
         for use in s.uses[form.use_start : form.use_end]:
             held *= s.phase_steps[use.gather].growth

@@ -24,10 +24,10 @@ import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
 from dimsweep.engine.kernels.core.accounts import lasts, serve
-from dimsweep.engine.kernels.core.compiling import by_reference
+from dimsweep.engine.kernels.core.compiling import by_reference, long
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.phase.phase_time import parts_of
-from dimsweep.engine.kernels.phase.state import BEGINNING, Sim, State, long, transfer_of
+from dimsweep.engine.kernels.phase.state import BEGINNING, Sim, State, transfer_of
 from dimsweep.engine.lower.program import Floats, Longs, NodeKind, Structure
 
 
@@ -254,7 +254,7 @@ def _visit_links(sim: Sim, out: Row) -> None:
                 out.path.compute[out.number] += np.int64(n) * (link.duration - link.memory)
             if link.form != NONE:
                 span = times.spans[link.form]
-                i = span.start + 0
+                i = long(span.start)
                 while i < span.start + span.length and times.phases[i].dim != NONE:
                     st.transfers[i] += n * s.forms[link.form].chunks
                     i += 1

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.tables import LONGEST, NONE
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
@@ -175,7 +176,7 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
     s, out, form = sim.s, sim.times, sim.s.forms[f]
     uses = s.uses[form.use_start : form.use_end]
     kind, held, total, late = form.kind, form.n_bytes, 0.0, np.int64(0)
-    n, n_phases = len(uses), out.spans[f].length + 0
+    n, n_phases = len(uses), long(out.spans[f].length)
     end, i = at + n_phases, 0
     while i < n_phases:
         up = i < n and kind != CollectiveKind.ALL_GATHER
@@ -202,10 +203,10 @@ def _time_chunk(sim: Any, f: int, at: int, copies: int) -> float:
 @kernel
 def _time_listed(sim: Any, f: int) -> float:
     """All variants of a form whose phases are listed."""
-    s, form, at, total = sim.s, sim.s.forms[f], sim.times.spans[f].start + 0, 0.0
+    s, form, at, total = sim.s, sim.s.forms[f], long(sim.times.spans[f].start), 0.0
     copies = form.chunks // form.listed_variants
     for variant in range(form.listed_variants):
-        held = form.n_bytes + 0.0
+        held = form.n_bytes
         for i in range(form.listed_length):
             listed = s.listed[form.listed_start + variant * form.listed_length + i]
             phase = sim.times.phases[at]

@@ -13,6 +13,7 @@ import numpy as np
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import BEGINS, ENDS
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import (
     append,
     insert,
@@ -24,7 +25,7 @@ from dimsweep.engine.kernels.core.queues import (
 )
 from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
 from dimsweep.engine.kernels.phase.classes import book_port, note_start, slots_of
-from dimsweep.engine.kernels.phase.state import Sim, long, transfer_of
+from dimsweep.engine.kernels.phase.state import Sim, transfer_of
 from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.topology.block import ENTRANCES
 
@@ -154,12 +155,12 @@ def _first_to_pass(sim: Sim, head: int) -> int:
     entries, chunks = sim.st.entries, sim.st.chunks
     if _heads_all(sim, chunks[entries[head].chunk]):
         return long(NONE)
-    entry = head + 0
+    entry = long(head)
     while entry != NONE:
         chunk = chunks[entries[entry].chunk]
         if _can_pass(sim, chunk):
             return entry if _is_first_to_pass(sim, chunk) else long(NONE)
-        entry = entries[entry].next + 0
+        entry = long(entries[entry].next)
     return long(NONE)
 
 
@@ -197,11 +198,11 @@ def _can_pass(sim: Sim, chunk: Any) -> bool:
 def _is_first_to_pass(sim: Sim, chunk: Any) -> bool:
     """Whether no chunk that is before it in one of its queues could start as well."""
     for m in range(chunk.members):
-        other = sim.st.ports[_port(sim, chunk, m)].head + 0
+        other = long(sim.st.ports[_port(sim, chunk, m)].head)
         while other != chunk.entry + m:
             if _can_pass(sim, sim.st.chunks[sim.st.entries[other].chunk]):
                 return False
-            other = sim.st.entries[other].next + 0
+            other = long(sim.st.entries[other].next)
     return True
 
 
@@ -237,9 +238,9 @@ def _start_phase(sim: Sim, chunk: Any, now: int) -> None:
 @kernel
 def _leave_queue(sim: Sim, port: Any, entry: int) -> None:
     """An entry that is not the first leaves the port's queue."""
-    before = port.head + 0
+    before = long(port.head)
     while sim.st.entries[before].next != entry:
-        before = sim.st.entries[before].next + 0
+        before = long(sim.st.entries[before].next)
     take_behind(port, sim.st.entries, before, entry)
 
 
@@ -272,9 +273,9 @@ def enter_targets(sim: Sim, now: int) -> None:
         phase = sim.times.phases[chunk.at]
         port = s.nodes[s.flows[chunk.flow].receiver].cls * s.shape.n_ports + phase.port
         entrance = st.entrances[port * ENTRANCES + phase.entrance]
-        number, start = chunk.record + 0, now
+        number, start = long(chunk.record), now
         if entrance.until > now:
-            start = entrance.until + 0
+            start = entrance.until
             st.phase_critical[number] = entrance.critical
             if len(st.phase_start) > 0:
                 st.phase_start[number] = start

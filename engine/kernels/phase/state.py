@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import inlined, kernel
 from dimsweep.engine.kernels.core.accounts import ACCESS, ACCOUNT, OF_PORT, Servers, n_servers
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import QUEUE, Worklist
 from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
@@ -296,9 +297,3 @@ def lay_out_chunks(sim: Sim) -> None:
 def transfer_of(phase: int) -> int:
     """The transfer of a chunk's phase as a critical predecessor; of that, the phase again."""
     return -2 - phase
-
-
-@inlined
-def long(number: int) -> int:
-    """``number`` as 64 bits: Numba compiles once what is given one type only."""
-    return number + 0
