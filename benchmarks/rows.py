@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.driver import FreeExecutor
 from benchmarks.study import peak_megabytes, sweep
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import BANDWIDTH
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.executor.evaluate import Outcome
 from dimsweep.sweeper.run.loop import StudyPlan

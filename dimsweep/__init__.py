@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.api.results import Results, compare
     from dimsweep.sweeper.api.simulate import simulate
     from dimsweep.sweeper.api.study import Study
-    from dimsweep.sweeper.ledger.load import load
+    from dimsweep.sweeper.ledger.stored import load
 
 # In a checkout engine/ and sweeper/ lie beside this folder, and here are links to them, or text
 # files where a clone has no links.  Modules come from the real folders, so that tracebacks,
@@ -32,7 +32,7 @@ if os.path.islink(_ENGINE := os.path.join(_HERE, "engine")) or not os.path.isdir
 __all__ = ["DescentSampler", "Results", "Study", "compare", "load", "simulate"]
 
 _FOUND_IN = {
-    "load": "dimsweep.sweeper.ledger.load",
+    "load": "dimsweep.sweeper.ledger.stored",
     "Results": "dimsweep.sweeper.api.results",
     "compare": "dimsweep.sweeper.api.results",
     "DescentSampler": "dimsweep.sweeper.api.descent",

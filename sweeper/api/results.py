@@ -11,10 +11,10 @@ from dimsweep.engine import DimsweepError, needing
 from dimsweep.sweeper.api.plot import Plot
 from dimsweep.sweeper.draw.found import write_picture
 from dimsweep.sweeper.draw.page import render_charts, write_report
-from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import Place, results_in
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import BANDWIDTH
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.report.decisions import scenes
 from dimsweep.sweeper.report.naming import label

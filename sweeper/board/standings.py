@@ -9,8 +9,8 @@ from typing import Self
 import pandas as pd
 
 from dimsweep.engine import DimsweepError, units
+from dimsweep.sweeper.ledger.lock import last_pulse
 from dimsweep.sweeper.ledger.place import STUDY, Place, entries
-from dimsweep.sweeper.ledger.pulse import last_pulse
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import Objective

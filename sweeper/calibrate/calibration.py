@@ -1,27 +1,39 @@
-"""The calibration of a cluster: its parameters, from all that was measured."""
+"""The calibration of a cluster: fit its parameters to measurements, print it, write its file."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import expm1, sqrt
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import yaml
+from rich.console import Console
+from scipy.stats import t as student
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.calibrate.evidence import MODEL, plan_of
-from dimsweep.sweeper.calibrate.observations import Observation
-from dimsweep.sweeper.calibrate.parameters import (
+from dimsweep.sweeper.calibrate.bands import SHARES
+from dimsweep.sweeper.calibrate.evidence import MODEL, plan_of, stored_posterior
+from dimsweep.sweeper.calibrate.observations import Observation, shared, unseen
+from dimsweep.sweeper.calibrate.posterior import (
+    Errors,
     Floats,
+    LeaveOneOut,
+    Linear,
     Parameter,
+    Posterior,
     changes,
+    fit,
     parameters_of,
+    solve,
     step_of,
 )
-from dimsweep.sweeper.calibrate.posterior import Errors, LeaveOneOut, Linear, Posterior, fit, solve
-from dimsweep.sweeper.calibrate.prior import shared, unseen
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.terminal import plural, say, table
 
 # Beyond which no cluster is from its preset, and a measurement must be of another unit or machine.
 _IMPLAUSIBLE = 30.0
@@ -175,3 +187,112 @@ def _predicted(
     except DimsweepError as error:
         told = f"it cannot be simulated: {error.where}: {error.what}"
         raise DimsweepError(told, where=observation.name, hint=error.hint) from error
+
+
+_GROUPS = ("topology", "npu", "memory", "network", "cost", "collective")
+
+
+def file_of(name: str) -> Path:
+    """Where the cluster ``name`` lies in the working folder; raises :class:`DimsweepError` for what
+    is no name of an option."""
+    if not re.fullmatch(r"[A-Za-z][\w-]*", name):
+        raise DimsweepError(f"{name!r} is no name of a cluster", hint="such as mine")
+    return Path("conf", "cluster", f"{name}.yaml")
+
+
+def text_of(found: Calibration, choices: Mapping[str, str]) -> str:
+    """The file's text: the parts that were calibrated, by ``choices`` of their groups, and the
+    keys that were."""
+    tree: dict[str, Any] = {
+        "defaults": [{f"override /{group}": choices[group]} for group in _GROUPS]
+    }
+    values = found.values()
+    for key, value in values.items():
+        group, _, name = key.partition(".")
+        tree.setdefault(group, {})[name] = value
+    tree["calibration"] = stored_posterior(
+        found.parameters,
+        found.posterior,
+        error=found.error,
+        measured=len(found.observations),
+        gpus=found.gpus,
+        values=values,
+    )
+    before, after = found.mean_errors
+    head = (
+        "# @package _global_\n"
+        f"# Calibrated by {len(found.observations)} measurements (`dimsweep calibrate`): mean "
+        f"error {before:.1%} before,\n# {after:.1%} of each predicted from the others.\n"
+    )
+    return head + yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
+
+
+_SHOWN = 40  # measurements; of more only those that nothing explains
+_LEARNED = 0.05  # of a parameter's spread, below which nothing was measured
+_LOST = 4.0  # times as large as errors of published runs: then the plan is another one
+
+
+def print_calibration(found: Calibration, console: Console) -> None:
+    """What was measured and what that says; the parameters before and after; and the errors."""
+    _print_measurements(found, console)
+    _print_parameters(found, console)
+    before, after = found.mean_errors
+    say(
+        f"mean error: {before:.1%} of the preset, {after:.1%} of each predicted from the others; "
+        f"errors are {found.posterior.scale:.2f} times as large as those of published runs",
+        console,
+    )
+    if found.posterior.scale > _LOST:
+        say("nothing explains them: is the plan the one that ran, and the workload whole?", console)
+    if found.of_one_model:
+        say(
+            "all iterations are of one model: what it is off by itself is in part taken for the "
+            "cluster's, so others may be predicted worse than by the preset; measure a second one",
+            console,
+        )
+    if strange := found.unexplained:
+        say(
+            f"{plural(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from what "
+            "the others say: " + ", ".join(found.observations[i].name for i in strange),
+            console,
+        )
+
+
+def _print_measurements(found: Calibration, console: Console) -> None:
+    numbers, strange = range(len(found.observations)), found.unexplained
+    shown = [i for i in numbers if len(numbers) <= _SHOWN or i in strange]
+    lines = [
+        (
+            found.observations[i].name,
+            f"{found.observations[i].value:.4g} {found.observations[i].unit}",
+            f"{found.uncalibrated[i]:+.1%}",
+            f"{found.fitted[i]:+.1%}",
+            f"{found.unseen[i]:+.1%}",
+            "not explained" if i in strange else found.says(i),
+        )
+        for i in shown
+    ]
+    heads = ("measurement", "measured", "preset", "calibrated", "left out", "says")
+    if lines:
+        console.print(table(heads, lines))
+    if len(shown) < len(numbers):
+        say(f"{len(numbers) - len(shown)} more, which the parameters explain", console)
+
+
+def _print_parameters(found: Calibration, console: Console) -> None:
+    lines = []
+    for i, each in enumerate(found.parameters):
+        mean, variance = found.posterior.mean[i], found.posterior.covariance[i, i]
+        learned = 1 - variance / each.width**2
+        words = "not measured" if learned < _LEARNED else f"{learned:.0%} of its spread"
+        ends = _interval(mean, sqrt(variance), found.posterior.degrees, found.most[i])
+        lines.append((each.what, f"{expm1(mean):+.1%}", ends, words))
+    heads = ("parameter", "against the preset", "90% interval", "what was learned")
+    console.print(table(heads, lines))
+
+
+def _interval(mean: float, deviation: float, degrees: float, most: float) -> str:
+    """That of nine in ten of a factor, less 1, by the mean and deviation of its logarithm, which is
+    ``most`` at most."""
+    half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation
+    return f"{expm1(mean - half):+.0%} to {expm1(min(mean + half, most)):+.0%}"

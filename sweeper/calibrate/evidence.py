@@ -1,5 +1,7 @@
-"""How far simulated times are from measured ones: intervals of the error from measured runs that
-were left out, or why none of them says anything.
+"""How far simulated times are from measured ones: intervals of the error.
+
+They come from measured runs that were left out, or from the posterior of a calibrated cluster; else
+there is a reason why nothing is known.
 
 The runs are those that ``dimsweep verify clusters`` simulates; ``--evidence`` writes evidence.csv.
 :mod:`bands` has the statistics.
@@ -7,19 +9,34 @@ The runs are those that ``dimsweep verify clusters`` simulates; ``--evidence`` w
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
-from dimsweep.engine import Fidelity, units
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from dimsweep.engine import DimsweepError, Fidelity, units
+from dimsweep.engine.formats import GIVE, explained
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, Known, Place
+from dimsweep.sweeper.calibrate.posterior import (
+    DEGREES,
+    Floats,
+    Parameter,
+    Posterior,
+    changes,
+    parameters_of,
+    step_of,
+)
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.simulation.simulate import simulate
 
 TABLE = Path(__file__).with_name("evidence.csv")
 _SAME, _NEAR = 1.05, 1.5  # factors up to which a rate is the measured one, or near it
@@ -214,15 +231,13 @@ def evidence(config: Config) -> Evidence:
 
 
 def _calibrated(config: Config) -> Evidence:
-    from dimsweep.sweeper.calibrate import calibrated  # which simulates
-
-    if key := calibrated.overridden(config):
+    if key := _first_overridden(config):
         return Evidence(reason=f"{key} is not as the calibration left it")
     if config.other_npus:
         return Evidence(reason=_changed(config))
     if config.fidelity is not Fidelity.PHASE:
         return Evidence(reason=f"calibrated by phases, not with fidelity={config.fidelity}")
-    return Evidence(calibrated.band(config), own=calibrated.measured(config))
+    return Evidence(_posterior_band(config), own=_stored(config).measured)
 
 
 def surely(difference: float, one: Config, other: Config) -> float | None:
@@ -535,3 +550,110 @@ def _written(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(map(_written, value))
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+_ROUNDING = 1e-6  # of what is written in four digits
+_DOUBLING = 0.02  # by which an error's deviation grows with each doubling of GPUs beyond those
+# that were measured: sources show this at other scales (the effect of scale in `bands`)
+
+
+class _StoredPosterior(BaseModel):
+    """What ``dimsweep calibrate`` writes of a posterior."""
+
+    parameters: list[str]
+    keys: dict[str, str | float | list[str | float]]
+    covariance: list[list[Annotated[float, Field(allow_inf_nan=False)]]]
+    scale: Annotated[float, Field(gt=0, le=1e3)]
+    error: Annotated[float, Field(ge=0, le=1e3)]
+    measured: Annotated[int, Field(gt=0)]
+    gpus: Annotated[int, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _is_square(self) -> Self:
+        sizes = {len(self.covariance), *map(len, self.covariance)}
+        if sizes - {len(self.parameters)}:
+            n = len(self.parameters)
+            raise ValueError(f"covariance has {n} rows of {n} numbers")
+        if n_below := int(np.sum(np.linalg.eigvalsh(np.array(self.covariance)) < -_ROUNDING)):
+            raise ValueError(f"covariance is none: {n_below} variances are below zero")
+        return self
+
+
+def stored_posterior(
+    parameters: list[Parameter],
+    posterior: Posterior,
+    *,
+    error: float,
+    measured: int,
+    gpus: int,
+    values: dict[str, Any],
+) -> dict[str, Any]:
+    """The posterior as a cluster's file has it; ``values`` are those of the keys that it set."""
+    return {
+        "parameters": [each.name for each in parameters],
+        "keys": {key: list(v) if isinstance(v, list) else v for key, v in values.items()},
+        "covariance": [[float(f"{x:.4g}") for x in row] for row in posterior.covariance],
+        "scale": round(posterior.scale, 4),
+        "error": round(error, 4),
+        "measured": measured,
+        "gpus": gpus,
+    }
+
+
+def _first_overridden(config: Config) -> str:
+    """The first key that is not as the calibration left it; empty if all are."""
+    for key, value in _stored(config).keys.items():
+        try:
+            now = config.value(key)
+        except DimsweepError:
+            return key
+        if now != value and list(np.atleast_1d(now)) != list(np.atleast_1d(value))[: np.size(now)]:
+            return str(key)
+    return ""
+
+
+def _posterior_band(config: Config) -> Band:
+    """The intervals of the error of a time on a calibrated cluster, from the posterior: what its
+    parameters leave open, by the time's own slopes, and the error of a plan that was not measured,
+    which grows with the GPUs beyond those that were.  Errors that wide have the ends of those of
+    left out sources."""
+    return _cached_band(json.dumps(config.text, default=str))
+
+
+def _stored(config: Config) -> _StoredPosterior:
+    """Raises :class:`DimsweepError` naming what ``dimsweep calibrate`` cannot have written."""
+    try:
+        return _StoredPosterior.model_validate(config.calibration)
+    except ValidationError as error:
+        fault = explained(error)
+        where = f"calibration.{fault.where}".removesuffix(".")
+        hint = fault.hint if fault.hint != GIVE else ""
+        raise DimsweepError(
+            fault.what, where=where, hint=hint or "`dimsweep calibrate` writes it"
+        ) from error
+
+
+@lru_cache(64)
+def _cached_band(text: str) -> Band:
+    config = Config.of(json.loads(text))
+    told = _stored(config)
+    slopes = slopes_of(config, told.parameters, lambda own: math.log(simulate(own).time))
+    covariance = np.array(told.covariance, float)
+    beyond = max(0.0, math.log2(config.topology.build().n_npus / max(1, told.gpus)))
+    posterior = Posterior(np.zeros(len(covariance)), covariance, told.scale, DEGREES)
+    error = math.hypot(told.error, _DOUBLING * beyond / posterior.scale)
+    return Band.around(0.0, posterior.deviation(slopes, error), known().bands.ends)
+
+
+def slopes_of(config: Config, names: list[str], logarithm: Callable[[Config], float]) -> Floats:
+    """(P,) the slopes of the logarithm of what is simulated, downwards: no share passes 1."""
+    known = {each.name: each for each in parameters_of(config)}
+    middle, found = logarithm(config), []
+    for name in names:
+        if name not in known:
+            found.append(0.0)  # a dimension that this network lacks
+            continue
+        step = step_of(name)
+        changed = changes(config, [known[name]], np.array([-step]))
+        found.append((middle - logarithm(config.changed(changed))) / step)
+    return np.array(found)

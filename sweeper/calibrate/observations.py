@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, pstdev
 from typing import Any
+
+import numpy as np
 
 from dimsweep.engine import (
     Cluster,
@@ -32,18 +34,27 @@ from dimsweep.engine.formats import (
     read_nccl_tests,
     read_text,
 )
-from dimsweep.sweeper.calibrate.cases import Product, TimeOfCase, read_cases
+from dimsweep.sweeper.calibrate.bands import EFFECTS, near, powers
+from dimsweep.sweeper.calibrate.evidence import MODEL, Run, known, known_runs, plan_of
 from dimsweep.sweeper.calibrate.iterations import (
+    EXAMPLES,
     Iteration,
     as_csv,
     has_iterations,
     iterations_of_log,
     iterations_of_table,
 )
-from dimsweep.sweeper.calibrate.prior import deviation
-from dimsweep.sweeper.calibrate.profiles import Profiled, read_products, read_profiled
-from dimsweep.sweeper.calibrate.speeds import EXAMPLES
+from dimsweep.sweeper.calibrate.kernels import (
+    Product,
+    Profiled,
+    TimeOfCase,
+    read_cases,
+    read_products,
+    read_profiled,
+)
+from dimsweep.sweeper.calibrate.posterior import Floats
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.simulation.simulate import simulate
 
 # Deviations of the logarithm of one measured over simulated, once the parameters are right: those
@@ -331,3 +342,82 @@ def _efficiency(config: Config) -> float:
 def _first(text: Any) -> float:
     found = re.search(r"\d+(?:\.\d+)?", str(text or ""))
     return float(found[0]) if found else 0.0
+
+
+# What `dimsweep verify nccl` shows between machines: bandwidths between nodes are as far off as its
+# worst kinds of GPU; how long cables and switches take, nobody prints.
+_NETWORK, _LATENCY = 0.3, 0.7
+# Kernels beside collectives are 18.9 % slower in the mean ("Characterizing Compute-Communication
+# Overlap in GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114).
+_OVERLAP = -math.log(1 - 0.189)
+# The shares of an iteration's time that products and kernels bound by memory commonly take: either
+# may by itself be why one source is slower than another.
+_PRODUCTS, _MEMORY = 0.6, 0.3
+_LEAST = 0.05
+
+
+def widths(config: Config) -> dict[str, float]:
+    """The deviation of the logarithm of each parameter.  What sources differ in is laid at the
+    door of computing and of memory each; those of memory and launches are at least how far the
+    constants lie apart that stacks have, in dense models of any GPU (``dimsweep verify
+    clusters``)."""
+    bands = known().bands
+    of_source = [v for name, v in zip(EFFECTS, bands.variances, strict=True) if name not in _OWN]
+    spread = math.sqrt(sum(of_source))
+    runs = [run for run in known_runs() if run.facts.kind == "dense"]
+    return {
+        "compute": spread / _PRODUCTS,
+        "memory": max(spread / _MEMORY, _between(runs, "memory_efficiency")),
+        "launch": max(_LEAST, _between(runs, "launch")),
+        "overlap": _OVERLAP,
+        "network": _NETWORK,
+        "latency": _LATENCY,
+    }
+
+
+_OWN = ("plan", "run")  # what the runs of one source differ in among themselves
+
+
+def _between(runs: list[Run], name: str) -> float:
+    """The deviation among sources of the logarithm of what each had; a run has that of its stack,
+    and the GPU's own."""
+    sources: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        values = [math.log(value) for value in getattr(run.facts, name) if value]
+        sources.setdefault((run.origin, run.facts.gpu), []).extend(values)
+    means = [fmean(values) for values in sources.values() if values]
+    return pstdev(means) if len(means) > 1 else _LEAST
+
+
+def deviation(config: Config) -> float:
+    """That of the logarithm of an iteration's time, measured over simulated, once the parameters
+    are right: what one run of a source has by itself."""
+    return _deviation(config, "run")
+
+
+def unseen(config: Config) -> float:
+    """That of a time of a plan that was not measured: what plans of a source are off by
+    themselves, too."""
+    return math.hypot(_deviation(config, "plan"), _deviation(config, "run"))
+
+
+def shared(configs: Sequence[Config | None]) -> Floats:
+    """(N, R) what measurements have of R errors of deviation 1 that those of near plans share,
+    as runs of one source do; nothing where a measurement is of no plan of a transformer."""
+    plans = [config and plan_of(config) for config in configs]
+    of_plans = [n for n, plan in enumerate(plans) if plan]
+    found = np.zeros((len(configs), len(of_plans)))
+    if not of_plans:
+        return found
+    coordinates = np.array([plans[n] for n in of_plans])
+    values, axes = np.linalg.eigh(near(coordinates, coordinates))
+    found[of_plans] = axes * np.sqrt(np.maximum(values, 0.0))
+    sizes = [_deviation(config, "plan") if config else 0.0 for config in configs]
+    return found * np.array(sizes)[:, None]
+
+
+def _deviation(config: Config, effect: str) -> float:
+    """That of an effect of the model of errors; more in models with experts, and in narrow ones."""
+    workload, plan = config.workload, plan_of(config)
+    experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
+    return known().bands.own(effect, powers(experts, *plan[MODEL][:1] if plan else ()))

@@ -14,7 +14,7 @@ import pandas as pd
 from bokeh.models import CDSView, ColumnDataSource, IndexFilter, Range1d, TextInput
 
 from dimsweep.sweeper.ledger.pieces import Places
-from dimsweep.sweeper.ledger.schema import BANDWIDTH, EXPOSED, WAITED
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, EXPOSED, WAITED
 from dimsweep.sweeper.objective import OBJECTIVES, TIME, Objective
 from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.colours import GREY, dimension_colour

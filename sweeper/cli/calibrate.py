@@ -28,7 +28,7 @@ def command(arguments: Sequence[str], name: str, force: bool) -> int:
       dimsweep calibrate runs.csv nccl.log cluster=dgx_a100 nodes=4 --name lab
     """
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.calibrate.file import file_of
+    from dimsweep.sweeper.calibrate.calibration import file_of
 
     overrides = [word for word in arguments if "=" in word and not Path(word).exists()]
     paths = [Path(word) for word in arguments if word not in overrides]
@@ -47,11 +47,8 @@ def command(arguments: Sequence[str], name: str, force: bool) -> int:
 def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> None:
     """Read, fit, print, and write the cluster's file."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.calibrate.calibration import calibrate
-    from dimsweep.sweeper.calibrate.file import text_of
-    from dimsweep.sweeper.calibrate.observations import read_observations
-    from dimsweep.sweeper.calibrate.prior import widths
-    from dimsweep.sweeper.calibrate.report import print_calibration
+    from dimsweep.sweeper.calibrate.calibration import calibrate, print_calibration, text_of
+    from dimsweep.sweeper.calibrate.observations import read_observations, widths
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.output import write_file
     from dimsweep.sweeper.terminal import say, say_warnings, waiting, wide_console

@@ -24,7 +24,7 @@ def command(studies: Sequence[str]) -> int:
 
     from dimsweep.sweeper.api.results import Results, compare
     from dimsweep.sweeper.ledger.place import results_in
-    from dimsweep.sweeper.ledger.schema import BANDWIDTH
+    from dimsweep.sweeper.ledger.rows import BANDWIDTH
     from dimsweep.sweeper.report.naming import short_keys
     from dimsweep.sweeper.report.words import fine_percent, gbps, percent, ratio
     from dimsweep.sweeper.terminal import say, table, wide_console

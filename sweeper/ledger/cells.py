@@ -1,25 +1,33 @@
-"""What becomes known of the cells of a large grid, as their turn comes: in files beside the rows.
+"""The progress of searches, in files beside the rows: cells of large grids, and bookmarks.
 
     cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
+    search-00000.json               where the search of a cell stood
 
-A cell has an entry with its record before it has rows, and another one when its search is over; one
-that a bound has closed has the bound, and cells that are bounded together have one, by the first.
-Grids that are planned as a whole have none of this: their cells are in ``study.json``.
+A cell of a large grid has an entry with its record before it has rows, and another one when its
+search is over; one that a bound has closed has the bound, and cells that are bounded together have
+one, by the first.  Grids that are planned as a whole have none of this: their cells are in
+``study.json``.
+
+With a bookmark a search resumes without asking its sampler from the start.  It has a hash of what
+the search had been told; if the rows say something else (some are missing, or were simulated again)
+it is not used.
 """
 
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dimsweep.sweeper.ledger import files
-from dimsweep.sweeper.ledger.files import Log
-from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.ledger.sink import Sink
+from dimsweep.sweeper.ledger.files import DamagedError, Log
+from dimsweep.sweeper.ledger.place import Place, Sink, read, write
+from dimsweep.sweeper.ledger.versions import checksum
 
 PREFIX = "cells-"
 CELL, PRUNED, DONE, CLOSED, BOUNDS = "cell", "pruned", "done", "closed", "bounds"
@@ -141,3 +149,51 @@ class CellBook:
 
 def _short(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+class SearchDigest:
+    """A hash of what a search was told, row by row, in batches of any size."""
+
+    def __init__(self) -> None:
+        self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """The keys, values and slopes (N, ...) of its next rows."""
+        for own, column in zip(self._columns, columns, strict=True):
+            own.update(np.ascontiguousarray(column).tobytes())
+
+    @property
+    def text(self) -> str:
+        """The hash of all that was added."""
+        return "".join(own.hexdigest() for own in self._columns)
+
+
+def write_bookmark(folder: Place, cell: int, bookmark: Mapping[str, Any]) -> None:
+    """Write a cell's bookmark, plain data, in the place of the one before it."""
+    text = json.dumps({**bookmark, "checksum": checksum(bookmark)})
+    write(_file(folder, cell), text.encode())
+
+
+def find_bookmark(folder: Place, cell: int) -> Mapping[str, Any] | None:
+    """A cell's bookmark; ``None`` if there is none, or none that is whole."""
+    try:
+        return read_bookmark(_file(folder, cell))
+    except (OSError, DamagedError):
+        return None
+
+
+def read_bookmark(file: Place) -> Mapping[str, Any]:
+    """A bookmark; raises :class:`DamagedError` if it is not what a sweep wrote."""
+    try:
+        node = json.loads(read(file).to_pybytes())
+    except (ValueError, RecursionError) as error:
+        raise DamagedError("it is no bookmark") from error
+    if not isinstance(node, dict):
+        raise DamagedError("it is no bookmark")
+    if node.pop("checksum", None) != checksum(node):
+        raise DamagedError("its checksum is wrong")
+    return node
+
+
+def _file(folder: Place, cell: int) -> Place:
+    return folder / f"search-{cell:05d}.json"

@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dimsweep.sweeper.ledger import versions
-from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, entries, read
+from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, Sink, entries, read
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.ledger.sink import Sink
 
 _STUDY, _CHECK, _VERSION = b"dimsweep.study", b"dimsweep.crc32", b"dimsweep.rows"
 _LOG = re.compile(r"(?:log|cells)-(\d{5,})(-[0-9a-f]{8})?\.arrows")

@@ -1,12 +1,51 @@
-"""What the driver remembers of rows: their values by key, a few numbers a row."""
+"""What the driver remembers of rows: keys as numbers, values and slopes by key."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from dimsweep.sweeper.ledger.keys import Halves, from_texts, in_cells
+Halves = NDArray[np.uint64]  # (N, 2)
+
+_DIGITS = 32
+
+
+def text_halves(keys: Sequence[str]) -> Halves:
+    """The halves of keys."""
+    return _from_digits("".join(keys))
+
+
+def column_halves(keys: pa.ChunkedArray) -> Halves:
+    """The halves of a column of keys."""
+    chunks = keys.cast(pa.binary(_DIGITS)).chunks
+    return _from_digits(
+        b"".join(
+            chunk.buffers()[1].slice(_DIGITS * chunk.offset, _DIGITS * len(chunk)).to_pybytes()
+            for chunk in chunks
+        ).decode()
+    )
+
+
+def in_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
+    """What tells rows apart: their keys and cells (N,), of which several may have a row of one
+    key."""
+    mixed = halves.copy()
+    mixed[:, 0] ^= cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
+
+
+def may_repeat(identity: NDArray[np.uint64]) -> bool:
+    """Return whether two rows of ``identity`` (N, C) are equal as far as the first column tells."""
+    ordered = np.sort(identity[:, 0])
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _from_digits(digits: str) -> Halves:
+    halves = np.frombuffer(bytes.fromhex(digits), dtype=">u8").reshape(-1, 2)
+    return halves.astype(np.uint64)
+
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -84,7 +123,7 @@ class Known:
 
 
 def _identity(keys: Sequence[str], cell: int) -> Halves:
-    return in_cells(from_texts(keys), np.full(len(keys), cell))
+    return in_cells(text_halves(keys), np.full(len(keys), cell))
 
 
 class _Index:

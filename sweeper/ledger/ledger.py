@@ -26,13 +26,20 @@ from numpy.typing import NDArray
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
-from dimsweep.sweeper.ledger.bookmark import keep, kept, read_bookmark
-from dimsweep.sweeper.ledger.cells import BOUNDS, CELL, CLOSED, PRUNED, CellBook
-from dimsweep.sweeper.ledger.conform import check_types, conforming
+from dimsweep.sweeper.ledger.cells import (
+    BOUNDS,
+    CELL,
+    CLOSED,
+    PRUNED,
+    CellBook,
+    find_bookmark,
+    read_bookmark,
+    write_bookmark,
+)
 from dimsweep.sweeper.ledger.files import DamagedError, Log
 from dimsweep.sweeper.ledger.known import Column, Known, Places
 from dimsweep.sweeper.ledger.lock import hold
-from dimsweep.sweeper.ledger.merge import each_key_once, identity, in_order
+from dimsweep.sweeper.ledger.pieces import check_types, conforming
 from dimsweep.sweeper.ledger.place import STUDY, Place, make, reaching, read, write
 from dimsweep.sweeper.ledger.record import (
     CellRecord,
@@ -49,6 +56,9 @@ from dimsweep.sweeper.ledger.rows import (
     LOST,
     ROWS_VERSION,
     Cell,
+    each_key_once,
+    identity,
+    in_order,
     is_asked,
     labels,
     numbers,
@@ -246,13 +256,15 @@ class Ledger:
 
     def kept(self, cell: int) -> Mapping[str, Any] | None:
         """The bookmark of a cell's search, if there is one of this study."""
-        found = kept(self.folder, cell)
+        found = find_bookmark(self.folder, cell)
         return found if found is not None and found.get("study") == self._study else None
 
     def keep(self, cell: int, bookmark: Mapping[str, Any]) -> None:
         """Write the bookmark of a cell's search."""
         with self._writing():
-            keep(self.folder, cell, {**bookmark, "study": self._study, "rows": ROWS_VERSION})
+            write_bookmark(
+                self.folder, cell, {**bookmark, "study": self._study, "rows": ROWS_VERSION}
+            )
 
     def describe(self, study: StudyRecord) -> None:
         """Keep what has become known of the study since it was opened."""

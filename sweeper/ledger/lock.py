@@ -1,15 +1,142 @@
-"""What keeps a second sweep out of a study's folder."""
+"""Who writes a study: locks, leases, and the pulse that shows how a sweep is doing.
+
+A lock keeps a second sweep out of a folder.  Object stores have no locks; a lease serves there:
+
+    lease-00001.json    who writes the study, and a number that changes with every beat
+
+A lease is made only if none of its name exists, and the newest one counts.  A sweep renews its
+lease every few seconds.  One that does not change for a while is a dead sweep's, and the next sweep
+makes a newer one; should the first be alive after all, it sees that and stops.
+
+The pulse is a file beside the ledger for observers.  Nothing depends on it.
+"""
 
 import errno
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.ledger.keeper import Keeper
-from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.ledger.sink import DiskSink, Sink
+from dimsweep.sweeper.ledger.place import (
+    DiskSink,
+    ObjectSink,
+    Place,
+    Sink,
+    create,
+    entries,
+    reaching,
+    read,
+    write,
+)
+
+BEAT = 3.0  # seconds
+PATIENCE = 5  # beats without a sign of life
+
+
+class Lease:
+    """The lease of ``folder``, this process's until it is released or not renewed in time.
+
+    ``notes`` say whose it was, if it was taken from a sweep that seems dead.  Raises
+    :class:`DimsweepError` if another sweep has it, and :class:`OSError` if the folder cannot be
+    written.
+    """
+
+    def __init__(self, folder: Place) -> None:
+        self._folder, self._token, self._beats = folder, secrets.token_hex(8), 0
+        self.notes: list[str] = []
+        while not self._taken():
+            pass
+        for older in _leases(folder):
+            if older.name < self._file.name:
+                older.unlink(missing_ok=True)
+
+    def renew(self) -> bool:
+        """Show that this sweep lives; whether the lease is still its own."""
+        newest = next(reversed(_leases(self._folder)), None)
+        if newest is None or newest.name != self._file.name or not self._is_mine():
+            return False
+        self._beats += 1
+        write(self._file, self._text())
+        return True
+
+    def release(self) -> None:
+        """Let others write.  If that fails, they will once the lease is old."""
+        with suppress(OSError), reaching(self._folder):
+            if self._is_mine():
+                self._file.unlink(missing_ok=True)
+
+    def _taken(self) -> bool:
+        """Try to take the lease; it fails if another takes it in the same moment."""
+        newest = next(reversed(_leases(self._folder)), None)
+        number = 1
+        if newest is not None:
+            who, alive = _watched(newest)
+            if alive:
+                raise DimsweepError(
+                    "another sweep is writing this study", where=str(self._folder), hint=who
+                )
+            self.notes.append(f"the sweep that wrote this study before seems dead: {who}")
+            number += int(newest.stem.removeprefix("lease-"))
+        self._file = self._folder / f"lease-{number:05d}.json"
+        try:
+            create(self._file, self._text())
+        except NotImplementedError as error:
+            raise OSError("this file system cannot make a file only if there is none") from error
+        except OSError:
+            if not self._file.exists():
+                raise
+        if not _leases(self._folder):
+            raise OSError(f"{self._file} was written, and is not there")
+        return self._is_mine()  # also where a lost answer was asked for once more
+
+    def _is_mine(self) -> bool:
+        try:
+            return bool(_content(self._file).get("token") == self._token)
+        except FileNotFoundError:
+            return False
+
+    def _text(self) -> bytes:
+        who = f"process {os.getpid()} on {socket.gethostname()}"
+        return json.dumps({"who": who, "token": self._token, "beats": self._beats}).encode()
+
+
+def _leases(folder: Place) -> list[Place]:
+    return [file for file in entries(folder) if file.name.startswith("lease-")]
+
+
+def _watched(lease: Place) -> tuple[str, bool]:
+    """Whose the lease is, and whether it is renewed."""
+    try:
+        before = _content(lease)
+        who = f"its lease {lease} is that of {before.get('who')}"
+        end = time.monotonic() + PATIENCE * BEAT
+        while time.monotonic() < end:
+            time.sleep(BEAT / 2)
+            if _content(lease) != before:
+                return who, True
+    except FileNotFoundError:  # it was released
+        return f"its lease {lease} is gone", False
+    return f"{who}, and was not renewed in {PATIENCE * BEAT:.0f} s", False
+
+
+def _content(lease: Place) -> dict[str, object]:
+    try:
+        content = json.loads(read(lease).to_pybytes())
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
 
 # What file systems answer that have no flock, such as Lustre without the mount option of that name;
 # 524 is Linux' own ENOTSUPP, which has no name in errno.
@@ -87,3 +214,91 @@ def _holder(lock: BaseFileLock) -> str:
         f"its file system has no locks (flock), and process {lock.pid} left {lock.lock_file}; "
         "remove this file if no sweep is running on any machine"
     )
+
+
+class Keeper:
+    """Holds the lease of ``folder``, and saves the log, in a thread of its own.
+
+    Raises what :class:`Lease` does.
+    """
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+        self._lease = Lease(folder)
+        self.notes = self._lease.notes
+        self._logs: list[ObjectSink] = []
+        self._lost, self._failures = False, 0
+        self._error: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="dimsweep-lease", daemon=True)
+        self._thread.start()
+
+    def sink(self, path: Place) -> ObjectSink:
+        """Where the bytes of the log at ``path`` go."""
+        sink = ObjectSink(path, self._is_ours)
+        self._logs = [each for each in self._logs if not each.closed] + [sink]
+        return sink
+
+    def release(self) -> None:
+        """Let others write the study."""
+        self._stop.set()
+        self._thread.join()
+        self._lease.release()
+
+    def _is_ours(self) -> bool:
+        """Whether no other sweep has taken the study over; raises :class:`OSError` if the store has
+        not been reached for longer than others wait."""
+        if self._failures >= PATIENCE:
+            raise OSError(f"{self._folder} cannot be reached: {self._error}") from self._error
+        return not self._lost
+
+    def _keep(self) -> None:
+        while not self._stop.wait(BEAT) and not self._lost:
+            try:
+                with reaching(self._folder):
+                    self._lost = not self._lease.renew()
+                    for log in self._logs if not self._lost else ():
+                        log.save()
+                self._failures = 0
+            except Exception as error:  # told by the thread that writes rows
+                self._error, self._failures = error, self._failures + 1
+
+
+PULSE = "pulse.json"
+_DEAD = 30.0  # seconds without a beat
+
+
+@dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
+class Pulse:
+    """How a sweep was doing ``at`` a time (seconds since 1970): how many trials are ``done`` and
+    ``failed``, trials/s, its ``workers``, what share of the time these were ``busy``, and on how
+    many ``nodes`` they are; ``over`` once it has ended, in whatever way."""
+
+    at: float
+    done: int
+    failed: int
+    rate: float
+    workers: int
+    busy: float
+    nodes: int
+    over: bool = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the sweep still runs."""
+        return not self.over and time.time() - self.at < _DEAD
+
+
+def beat(folder: Place, pulse: Pulse) -> None:
+    """Write the pulse of the sweep in ``folder``."""
+    with suppress(OSError), reaching(folder):
+        write(folder / PULSE, json.dumps(asdict(pulse)).encode())
+
+
+def last_pulse(folder: Place) -> Pulse | None:
+    """The last one; None where there is none."""
+    try:
+        with reaching(folder):
+            return Pulse(**json.loads(read(folder / PULSE).to_pybytes()))
+    except (OSError, ValueError, TypeError):
+        return None

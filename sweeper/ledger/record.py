@@ -2,7 +2,6 @@
 
 import json
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Self
@@ -27,7 +26,7 @@ from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
 from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.ledger.versions import check_version, identity, upgraded, writer
+from dimsweep.sweeper.ledger.versions import check_version, checksum, identity, upgraded, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
 from dimsweep.sweeper.plugins import load
 
@@ -474,8 +473,3 @@ def flat(node: Any, path: str = "") -> dict[str, Any]:
     if isinstance(node, Mapping) and node:
         return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
     return {path.removeprefix("."): node}
-
-
-def checksum(node: Any) -> str:
-    """A CRC-32 of plain data, whatever the order of its keys."""
-    return f"{zlib.crc32(json.dumps(node, sort_keys=True).encode()):08x}"

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.ledger import files, keys
+from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.cells import CELL, Entries
 from dimsweep.sweeper.ledger.files import DamagedError
-from dimsweep.sweeper.ledger.known import Known
+from dimsweep.sweeper.ledger.known import Known, column_halves
 from dimsweep.sweeper.ledger.place import STUDY, Place, entries
 from dimsweep.sweeper.ledger.record import StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import COMPLETE
@@ -101,7 +101,7 @@ class Shelf:
 
     def _add(self, source: tuple[Place, str] | pa.RecordBatch, table: pa.Table) -> None:
         complete = pc.equal(table["state"], COMPLETE).to_numpy()
-        own = keys.from_column(table["key"].filter(pa.array(complete)))
+        own = column_halves(table["key"].filter(pa.array(complete)))
         rows = np.flatnonzero(complete)
         places = np.column_stack([np.full(len(rows), len(self._sources)), rows]).astype(float)
         self._places.add(own, places, np.empty((len(rows), 0)))

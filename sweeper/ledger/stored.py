@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.files import DamagedError
-from dimsweep.sweeper.ledger.merge import each_once, identity, in_order, numbers, repeated
 from dimsweep.sweeper.ledger.pieces import CHECKED, Piece, Places, look
 from dimsweep.sweeper.ledger.place import Place, place, reaching
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.ledger.schema import row_schema
+from dimsweep.sweeper.ledger.rows import (
+    each_once,
+    identity,
+    in_order,
+    repeated,
+    row_schema,
+    trial_numbers,
+)
 
 Names = NDArray[np.uint64]  # of rows, 64 bits each
 
@@ -49,7 +55,7 @@ class Stored:
         with self._reading():
             for piece, rows in look(self.folder, self.study, ahead, damaged):
                 piece.n, piece.cells = len(rows), frozenset(pc.unique(rows["cell"]).to_pylist())
-                found.append((piece, identity(rows)[:, 0].copy(), numbers(rows, n)))
+                found.append((piece, identity(rows)[:, 0].copy(), trial_numbers(rows, n)))
                 n += len(rows)
                 if ahead is None or ahead:
                     names = rows.column_names if ahead is None else ahead
@@ -201,3 +207,14 @@ class Stored:
             raise DimsweepError(
                 f"the rows cannot be read: {error.strerror or error}", where=str(self.folder)
             ) from error
+
+
+def load(folder: str | Place, columns: Sequence[str] | None = None) -> pa.Table:
+    """All rows of the study in ``folder``, or some ``columns`` of them, ordered by cell and trial,
+    each once; memory is taken by what is asked for, and 16 bytes a row.
+
+    Safe while a sweep is writing: no load returns fewer rows than an earlier one.  Raises
+    :class:`DimsweepError` if there is no study or no such column, or if files of it are damaged; it
+    names them.
+    """
+    return Stored(folder, ahead=columns).table(columns)

@@ -7,6 +7,7 @@ each version.
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,3 +90,8 @@ def _config(node: Any) -> Any:
         if isinstance(found.get(part), Mapping):
             found[part] = {key: value for key, value in found[part].items() if key != name}
     return found
+
+
+def checksum(node: Any) -> str:
+    """A CRC-32 of plain data, whatever the order of its keys."""
+    return f"{zlib.crc32(json.dumps(node, sort_keys=True).encode()):08x}"

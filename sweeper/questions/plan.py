@@ -11,8 +11,7 @@ from dimsweep.sweeper.config.schema import Config, Design, Question
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.place import place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
-from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.ledger.schema import row_schema
+from dimsweep.sweeper.ledger.rows import ROWS_VERSION, row_schema
 from dimsweep.sweeper.objective import of_plugins
 from dimsweep.sweeper.questions.baseline import BaselineQuestion, Baselines
 from dimsweep.sweeper.questions.networks.search import NetworksQuestion

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, Step, StudyRecord
-from dimsweep.sweeper.ledger.schema import EXPOSED, WAITED
+from dimsweep.sweeper.ledger.rows import EXPOSED, WAITED
 from dimsweep.sweeper.objective import TIME, Objective
 from dimsweep.sweeper.report import sentences
 from dimsweep.sweeper.report.naming import beside, in_turn

@@ -11,8 +11,7 @@ import pandas as pd
 from dimsweep.engine import MERIT_NEEDS, units
 from dimsweep.sweeper.config.catalogue import Kind, catalogue
 from dimsweep.sweeper.ledger.record import StudyRecord
-from dimsweep.sweeper.ledger.rows import BASELINE, COMPLETE, RECHECK, WHAT_IF
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, COMPLETE, RECHECK, WHAT_IF
 from dimsweep.sweeper.report import naming, sentences, words
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.trials import Rows

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dimsweep.engine import units
-from dimsweep.sweeper.ledger.schema import (
+from dimsweep.sweeper.ledger.rows import (
     BANDWIDTH,
     BY_COLLECTIVE,
     EXPOSED,

@@ -20,8 +20,15 @@ from dimsweep.sweeper.config.npu import Others
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import ASKED, BASELINE, COMPLETE, RECHECK, WHAT_IF
-from dimsweep.sweeper.ledger.schema import BANDWIDTH, SLOPE
+from dimsweep.sweeper.ledger.rows import (
+    ASKED,
+    BANDWIDTH,
+    BASELINE,
+    COMPLETE,
+    RECHECK,
+    SLOPE,
+    WHAT_IF,
+)
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import COST, TIME, Objective
 from dimsweep.sweeper.report.causes import frequent_errors

@@ -12,8 +12,15 @@ import pandas as pd
 
 from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE, FAILED, INFEASIBLE, LOST, PORTFOLIO
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import (
+    BANDWIDTH,
+    BESIDE,
+    COMPLETE,
+    FAILED,
+    INFEASIBLE,
+    LOST,
+    PORTFOLIO,
+)
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import COST, Objective
 from dimsweep.sweeper.study.ranking import front, near, ranking

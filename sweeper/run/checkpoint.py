@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.bookmark import Told
+from dimsweep.sweeper.ledger.cells import SearchDigest
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_name
 from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials, plain, trial_of
@@ -78,7 +78,7 @@ class SearchCheckpoint:
         self._cell, self._ledger, self._number = cell, ledger, cell.cell.number
         self.sampler, self.incumbents = cell.sampler(), Incumbents(cell)
         self.n_trials, self.places = 0, np.empty(0, dtype=np.int32)
-        self._told, self._seen = Told(), np.zeros(0, dtype=bool)
+        self._told, self._seen = SearchDigest(), np.zeros(0, dtype=bool)
         self._end: State | None = None  # of the sampler, before what a larger budget changes
         found = ledger.kept(self._number)
         if found is not None and found["search"] == self._search:
@@ -184,7 +184,7 @@ def ended(ledger: Ledger, config: Config, cell: int) -> Compact | None:
     return ledger.finished(cell, lambda places: _how(config, _hash(ledger, places)))
 
 
-def _how(config: Config, told: Told) -> str:
+def _how(config: Config, told: SearchDigest) -> str:
     """What a search was, and what it had been told."""
     return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
 
@@ -195,8 +195,8 @@ def in_pieces(places: Compact) -> Iterator[Integers]:
         yield places[start : start + _AT_ONCE].astype(np.int64)
 
 
-def _hash(ledger: Ledger, places: Compact) -> Told:
-    told, known = Told(), ledger.known
+def _hash(ledger: Ledger, places: Compact) -> SearchDigest:
+    told, known = SearchDigest(), ledger.known
     for own in in_pieces(places):
         told.add(known.keys(own), known.values(own), known.slopes(own))
     return told

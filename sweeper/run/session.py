@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.pulse import Pulse, beat
+from dimsweep.sweeper.ledger.lock import Pulse, beat
 from dimsweep.sweeper.run.executor import Executor, make_executor
 from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 

@@ -12,8 +12,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.parts.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import CHANGE, RECHECK, WHAT_IF, changes_in
-from dimsweep.sweeper.ledger.schema import BANDWIDTH, FIDELITY
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, CHANGE, FIDELITY, RECHECK, WHAT_IF, changes_in
 from dimsweep.sweeper.space.setting import MARK, Setting
 from dimsweep.sweeper.space.space import Choice, Parameter, parameter
 from dimsweep.sweeper.space.trials import Trial, Trials

@@ -151,7 +151,7 @@ def _of_sampler(name: str, sampler: Any) -> Iterator[str]:
 
 
 def _of_objective(name: str, objective: Any) -> Iterator[str]:
-    from dimsweep.sweeper.ledger.schema import row_schema
+    from dimsweep.sweeper.ledger.rows import row_schema
 
     if objective.name != name:
         yield f"it is called {objective.name} and registered as {name}"

@@ -11,7 +11,7 @@ from upath import UPath
 
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.ledger import lease
+from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place, entries
 from tests.faults.promise import against
@@ -39,7 +39,7 @@ def _store(
         keep(store, path, value, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lease, "BEAT", _BEAT)
+        patch.setattr(lock, "BEAT", _BEAT)
         patch.setattr(type(folder.fs), "pipe_file", pipe)
         yield folder
     folder.fs.rm(folder.parent.path, recursive=True)
@@ -136,7 +136,7 @@ def the_driver_of_a_study_on_a_store_is_killed(scratch: Path) -> None:
 def a_second_sweep_begins_on_a_store(scratch: Path) -> None:
     with _store(scratch) as folder, Ledger(folder, STUDY, SCHEMA) as ledger:
         with pytest.MonkeyPatch.context() as patient:
-            patient.setattr(lease, "PATIENCE", 2000)  # beats come late where a machine is loaded
+            patient.setattr(lock, "PATIENCE", 2000)  # beats come late where a machine is loaded
             with pytest.raises(DimsweepError, match="another sweep is writing"):
                 Ledger(folder, STUDY, SCHEMA)
         ledger.append(batch(0, 1))
@@ -182,7 +182,7 @@ def a_store_is_gone_for_longer_than_others_wait(scratch: Path) -> None:
                     raise gone
 
                 away.setattr(ledger._lock._lease, "renew", renew)  # type: ignore[attr-defined]
-                until(lambda: ledger._lock._failures >= lease.PATIENCE)  # type: ignore[attr-defined]
+                until(lambda: ledger._lock._failures >= lock.PATIENCE)  # type: ignore[attr-defined]
                 with pytest.raises(DimsweepError, match="no route to host; the 4 rows before this"):
                     ledger.append(batch(4, 4))
             until(lambda: not ledger._lock._failures)  # type: ignore[attr-defined]

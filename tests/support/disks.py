@@ -56,7 +56,7 @@ class Disk:
             return opened(path, mode, *rest, **more)
 
         patch.setattr(Path, "open", open_)
-        patch.setattr("dimsweep.sweeper.ledger.sink.io", SimpleNamespace(FileIO=File))
+        patch.setattr("dimsweep.sweeper.ledger.place.io", SimpleNamespace(FileIO=File))
         for name, kind in (("unlink", "remove"), ("rename", "rename"), ("mkdir", "make")):
             patch.setattr(Path, name, self._stepping(getattr(Path, name), kind))
         patch.setattr(os, "replace", self._replacing(os.replace))

@@ -19,10 +19,10 @@ from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_pictu
 from dimsweep.sweeper.extensions.verify.points import Findings, Point, Shape, Value
 from dimsweep.sweeper.extensions.verify.table import Line, read_lines
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import BESIDE
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import StudyPlan

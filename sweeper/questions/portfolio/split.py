@@ -12,8 +12,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import EventBound, Weighing
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import BESIDE, PORTFOLIO
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, BESIDE, PORTFOLIO
 from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of, weighing_of
 from dimsweep.sweeper.questions.split.grid import Grid, grid_of
 from dimsweep.sweeper.questions.split.search import (

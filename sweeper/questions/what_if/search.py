@@ -12,8 +12,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import DEFAULT
 from dimsweep.sweeper.ledger.record import StudyRecord
-from dimsweep.sweeper.ledger.rows import BASELINE, CHANGE, COMPLETE, WHAT_IF
-from dimsweep.sweeper.ledger.schema import BANDWIDTH
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, CHANGE, COMPLETE, WHAT_IF
 from dimsweep.sweeper.questions.what_if.catalogue import Asked
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys, resolve
 from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work

@@ -36,13 +36,16 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import (
     FAILED,
     INFEASIBLE,
+    JOB_SLOWDOWN,
+    JOB_TIME,
     LOST,
+    OF_PACKETS,
+    OUTAGE_SLOWDOWN,
     Cell,
     complete_rows,
     failed_row,
     labels,
 )
-from dimsweep.sweeper.ledger.schema import JOB_SLOWDOWN, JOB_TIME, OF_PACKETS, OUTAGE_SLOWDOWN
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.simulation.simulate import AloneRunners, JobTime

@@ -44,7 +44,7 @@ NO_READER = {
     "sweeper.config.explain._misplaced_in": "a file that Hydra has read, for an error",
     "sweeper.report.answers._left": "a quantity of a record, which units.parse refuses or takes",
     "sweeper.ledger.record._frontier": "a part of a record, whose types Pydantic checks",
-    "sweeper.ledger.schema.Column._pattern": "the name of a column of ours, once a process",
+    "sweeper.ledger.rows.Column._pattern": "the name of a column of ours, once a process",
     "sweeper.ledger.place.create": "it writes",
     "sweeper.plugins._arrived": _OWN,
     "sweeper.run.executor.cluster._last_words": _OWN,

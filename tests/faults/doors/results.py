@@ -17,7 +17,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.board.board import Board, make_server
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger import lease
+from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.files import encode_part
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import place
@@ -234,7 +234,7 @@ def a_log_and_a_lease_of_others() -> None:
     """Bytes that are changed are told, or are a tail that is cut off; the lease is dead."""
     folder = UPath("memory://lost/s")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lease, "BEAT", 0.001)
+        patch.setattr(lock, "BEAT", 0.001)
         (folder / "lease-00007.json").write_bytes(Path("lease.json").read_bytes())
         try:
             with Ledger(folder, SMALL, SCHEMA):

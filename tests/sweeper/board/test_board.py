@@ -18,7 +18,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.board.board import Board, _failures, make_server
 from dimsweep.sweeper.board.standings import Standing, Standings, line
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.pulse import Pulse, beat
+from dimsweep.sweeper.ledger.lock import Pulse, beat
 from dimsweep.sweeper.run.loop import Progress
 from dimsweep.sweeper.run.session import run_in
 from tests.support.browser import Browser, browser, needs_browser

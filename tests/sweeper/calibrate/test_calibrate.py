@@ -16,10 +16,15 @@ from scipy.stats import t as student
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.calibration import calibrate
 from dimsweep.sweeper.calibrate.evidence import evidence
-from dimsweep.sweeper.calibrate.observations import read_observations
-from dimsweep.sweeper.calibrate.parameters import changes, parameters_of
-from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
-from dimsweep.sweeper.calibrate.profiles import read_products, read_profiled
+from dimsweep.sweeper.calibrate.kernels import read_products, read_profiled
+from dimsweep.sweeper.calibrate.observations import (
+    deviation,
+    read_observations,
+    shared,
+    unseen,
+    widths,
+)
+from dimsweep.sweeper.calibrate.posterior import changes, parameters_of
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config

@@ -21,10 +21,10 @@ from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
 from dimsweep.sweeper.cli.main import DEFECT, main
 from dimsweep.sweeper.config import composition, options
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger.bookmark import kept
-from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.cells import find_bookmark
 from dimsweep.sweeper.ledger.place import place, reaching
 from dimsweep.sweeper.ledger.record import read_record
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.run.executor import cluster
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search.optuna_sampler import _made
@@ -136,8 +136,8 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
         lambda: partial(read_record, file("study.json", '{"checksum": "0"}').absolute().parent),
     ),
     "bookmark": (
-        "dimsweep.sweeper.ledger.bookmark.checksum",
-        lambda: partial(kept, file("search-00000.json", "{}").absolute().parent, 0),
+        "dimsweep.sweeper.ledger.cells.checksum",
+        lambda: partial(find_bookmark, file("search-00000.json", "{}").absolute().parent, 0),
     ),
     "object store": (
         "dimsweep.sweeper.ledger.place.UPath",

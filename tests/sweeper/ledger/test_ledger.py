@@ -16,7 +16,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.merge import each_key_once
+from dimsweep.sweeper.ledger.rows import each_key_once
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, key, trials, values
 
 

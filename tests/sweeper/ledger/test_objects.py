@@ -15,7 +15,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.charts import brushed, matrices
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.ledger import lease
+from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place, entries, place
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, trials, values
@@ -47,7 +47,7 @@ def store() -> Iterator[Any]:
 @pytest.fixture
 def bucket(store: Any, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A bucket of its own for each test."""
-    monkeypatch.setattr(lease, "BEAT", BEAT)
+    monkeypatch.setattr(lock, "BEAT", BEAT)
     name = f"test{time.monotonic_ns()}"
     store.mkdir(name)
     return place(f"s3://{name}")
@@ -77,7 +77,7 @@ def test_rows_are_written_and_read(bucket: Place, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_second_writer_is_refused(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "PATIENCE", 2000)  # beats come late where a machine is loaded
+    monkeypatch.setattr(lock, "PATIENCE", 2000)  # beats come late where a machine is loaded
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         with pytest.raises(DimsweepError, match="another sweep is writing") as second:
@@ -142,10 +142,10 @@ def test_a_store_that_is_gone_for_long_is_told(
         until(lambda: len(load(folder)) == 4)
         with monkeypatch.context() as away:
             away.setattr(ledger._lock._lease, "renew", gone)
-            away.setattr(lease, "PATIENCE", 10**9)
+            away.setattr(lock, "PATIENCE", 10**9)
             until(lambda: ledger._lock._failures >= 2)
             ledger.append(batch(4, 4))  # it may come back
-            away.setattr(lease, "PATIENCE", 3)
+            away.setattr(lock, "PATIENCE", 3)
             until(lambda: ledger._lock._failures >= 3)
             with pytest.raises(DimsweepError, match="no route to host; the 4 rows before this"):
                 ledger.append(batch(8, 4))
@@ -216,7 +216,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT", 1.0)
+    monkeypatch.setattr(lock, "BEAT", 1.0)
     monkeypatch.setattr(
         "dimsweep.sweeper.charts.CHARTS", (matrices.RECHECK, brushed.TABLE)
     )  # they take their time

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.ledger.pulse import PULSE, Pulse, beat, last_pulse
+from dimsweep.sweeper.ledger.lock import PULSE, Pulse, beat, last_pulse
 
 AT = 1e9
 

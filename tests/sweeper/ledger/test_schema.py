@@ -12,8 +12,18 @@ import pytest
 
 from dimsweep.engine import Breakdown
 from dimsweep.engine import Path as Critical
-from dimsweep.sweeper.ledger.rows import ROWS_VERSION, complete_rows, numbers, slope_columns, slopes
-from dimsweep.sweeper.ledger.schema import BANDWIDTH, COLUMNS, MEASURES, SLOPE, row_schema
+from dimsweep.sweeper.ledger.rows import (
+    BANDWIDTH,
+    COLUMNS,
+    MEASURES,
+    ROWS_VERSION,
+    SLOPE,
+    complete_rows,
+    numbers,
+    row_schema,
+    slope_columns,
+    slopes,
+)
 from dimsweep.sweeper.objective import OBJECTIVES
 
 P, D = 2, 3

@@ -11,9 +11,9 @@ import dimsweep.sweeper.ledger.ledger
 from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.sql import command as sql
-from dimsweep.sweeper.ledger.conform import conforming
 from dimsweep.sweeper.ledger.files import encode_part
 from dimsweep.sweeper.ledger.ledger import Ledger
+from dimsweep.sweeper.ledger.pieces import conforming
 from dimsweep.sweeper.ledger.stored import Stored
 from tests.support.ledgers import SCHEMA, STUDY, batch
 

@@ -6,8 +6,8 @@ import pytest
 
 from dimsweep.sweeper.api.study import Study
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import read_study
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.questions import plan as planning
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.reproduce import reproduce

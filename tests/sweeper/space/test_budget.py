@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.topology import bisection
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.ledger.load import load
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.split import Spending, SplitSpace

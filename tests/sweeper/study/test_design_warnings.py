@@ -14,8 +14,8 @@ from dimsweep.engine.units import format_bytes
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.cost import Bought
 from dimsweep.sweeper.draw.page import render
-from dimsweep.sweeper.ledger.load import load
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
+from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.places import study_names
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report import sections

@@ -11,9 +11,17 @@ from rich.console import Console
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.bands import SHARES, Band
 from dimsweep.sweeper.calibrate.evidence import known
-from dimsweep.sweeper.calibrate.parameters import Floats, changes, parameters_of, step_of
-from dimsweep.sweeper.calibrate.posterior import Errors, Linear, Posterior, solve
-from dimsweep.sweeper.calibrate.prior import deviation, shared, unseen, widths
+from dimsweep.sweeper.calibrate.observations import deviation, shared, unseen, widths
+from dimsweep.sweeper.calibrate.posterior import (
+    Errors,
+    Floats,
+    Linear,
+    Posterior,
+    changes,
+    parameters_of,
+    solve,
+    step_of,
+)
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.extensions.verify.clusters.compared import Compared, by, origin
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement

@@ -11,7 +11,7 @@ from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.files import published
 from dimsweep.sweeper.extensions.verify.published import asked
 from dimsweep.sweeper.extensions.verify.table import Line
-from dimsweep.sweeper.ledger.schema import row_schema
+from dimsweep.sweeper.ledger.rows import row_schema
 from tests.support.designs import simulate_designs
 
 SMALL = "workload.model.layers=2"  # of 78 and 128

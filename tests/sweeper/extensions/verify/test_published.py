@@ -19,8 +19,8 @@ from dimsweep.sweeper.extensions.verify.picture import read_picture
 from dimsweep.sweeper.extensions.verify.points import Tolerance, absolute, between, relative
 from dimsweep.sweeper.extensions.verify.published import asked, find_points, with_bounds
 from dimsweep.sweeper.extensions.verify.table import read_lines
-from dimsweep.sweeper.ledger.load import load
-from dimsweep.sweeper.ledger.schema import row_schema
+from dimsweep.sweeper.ledger.rows import row_schema
+from dimsweep.sweeper.ledger.stored import load
 
 STUDY = """\
 # How long do four NPUs add up? Measured on a desk.
