@@ -291,8 +291,7 @@ import dimsweep.sweeper.plugins as plugins
 plugins.load(["first.py"])
 assert [name for _, name in plugins.loaded(["first.py"])[-1].entries] == ["mine"], plugins._loaded
 """
-    text = "import dimsweep.sweeper.config.schema, dimsweep.sweeper.study.plan\n"
-    text += "import dimsweep.sweeper.search.choose\n"
+    text = "import dimsweep.sweeper.config.schema\n"
     text += "from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory\n"
     (tmp_path / "first.py").write_text(f"{text}MEMORIES['mine'] = RemoteMemory\n")
     root = str(Path(dimsweep.__file__).parents[1])
