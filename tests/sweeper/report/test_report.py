@@ -260,14 +260,14 @@ def test_where_cost_is_searched_times_are_compared():
         "message by message cost is the same, and in time design 2 is best (1.00000 s against"
         " 2.00000 s for design 3); the orders agree in 2 of 3 pairs (Kendall tau-b 0.33)"
     )
-    (sheet,) = recheck.tabulate(summary)
+    (sheet,) = recheck.tabulate_cell(summary)
     assert [row[0] for row in sheet.rows] == ["1", "2", "3"]  # the cheapest first
     assert [row[-1] for row in sheet.rows] == ["3", "1", "2"]
 
 
 def test_table_of_designs_looked_at_again():
     summary = ranked([1.0, 2, 3, 4], [1.5, None, 2.9, 2.9], parameters=["collective.chunks"])
-    best, failures = recheck.tabulate(summary)
+    best, failures = recheck.tabulate_cell(summary)
     assert best.title.startswith("Message by message no two of 3 designs change places; design 2")
     assert best.columns[2] == "chunks"
     assert best.rows == [
@@ -277,7 +277,7 @@ def test_table_of_designs_looked_at_again():
         ("4", "103 50 50 50", "64", "4.00000 s", "2.90000 s", "0.725", "2"),
     ]
     assert failures.rows == [("2", "deadlock <b>")]
-    assert recheck.tabulate(only(one_cell())) == []
+    assert recheck.tabulate_cell(only(one_cell())) == []
 
 
 def test_each_fidelity_has_its_own_ranking():
@@ -290,7 +290,7 @@ def test_each_fidelity_has_its_own_ranking():
     assert [len(each.complete) for each in (by_flow, by_packet)] == [3, 2]
     assert agreement(by_flow) == "flow by flow the ranking of 3 designs is the same"
     assert agreement(Comparison.of(summary)) == agreement(by_packet)
-    sheets = recheck.tabulate(summary)
+    sheets = recheck.tabulate_cell(summary)
     assert [sheet.columns[-1] for sheet in sheets] == ["rank by\nflows", "rank by\npackets"]
 
 
