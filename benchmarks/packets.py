@@ -10,7 +10,7 @@ from time import process_time
 from typing import Any
 
 from dimsweep.engine.kernels.packet import Fabric, Flow, Marking, Port, Settings, simulate_packets
-from dimsweep.sweeper.extensions.verify.packets import Compared, read_cases
+from dimsweep.sweeper.extensions.ns3_rdma.verify import Compared, read_cases
 
 _GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden" / "roce"
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "golden" / "roce"

@@ -1,53 +1,82 @@
 """Commands whose modules are imported when they are called, so that help is shown at once."""
 
 import ast
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
+from dimsweep.sweeper.offers import load_target
+
 
 class Commands(click.Group):
-    """A group that lists its commands in the order in which they were added."""
+    """A group that lists its commands in the order in which they were added.
+
+    Further ones are those of installed plug-ins (:data:`sweeper.cli.registered.COMMANDS`), by the
+    ``path`` of this group, such as ``trace``.
+    """
+
+    path = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*self.commands, *self._of_plugins()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or self._of_plugins().get(cmd_name)
+
+    def add_lazily(self, room: str, *names: str) -> None:
+        """Add the commands of these names: the object ``command`` in a module each of ``room``."""
+        for name in names:
+            self.add_command(Lazy(name, f"{room}.{name.replace('-', '_')}:command"))
+
+    def _of_plugins(self) -> dict[str, click.Command]:
+        """Return the commands that installed plug-ins add to this group, by name."""
+        from dimsweep.sweeper.config.parts.places import installed_plugins
+
+        if not installed_plugins():
+            return {}
+        from dimsweep.sweeper.cli.registered import COMMANDS
+        from dimsweep.sweeper.plugins import load
+
+        load(())
+        places = {words: words.rpartition(" ") for words in COMMANDS}
+        return {name: COMMANDS[of] for of, (path, _, name) in places.items() if path == self.path}
 
 
 class Lazy(click.Command):
-    """The command ``name``: the object ``command`` in the file of that name in ``room``.
+    """The command ``name``, which is the ``target``: "module:object".
 
     ``what`` is the first sentence of its help; unless given, it is read from the file, which is not
     imported for that.
     """
 
     def __init__(
-        self, name: str, room: str, what: str | None = None, *, hidden: bool = False
+        self, name: str, target: str, what: str | None = None, *, hidden: bool = False
     ) -> None:
         super().__init__(name, short_help=what, hidden=hidden)
-        self._module = f"{room}.{name.replace('-', '_')}"
+        self._target = target
 
     def get_short_help_str(self, limit: int = 45) -> str:
         if self.short_help is None:
-            self.short_help = _first_sentence(self._module)
+            self.short_help = _first_sentence(self._target)
         return self.short_help
 
     def load(self) -> click.Command:
-        """The command itself."""
-        command: click.Command = import_module(self._module).command
+        """Import the command itself."""
+        command: click.Command = load_target(self._target)
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         return self.load().make_context(*args, **kwargs)
 
 
-def _first_sentence(module: str) -> str:
-    """The first line of the docstring of a module's function ``command``."""
+def _first_sentence(target: str) -> str:
+    """Return the first line of the docstring of a function, "module:function"."""
+    module, _, name = target.partition(":")
     spec = find_spec(module)
     assert spec is not None and spec.origin is not None
     parsed = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     functions = (node for node in parsed.body if isinstance(node, ast.FunctionDef))
-    (command,) = (node for node in functions if node.name == "command")
+    (command,) = (node for node in functions if node.name == name)
     return (ast.get_docstring(command) or "").partition("\n")[0]

@@ -9,6 +9,7 @@ from contextlib import suppress
 import click
 
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
+from dimsweep.sweeper.offers import offered
 
 
 @click.group(
@@ -31,14 +32,18 @@ def dimsweep() -> None:
     """
 
 
-_COMMANDS = (
+_ROOM = "dimsweep.sweeper.cli"
+assert isinstance(dimsweep, Commands)
+dimsweep.add_lazily(
+    _ROOM,
     *("simulate", "bill", "new", "sweep", "report", "board", "reproduce", "compare", "diff"),
-    *("export", "sql", "list", "show", "measure", "calibrate", "verify", "astra", "repurpose"),
-    *("trace", "check-plugin", "doctor", "completion"),
+    *("export", "sql", "list", "show", "measure", "calibrate"),
 )
-for _name in _COMMANDS:
-    dimsweep.add_command(Lazy(_name, "dimsweep.sweeper.cli"))
-dimsweep.add_command(Lazy("complete-words", "dimsweep.sweeper.cli", hidden=True))
+for _name, _target in offered("command").items():
+    if " " not in _name:
+        dimsweep.add_command(Lazy(_name, _target))
+dimsweep.add_lazily(_ROOM, "trace", "check-plugin", "doctor", "completion")
+dimsweep.add_command(Lazy("complete-words", f"{_ROOM}.complete_words:command", hidden=True))
 
 
 @dimsweep.command("help", hidden=True)

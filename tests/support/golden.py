@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dimsweep.sweeper.extensions.verify.astra_sim import Case, find_cases
+from dimsweep.sweeper.extensions.astra_sim.verify import Case, find_cases
 
 _TESTS = Path(__file__).resolve().parents[1]
 COMMITTED = _TESTS / "golden"

@@ -3,6 +3,7 @@
 import click
 
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
+from dimsweep.sweeper.offers import offered
 
 
 @click.group("trace", cls=Commands)
@@ -14,5 +15,10 @@ def command() -> None:
     """
 
 
-for _name in ("lint", "stats", "show", "write", "learn", "synthesise", "obfuscate", "convert"):
-    command.add_command(Lazy(_name, "dimsweep.sweeper.cli.trace"))
+assert isinstance(command, Commands)
+command.path, _ROOM = "trace", "dimsweep.sweeper.cli.trace"
+command.add_lazily(_ROOM, "lint", "stats", "show", "write")
+for _name, _target in offered("command").items():
+    if _name.startswith("trace "):
+        command.add_command(Lazy(_name.removeprefix("trace "), _target))
+command.add_lazily(_ROOM, "convert")

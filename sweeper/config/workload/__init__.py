@@ -6,12 +6,11 @@ from typing import Annotated, Any
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.config.parts.part import Parsed
-from dimsweep.sweeper.config.workload.astra_sim import AstraSim
 from dimsweep.sweeper.config.workload.layers import Astra1Text, ConvNet, Layers, Transformer
 from dimsweep.sweeper.config.workload.model import Model
-from dimsweep.sweeper.config.workload.repurposed import Repurposed
 from dimsweep.sweeper.config.workload.traces import ChakraTraces, Flows, Goal
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.offers import load_offered
 
 __all__ = ["KINDS", "AnyWorkload", "Workload", "any_workload"]
 
@@ -24,10 +23,9 @@ KINDS: Registry[type[Workload]] = Registry(
         "layers": Layers,
         "astra1_text": Astra1Text,
         "chakra": ChakraTraces,
-        "astra_sim": AstraSim,
         "flows": Flows,
         "goal": Goal,
-        "repurposed": Repurposed,
+        **load_offered("workload"),
     },
 )
 

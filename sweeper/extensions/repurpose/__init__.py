@@ -1,1 +1,6 @@
-"""Restructured networks side by side: what each costs, and how right it still is."""
+"""RePurpose: trained networks restructured for a cluster, what each costs, and how right it is."""
+
+OFFERS = {
+    "command": {"repurpose": "command:command"},
+    "workload": {"repurposed": "workload:Repurposed"},
+}

@@ -10,7 +10,7 @@ from dimsweep.engine import Cluster, simulate
 from dimsweep.engine.extensions.repurpose import METHODS, Restructured
 from dimsweep.engine.formats.weights import Samples
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.config.workload.repurposed import Repurposed
+from dimsweep.sweeper.extensions.repurpose.workload import Repurposed
 
 # What all traffic is worth: from hardly anything to more than the maps of all layers.
 PENALTIES = tuple(float(penalty) for penalty in np.geomspace(0.3, 20, 13).round(2))

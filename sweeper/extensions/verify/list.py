@@ -5,7 +5,8 @@ import json
 import click
 from rich.console import Console
 
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS, Verification
+from dimsweep.sweeper.extensions.verify import Verification
+from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.extensions.verify.files import published
 from dimsweep.sweeper.extensions.verify.table import read_lines
 from dimsweep.sweeper.terminal import say, table
@@ -18,9 +19,9 @@ def command(as_json: bool) -> int:
 
     Each verification is shown with what it compares, and where that was published.
     """
-    known = _studies() | VERIFICATIONS
+    known = _studies() | verifications()
     if as_json:
-        listed = [{"name": name, **each._asdict()} for name, each in known.items()]
+        listed = [{"name": name, **_as_record(each)} for name, each in known.items()]
         print(json.dumps(listed, indent=1))
         return 0
     console = Console()
@@ -28,6 +29,10 @@ def command(as_json: bool) -> int:
     console.print(table(("name", "what it does", "published in"), rows, left=3))
     say("dimsweep verify NAME runs one; its --help tells more", console)
     return 0
+
+
+def _as_record(each: Verification) -> dict[str, object]:
+    return {"what": each.what, "source": each.source, "is_study": each.is_study}
 
 
 def _studies() -> dict[str, Verification]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from dimsweep.sweeper.draw.canvas import reduced
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.extensions.verify.files import published
 from dimsweep.sweeper.extensions.verify.points import (
     Point,
@@ -34,7 +34,7 @@ def command(as_json: bool, pictures: Path | None) -> int:
     """
     console, found = console_for(as_json), dict[str, Sequence[Point]]()
     what = {name: files.what for name, files in published().items()}
-    what |= {name: each.what for name, each in VERIFICATIONS.items() if each.is_study}
+    what |= {name: each.what for name, each in verifications().items() if each.is_study}
     names = list(what)
     finding = side_by_side(partial(_found, drawn=pictures is not None), names)
     for name in names:
@@ -60,5 +60,5 @@ def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
     if name in (data := published()):
         found = find_points(data[name], "executor=inline")  # processes are side by side already
     else:
-        found = import_module(f"dimsweep.sweeper.extensions.verify.{name}").find()
+        found = import_module(verifications()[name].target.partition(":")[0]).find()
     return list(found.points), reduced(found.draw("png")) if drawn and found.draw else None

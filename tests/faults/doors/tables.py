@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dimsweep.sweeper.extensions.ns3_rdma.cases import read_cases
+from dimsweep.sweeper.extensions.uet_htsim.runs import read_runs
 from dimsweep.sweeper.extensions.verify import published
 from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.clusters import _predict, _read
@@ -15,10 +17,8 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement
 from dimsweep.sweeper.extensions.verify.files import find_files
 from dimsweep.sweeper.extensions.verify.nccl import read_rows, simulate_row
 from dimsweep.sweeper.extensions.verify.networks import compare
-from dimsweep.sweeper.extensions.verify.packet_cases import read_cases
 from dimsweep.sweeper.extensions.verify.picture import draw, read_picture
 from dimsweep.sweeper.extensions.verify.published import find_points
-from dimsweep.sweeper.extensions.verify.uet_runs import read_runs
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.studies import STUDY
 

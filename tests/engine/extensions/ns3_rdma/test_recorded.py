@@ -9,8 +9,8 @@ import pytest
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.ns3_rdma.ecmp import mixed, murmur3
 from dimsweep.engine.extensions.ns3_rdma.streams import MarkingDraws
-from dimsweep.sweeper.extensions.verify.packet_cases import Case, read_cases
-from dimsweep.sweeper.extensions.verify.packets import Compared
+from dimsweep.sweeper.extensions.ns3_rdma.cases import Case, read_cases
+from dimsweep.sweeper.extensions.ns3_rdma.verify import Compared
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "roce"
 CASES = list(read_cases(GOLDEN))

@@ -284,7 +284,7 @@ def test_a_barrier_has_no_bytes() -> None:
 def test_recorded_jobs_are_sound() -> None:
     """ASTRA-sim runs these; only its recorded deadlock has something wrong."""
     from dimsweep.engine.formats.chakra import read_groups
-    from dimsweep.sweeper.extensions.verify.astra_sim import unpacked
+    from dimsweep.sweeper.extensions.astra_sim.verify import unpacked
 
     section_d = [case for case in astra_cases("D") if "gpt_small" in case.folder.name]
     deadlock = astra_case("E/cg_order_mismatch_deadlock")

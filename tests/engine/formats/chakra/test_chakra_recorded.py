@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine.formats.chakra import CollectiveType, NodeType, Trace, read_traces, write_trace
-from dimsweep.sweeper.extensions.verify.astra_sim import unpack
+from dimsweep.sweeper.extensions.astra_sim.verify import unpack
 from tests.support.golden import astra_cases, golden_file
 
 CASES = (

@@ -44,7 +44,7 @@ def test_levels_are_the_longest_ways() -> None:
 
 def test_recorded_totals_agree() -> None:
     """What another reader counted in the traces of rank 0 and of the last rank."""
-    from dimsweep.sweeper.extensions.verify.astra_sim import unpacked
+    from dimsweep.sweeper.extensions.astra_sim.verify import unpacked
 
     seen = set()
     for case in astra_cases("D"):

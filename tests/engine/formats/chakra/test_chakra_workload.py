@@ -178,7 +178,7 @@ def test_messages_go_to_offsets(tmp_path: Path) -> None:
 
 
 def test_a_recorded_job_runs_on_the_native_model() -> None:
-    from dimsweep.sweeper.extensions.verify.astra_sim import unpacked
+    from dimsweep.sweeper.extensions.astra_sim.verify import unpacked
 
     case = astra_case("D/gpt_small_8_tp4_dp2__R8_c4")
     topology = Topology.build("Ring(8)", bandwidth=[100e9], latency=[500_000])

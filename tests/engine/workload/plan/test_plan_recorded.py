@@ -15,7 +15,7 @@ import pytest
 from dimsweep.engine import Collective, Compute, Workload
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
-from dimsweep.sweeper.extensions.verify.astra_sim import Case
+from dimsweep.sweeper.extensions.astra_sim.verify import Case
 from tests.support.golden import astra_cases
 
 CORE = ("scores", "softmax", "values")

@@ -10,7 +10,8 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.draw.canvas import encoded, frame
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS, studies
+from dimsweep.sweeper.extensions.verify import studies
+from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.extensions.verify.files import published
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
@@ -120,7 +121,7 @@ def test_the_list_has_every_verification_with_its_source(
 ) -> None:
     assert main(["verify", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in listed] == [*published(), *VERIFICATIONS]
+    assert [each["name"] for each in listed] == [*published(), *verifications()]
     assert all(each["what"] and each["source"] for each in listed)
     for words in (["verify"], ["verify", "list"]):
         assert main(words) == 0
@@ -134,7 +135,7 @@ def test_all_studies_together_print_and_draw_what_each_does(
     """One that is data, of which the second command simulates nothing."""
     name = "compute_capability"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(studies, "VERIFICATIONS", {})
+    monkeypatch.setattr(studies, "verifications", dict)
     monkeypatch.setattr(studies, "published", lambda: {name: published()[name]})
     assert main(["verify", "studies", "--json", "--pictures", "."]) == 0
     printed = capsys.readouterr()

@@ -9,8 +9,8 @@ import click
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.extensions.synthesis import learn, write_model
 from dimsweep.sweeper.cli.trace.files import job_names
-from dimsweep.sweeper.cli.trace.jobs import read_job
 from dimsweep.sweeper.cli.trace.keys import Keys, read_all_keys
+from dimsweep.sweeper.extensions.synthesis.jobs import read_job
 from dimsweep.sweeper.terminal import plural
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dimsweep.engine.kernels.packet import PacketRun
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.ns3_rdma import VERIFICATION
+from dimsweep.sweeper.extensions.ns3_rdma.cases import Case, read_cases
 from dimsweep.sweeper.extensions.verify.golden import recorded
-from dimsweep.sweeper.extensions.verify.packet_cases import Case, read_cases
 from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
@@ -54,7 +54,7 @@ class Compared:
         close = difference <= _CLOSE and (run.pauses > 0) == (out["pfc_pauses"] > 0)
         told = f"{fault} (mean completion time {difference:.2%} off)"
         self.faults += [f"{case.name}: {told}"] if fault and not close else []
-        source = VERIFICATIONS["packets"].source
+        source = VERIFICATION.source
         if fault and not close:
             recorded = f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
             self.points.append(Shape(case.name, recorded, told, False, source, basis="recorded"))

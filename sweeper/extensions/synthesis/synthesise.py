@@ -8,8 +8,8 @@ from rich.console import Console
 
 from dimsweep.engine.extensions.synthesis import read_model, synthesise
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.sweeper.cli.trace.jobs import any_cluster
 from dimsweep.sweeper.cli.trace.keys import parsed
+from dimsweep.sweeper.extensions.synthesis.jobs import any_cluster
 from dimsweep.sweeper.terminal import say_warnings
 
 

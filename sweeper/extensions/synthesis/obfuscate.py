@@ -8,7 +8,7 @@ import click
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.extensions.synthesis import obfuscate
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.sweeper.cli.trace.jobs import any_cluster, read_workload
+from dimsweep.sweeper.extensions.synthesis.jobs import any_cluster, read_workload
 
 
 @click.command("obfuscate")

@@ -11,7 +11,7 @@ from dimsweep.engine.extensions.astra_sim import Cycles, lower_astra
 from dimsweep.engine.extensions.astra_sim.interpret import interpret
 from dimsweep.engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.extensions.verify.astra_sim import Case, find_cases, read_case, run_case
+from dimsweep.sweeper.extensions.astra_sim.verify import Case, find_cases, read_case, run_case
 from tests.support.golden import astra_case, astra_cases
 
 SYSTEM = {

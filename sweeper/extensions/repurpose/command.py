@@ -87,8 +87,8 @@ def _repurpose(
     from dimsweep.engine import DimsweepError
     from dimsweep.engine.extensions.repurpose import METHODS
     from dimsweep.engine.formats.weights import read_samples
-    from dimsweep.sweeper.config.workload.repurposed import Repurposed
     from dimsweep.sweeper.extensions.repurpose.compare import serve
+    from dimsweep.sweeper.extensions.repurpose.workload import Repurposed
     from dimsweep.sweeper.simulation.program import build_cluster
     from dimsweep.sweeper.terminal import waiting
 
@@ -160,8 +160,8 @@ def _front(
     console: "Console",
 ) -> None:
     from dimsweep.sweeper.draw.canvas import kind_of
-    from dimsweep.sweeper.draw.front import draw_front
     from dimsweep.sweeper.extensions.repurpose.compare import along, at_equal_accuracy
+    from dimsweep.sweeper.extensions.repurpose.picture import draw_front
     from dimsweep.sweeper.output import write_file
     from dimsweep.sweeper.terminal import say
 

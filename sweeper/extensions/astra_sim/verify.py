@@ -25,7 +25,7 @@ from dimsweep.engine.formats.astra_sim import (
     read_workload,
 )
 from dimsweep.engine.formats.chakra import Node
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.astra_sim import VERIFICATION
 from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Point,
@@ -207,7 +207,7 @@ def _compare(case: Case, fold: bool) -> tuple[list[str], bool]:
 
 def _point(case: Case, name: str, faults: list[str]) -> Point:
     """A recorded run as a point: the cycles of its last rank, where all agree."""
-    source = VERIFICATIONS["astra_sim"].source
+    source = VERIFICATION.source
     if faults:
         ranks = plural(len(case.expected()[0]), "rank")
         return Shape(name, f"the cycles of {ranks}", "; ".join(faults[:4]), False, source)

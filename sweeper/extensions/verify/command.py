@@ -8,15 +8,16 @@ import click
 
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
 from dimsweep.sweeper.cli.overrides import overrides
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.verify import Verification
 from dimsweep.sweeper.extensions.verify.files import Files, find_files, published
+from dimsweep.sweeper.offers import offered
 
 if TYPE_CHECKING:
     from dimsweep.sweeper.extensions.verify.points import Findings
     from dimsweep.sweeper.ledger.place import Place
 
 _ROOM = "dimsweep.sweeper.extensions.verify"
-_STUDIES, _LIST = Lazy("studies", _ROOM), Lazy("list", _ROOM)
+_STUDIES, _LIST = Lazy("studies", f"{_ROOM}.studies:command"), Lazy("list", f"{_ROOM}.list:command")
 _HELP = """{what}
 
 It sweeps the study into results/, where the same command continues it, and looks the published
@@ -34,7 +35,7 @@ class _Published(Lazy):
     """The command of a published study that is data."""
 
     def __init__(self, name: str, files: Files) -> None:
-        super().__init__(name, _ROOM, files.what)
+        super().__init__(name, "", files.what)
         self._files = files
 
     def load(self) -> click.Command:
@@ -62,8 +63,22 @@ class _Published(Lazy):
         return click.command(self.name, help=help_text)(run)
 
 
+def verifications() -> dict[str, Verification]:
+    """Return the verifications of extensions, then those that installed plug-ins add, by name."""
+    from dimsweep.sweeper.config.parts.places import installed_plugins
+
+    found: dict[str, Verification] = offered("verification")
+    if installed_plugins():
+        from dimsweep.sweeper.extensions.verify.registry import VERIFICATIONS
+        from dimsweep.sweeper.plugins import load
+
+        load(())
+        found |= VERIFICATIONS
+    return found
+
+
 class _Verifications(Commands):
-    """Those that are listed, and the study of any path."""
+    """The listed verifications, and the study of any path."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if listed := super().get_command(ctx, cmd_name):
@@ -92,9 +107,11 @@ def command(context: click.Context) -> None:
         context.invoke(_LIST.load())
 
 
+assert isinstance(command, Commands)
+command.path = "verify"
 for _name, _files in published().items():
     command.add_command(_Published(_name, _files))
-for _name, _each in VERIFICATIONS.items():
-    command.add_command(Lazy(_name, _ROOM, _each.what))
+for _name, _each in verifications().items():
+    command.add_command(Lazy(_name, _each.target, _each.what))
 command.add_command(_STUDIES)
 command.add_command(_LIST)

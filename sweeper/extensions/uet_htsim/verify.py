@@ -8,7 +8,8 @@ import click
 import numpy as np
 from rich.console import Console
 
-from dimsweep.sweeper.extensions.verify import VERIFICATIONS
+from dimsweep.sweeper.extensions.uet_htsim import VERIFICATION
+from dimsweep.sweeper.extensions.uet_htsim.runs import Recorded, read_runs
 from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
@@ -18,7 +19,6 @@ from dimsweep.sweeper.extensions.verify.points import (
     relative,
     say_left_out,
 )
-from dimsweep.sweeper.extensions.verify.uet_runs import Recorded, read_runs
 from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.terminal import plural, say, table, waiting
 
@@ -45,7 +45,7 @@ class Compared:
         deviation = float(self.lasts.std(ddof=1))
         mean = float(self.lasts.mean())
         allowed = max(_EXACT, _DEVIATIONS * deviation * (1 + 1 / _SEEDS) ** 0.5 / mean)
-        source = VERIFICATIONS["uet"].source
+        source = VERIFICATION.source
         return Value(
             self.run.name, self.run.last, mean, relative(allowed), source, "us", basis="recorded"
         )

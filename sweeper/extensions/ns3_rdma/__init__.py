@@ -1,0 +1,9 @@
+"""ns-3's RDMA model: its recorded runs beside the packet kernel's."""
+
+from dimsweep.sweeper.extensions.verify import Verification
+
+VERIFICATION = Verification(
+    "Compare recorded runs of ns-3's RDMA model, flow by flow, to the nanosecond.",
+    "runs of ASTRA-sim's ns-3 back end (tests/golden/roce)",
+)
+OFFERS = {"verification": {"packets": VERIFICATION}}

@@ -1,0 +1,9 @@
+"""Ultra Ethernet's public simulator: its recorded runs beside the packet kernel's."""
+
+from dimsweep.sweeper.extensions.verify import Verification
+
+VERIFICATION = Verification(
+    "Compare recorded runs of Ultra Ethernet's public simulator, by first and last flow.",
+    "runs of ultraethernet/uet-htsim (tests/golden/uet)",
+)
+OFFERS = {"verification": {"uet": VERIFICATION}}

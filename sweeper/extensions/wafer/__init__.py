@@ -1,0 +1,11 @@
+"""Wafers: networks of one wafer as a key of the configuration, and FRED's fabric as published."""
+
+from dimsweep.sweeper.extensions.verify import Verification
+
+VERIFICATION = Verification(
+    "Compute FRED's fabric: messages, an I/O hot spot, bisections, routes of partitions.",
+    "Rashidi et al., ISCA 2025 (arXiv:2406.19580), sections 3, 5 and 8",
+    is_study=True,
+    target="fred_fabric:command",
+)
+OFFERS = {"verification": {"fred_fabric": VERIFICATION}}
