@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.extensions.astra_sim.chunks import GREEDY
 from dimsweep.engine.extensions.astra_sim.fold import Folding
-from dimsweep.engine.extensions.astra_sim.greedy import GREEDY
-from dimsweep.engine.extensions.astra_sim.memory import PER_NPU, access_time
+from dimsweep.engine.extensions.astra_sim.npu import PER_NPU, access_time
 from dimsweep.engine.extensions.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted
 from dimsweep.engine.extensions.astra_sim.workload import (
     AT_ONCE,

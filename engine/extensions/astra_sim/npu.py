@@ -1,25 +1,73 @@
-"""One NPU's system layer: queues of chunks, the phase each of them runs, and its messages."""
+"""ASTRA-sim's system layer on one NPU: its collectives, custom ones replayed, and its memory."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
     Costs,
+    DoubleBinaryTree,
     Exchange,
     final_size,
 )
-from dimsweep.engine.extensions.astra_sim.bus import Bus
 from dimsweep.engine.extensions.astra_sim.chunks import Chunk, Phase, Planner
-from dimsweep.engine.extensions.astra_sim.clock import Clock, Timers
-from dimsweep.engine.extensions.astra_sim.custom import Replay
-from dimsweep.engine.extensions.astra_sim.delays import Aware, Unaware
-from dimsweep.engine.extensions.astra_sim.tree import DoubleBinaryTree
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.extensions.astra_sim.links import Aware, Bus, Clock, Timers, Unaware
+from dimsweep.engine.formats.astra_sim.inputs import Inputs, RemoteMemory
+from dimsweep.engine.formats.chakra.node import Node
+from dimsweep.engine.formats.chakra.trace import NodeType
 from dimsweep.engine.kinds import CollectiveKind
+
+
+def replayed(node: Node) -> int:
+    """How long (ns) a recorded node takes; one without a duration takes a cycle, as there."""
+    return node.duration or 1
+
+
+class Replay:
+    """One rank's part of a custom collective; ``tag`` keeps its messages from those of others."""
+
+    def __init__(
+        self, npu: "Npu", tag: object, nodes: Sequence[Node], *, done: Callable[[], None]
+    ) -> None:
+        self._npu, self._tag, self._done = npu, tag, done
+        self._nodes = {node.id: node for node in nodes}
+        self._waits = {node.id: len(node.dependencies) for node in nodes}
+        self._left = len(nodes)
+
+    def start(self) -> None:
+        for i, count in list(self._waits.items()):
+            if not count:
+                self._issue(self._nodes[i])
+
+    def _issue(self, node: Node) -> None:
+        npu, tag, ended = self._npu, (self._tag, node.tag), partial(self._end, node)
+        if node.type is NodeType.COMM_SEND:
+            npu.wires.send(npu, node.target, tag, node.size, ended)
+        elif node.type is NodeType.COMM_RECV:
+            npu.wires.receive(npu, node.source, tag, node.size, ended)
+        elif node.type is NodeType.COMP:
+            npu.timers.register(replayed(node), ended)
+        else:
+            raise DimsweepError(
+                f"a node of type {node.type.name} in a custom collective",
+                where=f"node {node.name!r}",
+                hint="sends, receives and computations are replayed",
+            )
+
+    def _end(self, node: Node) -> None:
+        self._left -= 1
+        for other in self._nodes.values():
+            if node.id in other.dependencies:
+                self._waits[other.id] -= 1
+                if not self._waits[other.id]:
+                    self._issue(other)
+        if not self._left:
+            self._done()
+
 
 _GROUP_DELAY = 10  # ns, whatever endpoint-delay says
 _CONTROL_BYTES = 8192  # of a rendezvous
@@ -257,3 +305,51 @@ class _Port:
 
 def _nothing() -> None:
     pass
+
+
+PER_NPU = "PER_NPU_MEMORY_EXPANSION"
+
+
+def access_time(config: RemoteMemory, rank: int, n_bytes: int) -> int:
+    """ns of an access that waits for no other.  Raises :class:`DimsweepError` without a memory."""
+    if config.kind == "NO_MEMORY_EXPANSION":
+        raise DimsweepError(
+            f"rank {rank} uses remote memory, and there is none",
+            where="memory.json: memory-type",
+            hint="PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL",
+        )
+    return int(config.latency + int(n_bytes / config.bandwidth))
+
+
+class Memory:
+    """Serves accesses; those to one place wait for one another."""
+
+    def __init__(self, config: RemoteMemory) -> None:
+        self._config = config
+        self._busy: set[int] = set()
+        self._waiting: dict[int, deque[tuple[Npu, int, Callable[[], None]]]] = defaultdict(deque)
+
+    def access(self, npu: Npu, n_bytes: int, done: Callable[[], None]) -> None:
+        """Call ``done`` when ``n_bytes`` have been read or written."""
+        duration = access_time(self._config, npu.rank, n_bytes)
+        if self._config.kind == PER_NPU:
+            npu.timers.register(duration, done)
+            return
+        pool = self._config.kind == "MEMORY_POOL"
+        place = 0 if pool else npu.rank // self._config.npus_per_node
+        self._waiting[place].append((npu, duration, done))
+        if place not in self._busy:
+            self._serve(place)
+
+    def _serve(self, place: int) -> None:
+        if not self._waiting[place]:
+            self._busy.discard(place)
+            return
+        self._busy.add(place)
+        npu, duration, done = self._waiting[place].popleft()
+
+        def finished() -> None:
+            done()
+            self._serve(place)
+
+        npu.timers.register(duration, finished)

@@ -1,17 +1,73 @@
-"""ASTRA-sim's workload layer on one NPU: which node is issued when, and how long it takes."""
+"""Ranks: what each issues when, interpreted node by node, and the cycles that a run takes."""
 
 import bisect
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
 
+from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.astra_sim.custom import replayed
-from dimsweep.engine.extensions.astra_sim.memory import Memory
-from dimsweep.engine.extensions.astra_sim.npu import Npu
+from dimsweep.engine.extensions.astra_sim.chunks import FLEX, Greedy, Planner
+from dimsweep.engine.extensions.astra_sim.fold import Folding
+from dimsweep.engine.extensions.astra_sim.links import Aware, Clock, Unaware
+from dimsweep.engine.extensions.astra_sim.npu import Memory, Npu, Wires, replayed
 from dimsweep.engine.formats.astra_sim.inputs import Inputs, System
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, KINDS, Node, check_complete
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType
 from dimsweep.engine.kinds import CollectiveKind
+
+
+class Times(NamedTuple):
+    """Of a rank, ns: when it finished, how long its GPU computed, how long it communicated, and
+    what ASTRA-sim does not call exposed."""
+
+    finished: int
+    gpu: int
+    communication: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """``kind[r]`` is the kind of rank r, and one rank of each kind was simulated."""
+
+    kind: tuple[int, ...]
+    of_kind: tuple[Times, ...]
+    compiled: bool  # phase by phase in the compiled kernel, or message by message in Python
+
+    @property
+    def n_kinds(self) -> int:
+        """How many kinds of ranks there are."""
+        return len(self.of_kind)
+
+    @cached_property
+    def cycles(self) -> tuple[int, ...]:
+        """When each rank finished (ns)."""
+        return tuple(self.of_kind[kind].finished for kind in self.kind)
+
+    @cached_property
+    def exposed(self) -> tuple[int, ...]:
+        """Of each rank, what ASTRA-sim calls exposed: that minus what its GPU computed, or, where
+        nodes are only replayed, minus all that the CPU did not do."""
+        return tuple(self.of_kind[k].finished - self.of_kind[k].hidden for k in self.kind)
+
+    @cached_property
+    def gpu(self) -> tuple[int, ...]:
+        """ns in which each rank's GPU computed."""
+        return tuple(self.of_kind[kind].gpu for kind in self.kind)
+
+    @cached_property
+    def communication(self) -> tuple[int, ...]:
+        """ns in which each rank communicated anything."""
+        return tuple(self.of_kind[kind].communication for kind in self.kind)
+
+    @property
+    def how(self) -> str:
+        """What was simulated."""
+        ranks = "one rank of each kind" if self.n_kinds < len(self.kind) else "every rank"
+        return f"{ranks}, {'phase by phase, compiled' if self.compiled else 'message by message'}"
+
 
 AT_ONCE = -1
 
@@ -224,3 +280,50 @@ def slot_of(node: Node) -> str:
     if node.on_cpu:
         return "cpu"
     return "gpu" if node.type is NodeType.COMP else "comm"
+
+
+def interpret(inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> Cycles:
+    """Simulate one rank of each kind, message by message.
+
+    Raises :class:`DimsweepError` when ranks wait for one another for ever, naming them.
+    """
+    clock = Clock()
+    network, options = inputs.network, inputs.options
+    carrier = Aware(clock, network) if options.aware else Unaware(clock, network)
+    wires = Wires(carrier, folding.kind, rendezvous=options.rendezvous)
+    memory = Memory(inputs.memory)
+    greedy = Greedy(clock, network, flex=inputs.system.inter_dimension == FLEX)
+    ranks = []
+    for rank in folding.first:
+        planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
+        npu = Npu(rank, clock, wires, inputs, planner, folding.group_names[rank])
+        ranks.append(Rank(npu, traces[rank], inputs, memory))
+    with no_collector():
+        for rank_ in ranks:
+            rank_.fire()
+        clock.run()
+    stuck = [rank_ for rank_ in ranks if rank_.left]
+    if stuck:
+        raise _deadlock(stuck, len(ranks))
+    return Cycles(
+        kind=folding.kind,
+        of_kind=tuple(
+            Times(rank_.finished, rank_.compute, rank_.communication, rank_.hidden)
+            for rank_ in ranks
+        ),
+        compiled=False,
+    )
+
+
+def _deadlock(stuck: Sequence[Rank], n: int) -> DimsweepError:
+    lines = [
+        f"rank {rank.npu.rank}: {rank.left} nodes left, at {', '.join(rank.waiting()[:3])}"
+        for rank in stuck[:8]
+    ]
+    more = f"\n  ... and {len(stuck) - 8} more ranks" if len(stuck) > 8 else ""
+    return DimsweepError(
+        f"deadlock: {len(stuck)} of {n} ranks cannot finish\n  " + "\n  ".join(lines) + more,
+        where="workload-configuration",
+        hint="an NPU runs one collective, send or memory access at a time; do all members of a "
+        "group issue their collectives in the same order?",
+    )

@@ -1,15 +1,16 @@
-"""A scenario of the simulator, with its rules: whole nanoseconds, its headers and its buffers."""
+"""Recorded runs of ns-3: their files, random streams, and the choice among equal paths."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.ns3_rdma.ecmp import Ways
-from dimsweep.engine.extensions.ns3_rdma.streams import MarkingDraws
 from dimsweep.engine.kernels.packet import (
     Fabric,
     Flow,
@@ -20,7 +21,154 @@ from dimsweep.engine.kernels.packet import (
     Wake,
     simulate_packets,
 )
+from dimsweep.engine.kernels.packet.state import compiled, kernel
 from dimsweep.engine.kernels.packet.transports import Dcqcn, Dctcp, Hpcc, Static, Timely, Transport
+from dimsweep.engine.lower.program import Floats, Longs
+
+_WORD = 0xFFFFFFFF
+
+
+class Ways:
+    """The shortest ways between the hosts of a topology; a host forwards nothing."""
+
+    def __init__(self, links: Iterable[tuple[int, int]], switches: Iterable[int]) -> None:
+        self._switches = frozenset(switches)
+        self._beside: dict[int, list[int]] = defaultdict(list)
+        for a, b in links:
+            self._beside[a].append(b)
+            self._beside[b].append(a)
+        self._distances: dict[int, dict[int, int]] = {}
+        self._hops: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def way(self, source: int, target: int, source_port: int, target_port: int) -> tuple[int, ...]:
+        """The nodes from host ``source`` to host ``target``, both included."""
+        key = mixed(address(source), address(target), source_port | target_port << 16)
+        way = [source]
+        while way[-1] != target:
+            hops = self._next(way[-1], target)
+            way.append(hops[0] if len(hops) == 1 else hops[murmur3(key, way[-1]) % len(hops)])
+        return tuple(way)
+
+    def _next(self, node: int, target: int) -> tuple[int, ...]:
+        """The nodes one hop nearer to ``target``, from the highest number down."""
+        if (node, target) not in self._hops:
+            left = self._to(target)
+            nearer = [n for n in self._beside[node] if left.get(n, -1) == left[node] - 1]
+            self._hops[node, target] = tuple(sorted(nearer, reverse=True))
+        return self._hops[node, target]
+
+    def _to(self, target: int) -> dict[int, int]:
+        """Hops from each node to ``target`` through switches only."""
+        if target not in self._distances:
+            found, queue = {target: 0}, deque([target])
+            while queue:
+                node = queue.popleft()
+                for other in self._beside[node]:
+                    if other not in found:
+                        found[other] = found[node] + 1
+                        if other in self._switches:
+                            queue.append(other)
+            self._distances[target] = found
+        return self._distances[target]
+
+
+def address(node: int) -> int:
+    """The IPv4 address of a node: 11.0.0.1, with the node's number in the second and third byte."""
+    return 0x0B000001 + (node // 256 << 16) + (node % 256 << 8)
+
+
+def mixed(*words: int) -> tuple[int, ...]:
+    """32-bit words as MurmurHash3 mixes them, whatever its seed."""
+    return tuple(_rotated(k * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD for k in words)
+
+
+def murmur3(key: tuple[int, ...], seed: int) -> int:
+    """MurmurHash3_x86_32 (Appleby) of a key of ``mixed`` words."""
+    h = seed
+    for k in key:
+        h = _rotated(h ^ k, 13) * 5 + 0xE6546B64 & _WORD
+    h ^= 4 * len(key)
+    h = (h ^ h >> 16) * 0x85EBCA6B & _WORD
+    h = (h ^ h >> 13) * 0xC2B2AE35 & _WORD
+    return h ^ h >> 16
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD
+
+
+_Matrix = tuple[tuple[int, ...], ...]
+
+_M1, _M2 = 4294967087, 4294944443
+_A1: _Matrix = ((0, 1, 0), (0, 0, 1), (_M1 - 810728, 1403580, 0))
+_A2: _Matrix = ((0, 1, 0), (0, 0, 1), (_M2 - 1370589, 0, 527612))
+_SEED: _Matrix = ((1,), (1,), (1,))
+_STREAM, _SUBSTREAM = 127, 76  # how many draws lie between two of them, as powers of two
+_MADE_BEFORE = 2
+_MADE_PER_NODE = 9
+
+
+class MarkingDraws:
+    """The numbers in [0, 1) by which the switches of a run decide; a call gives the next ``n``."""
+
+    def __init__(self, n_nodes: int, run: int) -> None:
+        made = _MADE_BEFORE + _MADE_PER_NODE * n_nodes
+        self._states = *_start(_A1, made, run, _M1), *_start(_A2, made, run, _M2)
+
+    def __call__(self, n: int) -> Floats:
+        draws = np.empty(n)
+        _draw(*self._states, draws)
+        return draws
+
+
+def _start(a: _Matrix, made: int, run: int, m: int) -> tuple[Longs, Longs]:
+    """The state of the next stream, and the matrix that leads to the one after it."""
+    stream = _power(a, 1 << _STREAM, m)
+    state = _product(_power(a, run << _SUBSTREAM, m), _SEED, m)
+    state = _product(_power(stream, made, m), state, m)
+    return np.array(state, np.int64).ravel(), np.array(stream, np.int64)
+
+
+@cache
+def _power(a: _Matrix, exponent: int, m: int) -> _Matrix:
+    if exponent == 0:
+        return ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    half = _power(a, exponent // 2, m)
+    square = _product(half, half, m)
+    return _product(square, a, m) if exponent % 2 else square
+
+
+def _product(a: _Matrix, b: _Matrix, m: int) -> _Matrix:
+    columns = list(zip(*b, strict=True))
+    return tuple(
+        tuple(sum(x * y for x, y in zip(row, column, strict=True)) % m for column in columns)
+        for row in a
+    )
+
+
+@kernel
+def _advance(state: Longs, by: Longs, m: int) -> None:
+    """Multiply a vector by a matrix, modulo m < 2^32."""
+    modulus = np.uint64(m)
+    x, y, z = np.uint64(state[0]), np.uint64(state[1]), np.uint64(state[2])
+    for i in range(3):
+        # Each product is below 2^64, and so is the sum of three remainders.
+        one = np.uint64(by[i, 0]) * x % modulus
+        two = np.uint64(by[i, 1]) * y % modulus
+        three = np.uint64(by[i, 2]) * z % modulus
+        state[i] = (one + two + three) % modulus
+
+
+@compiled
+def _draw(s: Longs, next_s: Longs, t: Longs, next_t: Longs, draws: Floats) -> None:
+    """The first number of each of the next streams."""
+    for i in range(len(draws)):
+        p1 = (1403580 * s[1] - 810728 * s[0]) % _M1
+        p2 = (527612 * t[2] - 1370589 * t[0]) % _M2
+        draws[i] = (p1 - p2 if p1 > p2 else p1 - p2 + _M1) * 2.328306549295727688e-10
+        _advance(s, next_s, _M1)
+        _advance(t, next_t, _M2)
+
 
 _SECOND = 10**9  # ticks
 _IP_UDP_SEQUENCE = 20 + 8 + 6

@@ -1,4 +1,3 @@
 """The fabric and the defaults of Ultra Ethernet's public simulator (ultraethernet/uet-htsim)."""
 
-from dimsweep.engine.extensions.uet_htsim.experiment import Experiment, Options
-from dimsweep.engine.extensions.uet_htsim.tree import Tree
+from dimsweep.engine.extensions.uet_htsim.experiment import Experiment, Options, Tree

@@ -160,8 +160,7 @@ def _front(
     console: "Console",
 ) -> None:
     from dimsweep.sweeper.draw.canvas import kind_of
-    from dimsweep.sweeper.extensions.repurpose.compare import along, at_equal_accuracy
-    from dimsweep.sweeper.extensions.repurpose.picture import draw_front
+    from dimsweep.sweeper.extensions.repurpose.compare import along, at_equal_accuracy, draw_front
     from dimsweep.sweeper.output import write_file
     from dimsweep.sweeper.terminal import say
 

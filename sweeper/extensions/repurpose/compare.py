@@ -1,8 +1,9 @@
-"""Methods side by side on one cluster, and along their penalties."""
+"""Restructured networks side by side: the cost and the accuracy of each, and a picture of them."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from dimsweep.engine import Cluster, simulate
 from dimsweep.engine.extensions.repurpose import METHODS, Restructured
 from dimsweep.engine.formats.weights import Samples
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.draw.canvas import encoded, frame
 from dimsweep.sweeper.extensions.repurpose.workload import Repurposed
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 
 # What all traffic is worth: from hardly anything to more than the maps of all layers.
 PENALTIES = tuple(float(penalty) for penalty in np.geomspace(0.3, 20, 13).round(2))
@@ -80,3 +83,38 @@ def at_equal_accuracy(points: Sequence[Served], least: float) -> dict[str, Serve
         if enough and (point.method not in best or point.traffic < best[point.method].traffic):
             best[point.method] = point
     return best
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLES = {
+    "repurpose": {"color": BLUE, "marker": "o", "lw": 2.2, "zorder": 4},
+    "direct": {"color": ORANGE, "marker": "s", "lw": 1.4},
+    "magnitude": {"color": GREEN, "marker": "^", "lw": 1.4},
+    "random": {"color": GREY, "marker": "v", "lw": 1.0, "ls": "--"},
+    "naive": {"color": "black", "marker": "*", "ms": 13, "ls": "none"},
+}
+
+
+def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
+    """A picture of a ``kind`` of all points: accuracy over the latency of a batch, and over the
+    traffic a sample."""
+    with frame(title, 4.2) as figure:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for method, style in _STYLES.items():
+            mine = [point for point in points if point.method == method]
+            accuracy = [100 * (point.accuracy or 0.0) for point in mine]
+            left.plot([1e6 * point.latency for point in mine], accuracy, label=method, **style)
+            right.plot([point.traffic for point in mine], accuracy, **style)
+        left.set(xlabel="latency of a batch (us)", ylabel="accuracy (%)")
+        right.set(xlabel="traffic (bytes a sample)")
+        _near_the_top(left, points)
+        figure.legend(loc="outside lower center", ncols=len(_STYLES))
+        return encoded(figure, kind)
+
+
+def _near_the_top(ax: "Axes", points: Sequence[Served]) -> None:
+    """Only accuracies that somebody would serve."""
+    best = 100 * max(point.accuracy or 0.0 for point in points)
+    ax.set_ylim(best - 12, best + 1)

@@ -1,15 +1,28 @@
-"""Recorded runs of Ultra Ethernet's public simulator, beside ours with several seeds."""
+"""Recorded runs of Ultra Ethernet's public simulator, compared by their first and last flow."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
+from typing import Annotated, Any
 
 import click
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
+from dimsweep.engine import DimsweepError
+from dimsweep.engine.extensions.uet_htsim import Experiment, Options, Tree
+from dimsweep.engine.formats import (
+    parse_json,
+    read_connection_matrix,
+    read_htsim_topology,
+    read_text,
+    validated,
+)
+from dimsweep.engine.kernels.packet.transports import Balance
 from dimsweep.sweeper.extensions.uet_htsim import VERIFICATION
-from dimsweep.sweeper.extensions.uet_htsim.runs import Recorded, read_runs
 from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
@@ -21,6 +34,158 @@ from dimsweep.sweeper.extensions.verify.points import (
 )
 from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.terminal import plural, say, table, waiting
+
+_RUNS = "runs.jsonl"
+_MOST_NODES, _MOST_UPLINKS, _MOST_PACKETS = 1 << 14, 1 << 16, 2 * 10**6
+_USUAL = 100 * 10**9, 1000  # of a link: bits/s, ns
+_MSS = 4086  # bytes of a full packet's payload
+
+_Time = Annotated[float, Field(gt=0, le=1e9)]  # us
+_Whole = Annotated[int, Field(ge=1, le=1 << 16)]
+
+
+class _Line(BaseModel):
+    """What is read of a line of runs."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    suite: str
+    name: str
+    matrix: str
+    arguments: str
+    first_us: _Time
+    last_us: _Time
+    summary: Annotated[str, Field(pattern=r"Rtx: \d+ ")]
+    cpu_s: Annotated[float, Field(ge=0)]
+
+
+class _Arguments(BaseModel):
+    """The arguments that are understood, by their names."""
+
+    sender_cc_only: bool = False
+    receiver_cc_only: bool = False
+    conn_reuse: bool = False
+    end: _Time = 1000
+    paths: _Whole = 64
+    q: _Whole | None = None
+    cwnd: _Whole | None = None
+    load_balancing_algo: Balance = Balance.MIXED
+    sack_threshold: _Whole = 16384
+    failed: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    topo: str | None = None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run: what it was, when its first and its last flow ended (us), packets that were sent
+    again, CPU seconds; and the experiment, or why it is ``left_out``."""
+
+    name: str
+    first: float
+    last: float
+    resent: int
+    cpu: float
+    experiment: Experiment | None
+    left_out: str = ""
+
+
+def read_runs(folder: Path) -> Iterator[Recorded]:
+    """The runs of ``runs.jsonl`` in ``folder``, whose matrices and topologies lie beside it.
+
+    Raises :class:`DimsweepError` naming file, line and key for what is no recorded run."""
+    file = folder / _RUNS
+    if not file.exists():
+        hint = f"a folder with {_RUNS} and what it names, as tests/golden/uet"
+        raise DimsweepError("there is no such file", where=str(file), hint=hint)
+    for number, text in enumerate(read_text(file, "file").splitlines(), 1):
+        where = f"{file}: line {number}"
+        line = validated(_Line, parse_json(text, where), where)
+        suite = line.suite.removeprefix("validate_").removesuffix(".txt")
+        (resent,) = re.findall(r"Rtx: (\d+)", line.summary)
+        recorded = f"{suite}: {line.name} ({Path(line.matrix).stem})"
+        found = _experiment(folder, line, where)
+        experiment, why = (None, found) if isinstance(found, str) else (found, "")
+        yield Recorded(
+            recorded, line.first_us, line.last_us, int(resent), line.cpu_s, experiment, why
+        )
+
+
+def _experiment(folder: Path, line: _Line, where: str) -> Experiment | str:
+    """What the run simulates, or why that cannot be simulated here."""
+    arguments = _by_name(line.arguments)
+    if strange := sorted(arguments.keys() - _Arguments.model_fields.keys()):
+        return f"the argument -{strange[0]} is not simulated"
+    told = validated(_Arguments, arguments, f"{where}: arguments")
+    if told.receiver_cc_only == told.sender_cc_only:
+        return "neither NSCC nor RCCC alone"
+    if told.failed and told.topo:
+        return "links that fail in a network of two levels"
+    n, flows = _matrix(folder / line.matrix)
+    if told.conn_reuse:
+        flows = _joined(flows)
+    if len({flow[:2] for flow in flows}) < len(flows):
+        return "messages of one connection that do not end with full packets at once"
+    tree = Tree.of(n, told.failed) if told.topo is None else _tree(folder / told.topo)
+    if tree.hosts != n:
+        raise DimsweepError(f"{n} nodes, and {tree.hosts} of the topology", where=where)
+    if (packets := sum(flow[2] for flow in flows) // _MSS) > _MOST_PACKETS:
+        raise DimsweepError(f"{packets:,} packets, more than {_MOST_PACKETS:,}", where=where)
+    options = Options(
+        told.load_balancing_algo,
+        told.paths,
+        told.q,
+        told.cwnd,
+        told.sack_threshold,
+        told.receiver_cc_only,
+    )
+    return Experiment(tree, flows, options)
+
+
+def _by_name(arguments: str) -> dict[str, Any]:
+    """``-name value``, or ``-name`` alone, which is true."""
+    found: dict[str, Any] = {}
+    for word in arguments.split():
+        if word.startswith("-"):
+            name = word.removeprefix("-")
+            found[name] = True
+        elif found:
+            found[name] = word
+    return found
+
+
+def _matrix(file: Path) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
+    """Return the number of nodes, and flows: source, target, bytes, start (us)."""
+    matrix = read_connection_matrix(file)
+    for flow in matrix.flows:
+        if flow.after:
+            raise DimsweepError("flows with triggers are not compared", where=flow.where)
+    if matrix.n_hosts is None or matrix.n_hosts > _MOST_NODES:
+        raise DimsweepError(f"more than {_MOST_NODES:,} nodes", where=str(file))
+    flows = ((each.source, each.target, each.n_bytes, each.start // 10**6) for each in matrix.flows)
+    return matrix.n_hosts, tuple(flows)
+
+
+def _joined(flows: tuple[tuple[int, int, int, int], ...]) -> tuple[tuple[int, int, int, int], ...]:
+    """Messages of full packets that a connection is given at once, as one."""
+    sizes: dict[tuple[int, int, int], int] = {}
+    for source, target, size, start in flows:
+        if size % _MSS:
+            return flows
+        key = source, target, start
+        sizes[key] = sizes.get(key, 0) + size
+    return tuple((source, target, size, at) for (source, target, at), size in sizes.items())
+
+
+def _tree(file: Path) -> Tree:
+    """Return a leaf-spine network of equal links."""
+    tree = read_htsim_topology(file)
+    is_usual = all((tier.speed, tier.latency) == _USUAL for tier in tree.tiers)
+    leaf = tree.tiers[0]
+    if len(tree.tiers) != 2 or not is_usual or not 0 < tree.counts[0] * leaf.up <= _MOST_UPLINKS:
+        hint = "two tiers of links of 100 Gb/s and 1000 ns"
+        raise DimsweepError("this topology is not simulated", where=str(file), hint=hint)
+    return Tree(tree.hosts, leaf.down, leaf.up, levels=2)
+
 
 _SEEDS = 5
 _EXACT = 0.001  # of the last completion, where nothing depends on chance

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.extensions.ns3_rdma.cases import read_cases
-from dimsweep.sweeper.extensions.uet_htsim.runs import read_runs
+from dimsweep.sweeper.extensions.ns3_rdma.verify import read_cases
+from dimsweep.sweeper.extensions.uet_htsim.verify import read_runs
 from dimsweep.sweeper.extensions.verify import published
 from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.clusters import _predict, _read

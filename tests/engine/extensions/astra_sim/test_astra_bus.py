@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from dimsweep.engine.extensions.astra_sim.bus import Bus
-from dimsweep.engine.extensions.astra_sim.clock import Clock, Timers
+from dimsweep.engine.extensions.astra_sim.links import Bus, Clock, Timers
 from dimsweep.engine.formats.astra_sim.inputs import BusModel
 
 MODEL = BusModel(latency=5, overhead=3, gap=40, per_byte=0.01, reduction=1)

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from dimsweep.engine import Block, CollectiveKind, DimsweepError, Ring
 from dimsweep.engine.extensions.astra_sim.algorithms import Exchange
 from dimsweep.engine.extensions.astra_sim.chunks import Phase
-from dimsweep.engine.extensions.astra_sim.clock import Clock, Timers
-from dimsweep.engine.extensions.astra_sim.delays import routes, ways
-from dimsweep.engine.extensions.astra_sim.interpret import interpret
+from dimsweep.engine.extensions.astra_sim.links import Clock, Timers, routes, ways
 from dimsweep.engine.extensions.astra_sim.npu import costs_of
+from dimsweep.engine.extensions.astra_sim.plans import recipe
 from dimsweep.engine.extensions.astra_sim.program import lower
-from dimsweep.engine.extensions.astra_sim.recipe import recipe
+from dimsweep.engine.extensions.astra_sim.workload import interpret
 from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import Node, node_of

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.ns3_rdma.ecmp import mixed, murmur3
-from dimsweep.engine.extensions.ns3_rdma.streams import MarkingDraws
-from dimsweep.sweeper.extensions.ns3_rdma.cases import Case, read_cases
-from dimsweep.sweeper.extensions.ns3_rdma.verify import Compared
+from dimsweep.engine.extensions.ns3_rdma.scenario import MarkingDraws, mixed, murmur3
+from dimsweep.sweeper.extensions.ns3_rdma.verify import Case, Compared, read_cases
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "roce"
 CASES = list(read_cases(GOLDEN))

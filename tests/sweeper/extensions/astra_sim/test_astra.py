@@ -8,7 +8,7 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.extensions.astra_sim import Cycles, lower_astra
-from dimsweep.engine.extensions.astra_sim.interpret import interpret
+from dimsweep.engine.extensions.astra_sim.workload import interpret
 from dimsweep.engine.formats.chakra import NodeType, Trace, TraceNode, write_trace
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.extensions.astra_sim.verify import Case, find_cases, read_case, run_case

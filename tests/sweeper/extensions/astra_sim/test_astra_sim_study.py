@@ -7,7 +7,7 @@ import numpy as np
 
 from dimsweep import load
 from dimsweep.engine.extensions.astra_sim.fold import fold
-from dimsweep.engine.extensions.astra_sim.interpret import interpret
+from dimsweep.engine.extensions.astra_sim.workload import interpret
 from dimsweep.engine.formats.astra_sim import read_inputs, read_ranks
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.questions.plan import plan_study

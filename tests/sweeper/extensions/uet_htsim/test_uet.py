@@ -7,7 +7,7 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
-from dimsweep.sweeper.extensions.uet_htsim.runs import Recorded, read_runs
+from dimsweep.sweeper.extensions.uet_htsim.verify import Recorded, read_runs
 from tests.support.golden import COMMITTED
 
 FOLDER = COMMITTED / "uet"
