@@ -18,6 +18,7 @@ from dimsweep.sweeper.cli.report import _folder
 from dimsweep.sweeper.config import compose as compose_module
 from dimsweep.sweeper.config.complete import completions
 from dimsweep.sweeper.config.compose import Composed, compose
+from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.places import groups
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.simulate import simulate
@@ -272,6 +273,38 @@ def test_an_installed_plug_in_is_always_loaded(monkeypatch: pytest.MonkeyPatch) 
     config = composed("topology.shape=Loop(4)_Switch(2)").config
     assert config.topology.build().dims[0].block is BLOCKS["Loop"]
     assert Content(composed().config).text != without
+
+
+COMMANDS_OF_MINE = '''
+import click
+from dimsweep.sweeper.cli.registered import COMMANDS
+from dimsweep.sweeper.extensions.verify import Verification
+from dimsweep.sweeper.extensions.verify.registry import VERIFICATIONS
+
+@click.command("hosts")
+def hosts() -> int:
+    """Print the hosts of traces."""
+    print("two hosts")
+    return 0
+
+COMMANDS["trace hosts"] = COMMANDS["hosts"] = hosts
+VERIFICATIONS["mine"] = Verification("Compare mine.", "a notebook", target=f"{__name__}:hosts")
+'''
+
+
+def test_an_installed_plug_in_adds_commands_and_verifications(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("installed_commands.py").write_text(COMMANDS_OF_MINE)
+    monkeypatch.syspath_prepend(".")
+    for module in (places, plugins):
+        monkeypatch.setattr(module, "installed_plugins", lambda: ("installed_commands",))
+    for words in (["hosts"], ["trace", "hosts"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out == "two hosts\n"
+        assert main([*words[:-1], "--help"]) == 0
+        assert "Print the hosts of traces." in capsys.readouterr().out
+    assert verifications()["mine"].source == "a notebook"
 
 
 def test_a_registered_name_is_given_once() -> None:
