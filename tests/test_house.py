@@ -338,6 +338,56 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
+# --- the core and its extensions ----------------------------------------------------------------
+
+# The words of extensions.  Readers in formats are named after the tools whose files they read.
+WORDS = re.compile(r"repurpos|synthesi|astra_?sim|htsim|verify")
+LISTED = "sweeper/offers.py"  # which finds the built-in extensions
+STILL_KNOWN = {"wafer", "fred"}  # by the core's networks and kernels
+
+
+def core() -> list[Path]:
+    """The files of the core: all but the extensions."""
+    return [
+        file
+        for room in ("engine", "sweeper")
+        for file in sources(room)
+        if "extensions" not in file.relative_to(ROOT).parts
+    ]
+
+
+def test_the_core_imports_no_extension() -> None:
+    found = {
+        f"{file.relative_to(ROOT)}: {module}"
+        for file in core()
+        for node in imports(file)
+        for module in (modules(node) if isinstance(node, ast.Import) else targets(node))
+        if "extensions" in module.split(".") and not STILL_KNOWN & {*module.split(".")}
+    }
+    assert found == set()
+    listing = [file for file in core() if "sweeper.extensions" in file.read_text("utf-8")]
+    assert [str(file.relative_to(ROOT)) for file in listing] == [LISTED]
+
+
+def test_the_core_names_no_extension() -> None:
+    """Neither files nor identifiers: what they need of the core is a general concept there."""
+    formats = ROOT / "engine/formats"
+    files = [file for file in core() if not file.is_relative_to(formats)]
+    named = {str(file) for file in files if WORDS.search(str(file.relative_to(ROOT)).lower())}
+    for file in files:
+        imported = {alias.name for node in imports(file) for alias in node.names}
+        for node in nodes(file):
+            names = {name for name in identifiers(node) if WORDS.search(name.lower())}
+            named |= {f"{file.relative_to(ROOT)}: {name}" for name in names - imported}
+    assert sorted(named) == []
+
+
+def identifiers(node: ast.AST) -> list[str]:
+    """The names that a node gives or uses."""
+    fields = ("name", "id", "attr", "arg", "asname")
+    return [name for key in fields if isinstance(name := getattr(node, key, None), str)]
+
+
 # --- laws and start-up --------------------------------------------------------------------------
 
 

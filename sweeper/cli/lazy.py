@@ -32,7 +32,7 @@ class Commands(click.Group):
 
     def _of_plugins(self) -> dict[str, click.Command]:
         """Return the commands that installed plug-ins add to this group, by name."""
-        from dimsweep.sweeper.config.parts.places import installed_plugins
+        from dimsweep.sweeper.places import installed_plugins
 
         if not installed_plugins():
             return {}

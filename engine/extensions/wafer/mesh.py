@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
 
 from dimsweep.engine.errors import check_least
 from dimsweep.engine.extensions.wafer.io import Route
@@ -25,8 +24,6 @@ class MeshWafer(Wafer):
     and from there along all columns.  So 2 * columns - 1 streams cross the links at the ends of a
     row: the hot spot of the paper, (2N - 1) P at N columns and a line rate of P.
     """
-
-    noun: ClassVar[str] = "wafer"
 
     columns: int = 5
     rows: int = 4

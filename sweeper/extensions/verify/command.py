@@ -65,7 +65,7 @@ class _Published(Lazy):
 
 def verifications() -> dict[str, Verification]:
     """Return the verifications of extensions, then those that installed plug-ins add, by name."""
-    from dimsweep.sweeper.config.parts.places import installed_plugins
+    from dimsweep.sweeper.places import installed_plugins
 
     found: dict[str, Verification] = offered("verification")
     if installed_plugins():
