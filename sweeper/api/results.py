@@ -1,6 +1,8 @@
 """What a study has found so far, read from its folder."""
 
+import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -8,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 
 from dimsweep.engine import DimsweepError, needing
-from dimsweep.sweeper.api.plot import Plot
 from dimsweep.sweeper.draw.found import write_picture
 from dimsweep.sweeper.draw.page import render_charts, write_report
 from dimsweep.sweeper.ledger.place import Place, results_in
@@ -16,11 +17,44 @@ from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.rows import BANDWIDTH
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.report.decisions import scenes
 from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.what_if import WhatIf, groups
+
+_HEIGHT = 620  # pixels of a notebook's output
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A page of charts, which Jupyter shows in a frame of its own; it needs no network."""
+
+    page: str
+
+    def save(self, file: str | Path) -> Path:
+        """Write the page into a file that ends in .html; returns its path.  Raises
+        :class:`DimsweepError` for another ending: a browser draws the charts."""
+        path = Path(file)
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise DimsweepError(
+                "charts are saved as a page, which ends in .html",
+                where=str(file),
+                hint="Results.write_picture draws what was found into a .png, .svg or .pdf",
+            )
+        return write_file(path, "the page", self.page.encode())
+
+    def _repr_html_(self) -> str:
+        """What Jupyter shows."""
+        inside = html.escape(self.page, quote=True)
+        return (
+            f'<iframe srcdoc="{inside}" width="100%" height="{_HEIGHT}" frameborder="0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"a page of charts, {len(self.page) / 1e6:.1f} MB; save(file) writes it"
+
 
 if TYPE_CHECKING:
     import polars

@@ -82,8 +82,9 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from dimsweep.sweeper.simulation.program import build_program
     from dimsweep.sweeper.simulation.simulate import AloneRunners
     from dimsweep.sweeper.simulation.simulate import simulate as simulated
+    from dimsweep.sweeper.study.idle import idle_keys
     from dimsweep.sweeper.study.plugin_checks import failing_plugins
-    from dimsweep.sweeper.study.rules import design_warnings, idle_keys
+    from dimsweep.sweeper.study.rules import design_warnings
     from dimsweep.sweeper.terminal import say, say_warnings, waiting
 
     composed = compose(overrides)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from dimsweep.engine import MERIT_NEEDS, Breakdown, DimsweepError, Result, units
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.known import Halves, column_halves, in_cells, may_repeat
-from dimsweep.sweeper.space.setting import MARK
-from dimsweep.sweeper.space.trials import Floats, Trials
+from dimsweep.sweeper.space.trials import MARK, Floats, Trials
 
 TEXT, NUMBER, COUNT, WHOLE = pa.string(), pa.float64(), pa.int32(), pa.int64()
 TIMES = pa.map_(TEXT, NUMBER)

@@ -15,7 +15,7 @@ from dimsweep.sweeper.ledger.rows import ROWS_VERSION, row_schema
 from dimsweep.sweeper.objective import of_plugins
 from dimsweep.sweeper.questions.baseline import BaselineQuestion, Baselines
 from dimsweep.sweeper.questions.networks.search import NetworksQuestion
-from dimsweep.sweeper.questions.portfolio.search import SharedNetworksQuestion
+from dimsweep.sweeper.questions.portfolio.networks import SharedNetworksQuestion
 from dimsweep.sweeper.questions.portfolio.split import SplitPortfolioQuestion
 from dimsweep.sweeper.questions.split.grid import LOOKED_AT
 from dimsweep.sweeper.questions.split.search import CellsQuestion

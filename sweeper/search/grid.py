@@ -9,8 +9,7 @@ import numpy as np
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.search.blocks import BlindSampler
 from dimsweep.sweeper.search.sampler import Task, refuse_options
-from dimsweep.sweeper.space.setting import Setting
-from dimsweep.sweeper.space.trials import Floats, Trials
+from dimsweep.sweeper.space.trials import Floats, Setting, Trials
 
 _Point = tuple[Setting, Floats]  # values of keys, and some splits for them
 

@@ -13,9 +13,8 @@ from dimsweep.engine import DimsweepError, in_yaml, needing
 from dimsweep.sweeper.search.optuna_inside import random_states
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
 from dimsweep.sweeper.space.design import coordinates, encoded
-from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.space import Choice, Parameter
-from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.space.trials import Setting, Trial
 
 
 class OptunaSampler:

@@ -9,10 +9,9 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
 from dimsweep.sweeper.config.parts.part import key
-from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space, number_and_unit
 from dimsweep.sweeper.space.split import AnySplit
-from dimsweep.sweeper.space.trials import Floats, Trial
+from dimsweep.sweeper.space.trials import Floats, Setting, Trial
 
 SPLIT = "bandwidth"
 _NOISE = 1e-9

@@ -13,9 +13,8 @@ from dimsweep.sweeper.config.parts.part import Part, key
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Parameter as ParameterConfig
 from dimsweep.sweeper.space.budget import build_split
-from dimsweep.sweeper.space.setting import Setting
 from dimsweep.sweeper.space.split import AnySplit
-from dimsweep.sweeper.space.trials import Floats, Trial, Trials
+from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 
 _TRIED = 128  # combinations of searched values, to find one that is feasible
 

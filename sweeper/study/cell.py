@@ -33,7 +33,8 @@ from dimsweep.sweeper.space.split import PartsSpace
 from dimsweep.sweeper.space.trials import Trial
 from dimsweep.sweeper.study.bound import bound_of_graph, least_bound, proven_bound, proven_front
 from dimsweep.sweeper.study.content import Content
-from dimsweep.sweeper.study.rules import design_warnings, idle_keys
+from dimsweep.sweeper.study.idle import idle_keys
+from dimsweep.sweeper.study.rules import design_warnings
 from dimsweep.sweeper.study.work import work_of
 
 

@@ -13,9 +13,8 @@ from dimsweep.sweeper.config.parts.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, CHANGE, FIDELITY, RECHECK, WHAT_IF, changes_in
-from dimsweep.sweeper.space.setting import MARK, Setting
 from dimsweep.sweeper.space.space import Choice, Parameter, parameter
-from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 
 if TYPE_CHECKING:
     import pandas as pd

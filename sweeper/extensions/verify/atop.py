@@ -20,9 +20,8 @@ from dimsweep.sweeper.extensions.verify.points import (
     relative,
     show,
 )
-from dimsweep.sweeper.questions.networks.front import Front, front_of, mean_time
 from dimsweep.sweeper.questions.networks.layered import SERVER, Limits, layered
-from dimsweep.sweeper.questions.networks.traffic import Cases, Trained
+from dimsweep.sweeper.questions.networks.traffic import Cases, Front, Trained, front_of, mean_time
 from dimsweep.sweeper.terminal import say, table
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, figure 9 as others read it"

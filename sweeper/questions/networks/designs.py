@@ -37,8 +37,7 @@ from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape, fixed, shapes_of, told
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
-from dimsweep.sweeper.space.plans import Row, check_model, rows_of
-from dimsweep.sweeper.space.refusals import Refusals, reason_of
+from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, rows_of
 from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
 
 MOST_CELLS = 10_000_000

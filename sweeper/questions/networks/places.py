@@ -27,8 +27,7 @@ from dimsweep.engine.bound import (
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import EXPERT_REPLICAS, REPLICAS, DeviceMesh, grouped
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
-from dimsweep.sweeper.space.plans import Degrees, Row
-from dimsweep.sweeper.space.refusals import Refusals
+from dimsweep.sweeper.space.plans import Degrees, Refusals, Row
 
 Longs = NDArray[np.int64]
 Alike = tuple[Degrees, int, int]

@@ -6,21 +6,27 @@ loads, then their time.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from heapq import heapify, heapreplace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, InfeasibleError, Program, Runner, units
+from dimsweep.engine import DimensionOrder, DimsweepError, InfeasibleError, Program, Runner, units
+from dimsweep.engine.workload import AXES
+from dimsweep.engine.workload.models import Transformer
 from dimsweep.sweeper.config.compose import Composed
+from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.networks.places import AS_IS, GREATEST, Longs, Moved
+from dimsweep.sweeper.questions.networks.places import AS_IS, GREATEST, PIPELINE, Longs, Moved
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
+from dimsweep.sweeper.study.ranking import NEAR
 
 REACH = GREATEST  # times what it is, or that part of it, that are looked at
 ROUNDING = 1e-9
@@ -190,3 +196,218 @@ class Race(ABC):
             looks += was_simulated and int(cells.first[i]) + m not in self._known.losses
             heapreplace(heap, (*self.key(i), i))
         return _First(end)
+
+
+# What may move and is a search of its own: the bandwidth and the latency of a tier, the size of
+# the model, the interruptions of a cluster whose size is searched; and what wins then.
+
+
+LAYERS = "workload.model.layers"
+INTERRUPTIONS = "reliability.npu_time"
+_SHARP = 1.005  # the answer holds at one factor, and loses at another one no further than this
+
+
+class Scaled(Race):
+    """The losses of cells below an ``end``, at some ``moment``."""
+
+    def __init__(self, known: Known, moment: "Moment", end: float) -> None:
+        super().__init__(known)
+        self._moved, self._faster, self._end = moment.moved, moment.faster, end
+        self._loads = Loads(known.designs, moment.moved)
+
+    @property
+    def loads(self) -> Loads:
+        return self._loads
+
+    def key(self, i: int) -> tuple[float, int]:
+        loss = self._seconds(i) * self._factor(i)
+        m = int(np.argmin(loss))
+        return float(loss[m]), m
+
+    def _seconds(self, i: int) -> Floats:
+        if i in self._loads:
+            return self._loads.of(i)
+        bounds, least = self._known.loads.bounds(i), self._known.designs.cells.least[i]
+        floor = np.maximum(bounds * self._moved.slowdown, least)
+        for other in self._faster:
+            floor = np.maximum(floor, other.bounds(i))
+        return floor
+
+    def _factor(self, i: int) -> Floats:
+        return self._known.designs.factor(self._known.designs.cells.rows[i])
+
+    def learn(self, i: int, m: int) -> bool:
+        if i in self._loads:
+            self._known.simulate(self._loads, i, m, self._moved)
+            return True
+        if i not in self._known.loads and self._moved != AS_IS:
+            self._known.loads.ask(i)  # which is known at all factors then
+            return False
+        floor = self._seconds(i) * np.ones(len(self._factor(i)))
+        self._loads.ask_some(i, floor, self._below(i, floor))
+        return False
+
+    def _below(self, i: int, floor: Floats) -> Longs:
+        """The cells of a plan that may be below the end, by a ``floor`` of their seconds."""
+        return np.flatnonzero(floor * self._factor(i) < self._end)
+
+    def is_exact(self, i: int, m: int) -> bool:
+        return self._loads.is_exact(i, m)
+
+
+class Moment(NamedTuple):
+    """What is ``known`` of cells (None where there are none that may win), the loss of the one that
+    was the best, where tiers are ``moved`` to, and the loads where they are ``faster``."""
+
+    known: Known | None
+    own: float
+    moved: Moved = AS_IS
+    faster: Sequence[Loads] = ()
+
+
+class Move(ABC):
+    """What wins where something of a ``name`` is not what it was thought to be."""
+
+    def __init__(self, known: Known, name: str) -> None:
+        self._known, self.name = known, name
+        self._found = dict[float, tuple[float, End]]()
+        self._loads = dict[float, Loads]()
+
+    @abstractmethod
+    def at(self, factor: float) -> Moment:
+        """What it is times a ``factor``; all cells whose loss may be below so many times the best
+        one's as a price may change it."""
+
+    def whole(self, factor: float) -> float:
+        """The next factor that there is on the way to this one."""
+        return factor
+
+    def ends(self) -> dict[str, End]:
+        return {
+            f"{prefix}{way}": self._end(self.whole(far), margin)
+            for prefix, margin in (("", 0.0), ("near_", NEAR))
+            for way, far in (("down", 1 / REACH), ("up", REACH))
+        }
+
+    def _end(self, far: float, margin: float) -> End:
+        near, winner = 1.0, None if far == 1 else self._loses(far, margin)
+        if winner is None:
+            return End(factor=far)
+        while max(near / far, far / near) > _SHARP:
+            middle = self.whole((near * far) ** 0.5)
+            if not min(near, far) < middle < max(near, far):  # no factor is between them
+                return winner.model_copy(update={"factor": near})
+            found = self._loses(middle, margin)
+            near, far, winner = (middle, far, winner) if found is None else (near, middle, found)
+        return winner.model_copy(update={"factor": near, "lost_at": far})
+
+    def _loses(self, factor: float, margin: float) -> End | None:
+        """To whom the best cell loses by more than a share; None if it does not."""
+        if factor not in self._found:
+            self._found[factor] = self._race(factor)
+        lost, winner = self._found[factor]
+        return None if winner.is_far or not lost > margin else winner
+
+    def _race(self, factor: float) -> tuple[float, End]:
+        moment = self.at(factor)
+        if moment.known is None:
+            return 0.0, End(factor=factor)
+        end = moment.own * (1 - ROUNDING)
+        race = Scaled(moment.known, moment, end)
+        found, self._loads[factor] = race.first(end), race.loads
+        lost = moment.own / found.key - 1 if np.isfinite(found.key) else 0.0
+        return lost, moment.known.end(factor, found.number, is_open=found.is_open)
+
+
+class OfTier(Move):
+    """Each network gets that share of its own bandwidth in a tier at its price, or has so many
+    times the latency."""
+
+    def __init__(self, known: Known, name: str, dim: int, *, is_latency: bool = False) -> None:
+        super().__init__(known, name)
+        self._dim, self._is_latency = dim, is_latency
+
+    def at(self, factor: float) -> Moment:
+        known = self._known
+        n = len(known.designs.cells.shapes[known.where.place.shape].sizes)
+        scale = tuple(factor if d == self._dim else 1.0 for d in range(n))
+        moved = Moved(latency=scale) if self._is_latency else Moved(bandwidth=scale)
+        sign = -1 if self._is_latency else 1
+        faster = [each for f, each in self._loads.items() if sign * (f - factor) > 0]
+        return Moment(known, known.seconds(known.best, moved) * known.factor, moved, faster)
+
+
+class OfLayers(Move):
+    """The model has more or fewer ``layers``, by as many as the best plan can divide among its
+    stages as it does now."""
+
+    def __init__(self, known: Known, layers: int) -> None:
+        super().__init__(known, f"layers of the model ({layers})")
+        self._layers, row, self._moments = layers, known.where.row, dict[float, Moment]()
+        self._step = row.degrees[AXES.index(PIPELINE)] * row.plan.interleave
+
+    def whole(self, factor: float) -> float:
+        steps = int(self._layers * (factor - 1) / self._step)
+        return 1 + self._step * steps / self._layers
+
+    def at(self, factor: float) -> Moment:
+        if factor not in self._moments:
+            self._moments[factor] = self._at(round(factor * self._layers))
+        return self._moments[factor]
+
+    def _at(self, layers: int) -> Moment:
+        known, changes = self._known, {LAYERS: layers}
+        if layers == self._layers:
+            return Moment(known, known.seconds(known.best) * known.factor)
+        _, composed = known.designs.compose(known.best)
+        composed = replace(composed, config=composed.config.changed(changes))
+        program = program_of(composed)
+        own = np.inf if program is None else simulate(composed.config, program).time * known.factor
+        try:
+            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
+        except InfeasibleError:
+            return Moment(None, own)
+
+
+class OfInterruptions(Move):
+    """Training is interrupted so many times as often, which larger clusters mind more."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known, "interruptions")
+
+    def at(self, factor: float) -> Moment:
+        known, config = self._known, self._known.designs.composed.config
+        if factor == 1:
+            return Moment(known, known.seconds(known.best) * known.factor)
+        assert config.reliability.npu_time is not None
+        changes = {INTERRUPTIONS: f"{config.reliability.npu_time / factor} s"}
+        try:
+            slope = known.own(known.designs.slopes(config.changed(changes)))
+            own = known.seconds(known.best) * (known.factor + slope)
+            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
+        except InfeasibleError:
+            return Moment(None, np.inf)
+
+
+def moves_of(known: Known) -> Iterator[Move]:
+    """What is a search of its own: the tiers of the best network that messages go through, the size
+    of a model of layers, and how often networks of several sizes are interrupted."""
+    config = known.designs.composed.config
+    assert config.space.network is not None
+    shape = known.designs.cells.shapes[known.where.place.shape]
+    tiers = config.space.network.tiers if shape.made is None else ()
+    used = [(d, tier) for d, tier in enumerate(tiers) if shape.sizes[d] > 1]
+    for d, tier in used:
+        yield OfTier(known, f"bandwidth of {tier.price or f'dim {d}'}", d)
+    # Where chunks choose their orders by themselves, no bound says what latencies they have.
+    is_known = config.collective.order is DimensionOrder.BASELINE
+    for d, tier in used if is_known else ():
+        if tier.latency:
+            yield OfTier(known, f"latency of {tier.price or f'dim {d}'}", d, is_latency=True)
+    workload = config.workload
+    assert isinstance(workload, Model)
+    if isinstance(workload.model, Transformer) and not workload.plan.stage_layers:
+        yield OfLayers(known, workload.model.layers)
+    sizes = {prod(shape.sizes) for shape in known.designs.cells.shapes}
+    if config.reliability.npu_time is not None and len(sizes) > 1:
+        yield OfInterruptions(known)

@@ -31,7 +31,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Count, Networks, Tier
 from dimsweep.sweeper.simulation.outages import outlasted
 from dimsweep.sweeper.simulation.program import build_cluster
-from dimsweep.sweeper.space.refusals import Refusals
+from dimsweep.sweeper.space.plans import Refusals
 
 Floats = NDArray[np.float64]
 _MOST_SHAPES, _MOST_NETWORKS = 100_000, 10_000_000

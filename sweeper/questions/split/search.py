@@ -13,8 +13,7 @@ from dimsweep.sweeper.questions.split.grid import Grid, grid_of
 from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, ended, in_pieces
 from dimsweep.sweeper.run.loop import OneRound, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler, Values
-from dimsweep.sweeper.space.setting import Setting
-from dimsweep.sweeper.space.trials import Floats, Trial, Trials
+from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
 from dimsweep.sweeper.study.ranking import best_of_scenarios
 

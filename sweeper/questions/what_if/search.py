@@ -16,8 +16,7 @@ from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, CHANGE, COMPLETE, 
 from dimsweep.sweeper.questions.what_if.catalogue import Asked
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys, resolve
 from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work
-from dimsweep.sweeper.space.setting import MARK, Setting
-from dimsweep.sweeper.space.trials import Trial, Trials
+from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
 

@@ -49,8 +49,7 @@ from dimsweep.sweeper.ledger.rows import (
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.simulation.simulate import AloneRunners, JobTime
-from dimsweep.sweeper.space.setting import Setting
-from dimsweep.sweeper.space.trials import Integers, Trial, Trials
+from dimsweep.sweeper.space.trials import Integers, Setting, Trial, Trials
 
 _PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 

@@ -1,13 +1,16 @@
-"""Linear constraints on a split, as the user writes them: ``b2 + b3 == 200 GB/s``."""
+"""Constraints on a split as the user writes them, such as ``b2 + b3 == 200 GB/s``, and budgets."""
 
 import math
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError, units
+from dimsweep.engine.bound import LinearSpace
 from dimsweep.sweeper.space.split.grid import Floats, Row
 
 
@@ -131,3 +134,103 @@ def _unreadable(rest: str, text: str) -> DimsweepError:
             f"{text!r} is not linear: it multiplies or divides two bandwidths", hint=_FORM
         )
     return DimsweepError(f"{text!r}: cannot read {rest!r}", hint=_FORM)
+
+
+usd = units.format_money
+
+_UNITS = 2**44  # of the limit, in which prices are rounded up
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True)
+class Spending:
+    """At most ``limit`` USD for bandwidths at ``prices`` (D,), above zero, in USD per byte/s.
+
+    What more bandwidth is worth is for the objective to say: the best split for time as a rule
+    costs the limit, to a step, and that for performance per cost may cost much less.
+    """
+
+    prices: Floats
+    limit: float
+
+    def row(self, step: float) -> Row:
+        """The budget for bandwidths of n steps, in whole numbers: what obeys them obeys it."""
+        unit = self.limit / _UNITS
+        return tuple(math.ceil(price * step / unit) for price in self.prices), _UNITS
+
+    def rule(self) -> tuple[str, Floats, str, float]:
+        """The budget as a rule of a LinearSpace: in bandwidths at the mean price."""
+        mean = float(self.prices.mean())
+        return f"cost <= {usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
+
+    def check_minima(self, low: Floats, step: float) -> None:
+        """Raise unless it buys the minima (D,), as :meth:`row` has it."""
+        row, most = self.row(step)
+        if float(np.dot(row, low / step)) > most:
+            raise DimsweepError(
+                f"the minima cost {usd(float(self.prices @ low))}, which is more than there is for "
+                f"bandwidth, {usd(self.limit)}",
+                where="cost",
+            )
+
+    def check(self, bandwidth: Floats) -> None:
+        """Raise for a ``bandwidth`` (D,) that costs more than the limit."""
+        cost = float(self.prices @ np.asarray(bandwidth))
+        if cost > self.limit * (1 + _NOISE):
+            raise DimsweepError(
+                f"the bandwidths cost {usd(cost)}",
+                where="cost",
+                hint=f"there are {usd(self.limit)} for bandwidth",
+            )
+
+
+Rule = tuple[str, Floats, str, float]  # of a LinearSpace: its text, coefficients, relation, limit
+
+
+class Budgeted(ABC):
+    """Splits whose bandwidths add up to a total (bytes/s), or cost a sum of money, or neither."""
+
+    n_free: int
+    _total: float | None
+    _spending: Spending | None
+    _constraints: Sequence[Constraint]
+
+    @abstractmethod
+    def nearest(self, bandwidth: Floats) -> Floats:
+        """The split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s."""
+
+    @abstractmethod
+    def linear(self) -> LinearSpace:
+        """The linear rules that every split obeys, and some that are no splits."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a total or a sum of money."""
+        return self._total is not None or self._spending is not None
+
+    def along(self, direction: Floats) -> Floats:
+        """The split (D,) nearest to that multiple of ``direction`` (D,) which uses up the total, or
+        the money.  Raises ValueError where there is neither."""
+        if self._spending is not None:
+            scale = self._spending.limit / float(self._spending.prices @ direction)
+        elif self._total is not None:
+            scale = self._total / float(direction.sum())
+        else:
+            raise ValueError("no total and no cost to use up")
+        return self.nearest(direction * scale)
+
+    def _unit_points(self, u: Floats) -> Floats:
+        """Points (P, F) of the unit cube; raises ValueError for others."""
+        u = np.asarray(u, dtype=float)
+        if u.ndim != 2 or u.shape[1] != self.n_free:
+            raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
+        if not ((u >= 0) & (u <= 1)).all():
+            raise ValueError("unit points outside [0, 1]")
+        return u
+
+    def _in_text(self) -> Iterator[Rule]:
+        """The constraints."""
+        for constraint in self._constraints:
+            excess = constraint.excess()
+            row = np.array(excess.coefficients, dtype=float)
+            yield constraint.text, row, constraint.relation, -float(excess.constant)

@@ -7,10 +7,8 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import LinearSpace
-from dimsweep.sweeper.space.split.budgeted import Budgeted, Rule
-from dimsweep.sweeper.space.split.constraint import parse_constraint, said
+from dimsweep.sweeper.space.split.constraint import Budgeted, Rule, Spending, parse_constraint, said
 from dimsweep.sweeper.space.split.grid import Floats
-from dimsweep.sweeper.space.split.spending import Spending
 
 _MOST = 100_000  # splits
 _NOISE = 1e-9

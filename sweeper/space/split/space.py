@@ -17,11 +17,24 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import LinearSpace
-from dimsweep.sweeper.space.split.bounds import Integers
-from dimsweep.sweeper.space.split.budgeted import Budgeted, Rule
-from dimsweep.sweeper.space.split.constraint import Constraint, compared, parse_constraint, said
-from dimsweep.sweeper.space.split.grid import EmptyError, Floats, IntegerGrid, Point, Row, extent
-from dimsweep.sweeper.space.split.spending import Spending
+from dimsweep.sweeper.space.split.constraint import (
+    Budgeted,
+    Constraint,
+    Rule,
+    Spending,
+    compared,
+    parse_constraint,
+    said,
+)
+from dimsweep.sweeper.space.split.grid import (
+    EmptyError,
+    Floats,
+    IntegerGrid,
+    Integers,
+    Point,
+    Row,
+    extent,
+)
 
 
 class SplitSpace(Budgeted):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.api.plot import Plot
+from dimsweep.sweeper.api.results import Plot
 
 
 def test_a_page_is_saved_as_html_only(tmp_path: Path) -> None:

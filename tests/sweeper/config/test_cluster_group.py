@@ -12,7 +12,7 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.places import groups, homes
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.rules.machines import unlike_parts
+from dimsweep.sweeper.study.rules import unlike_parts
 
 PARTS = ("topology", "npu", "memory", "network", "cost", "collective")
 SMALL = ("workload=llama3_8b", "workload.model.layers=2")

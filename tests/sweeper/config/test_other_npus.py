@@ -12,7 +12,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.study.alone import least_seconds
+from dimsweep.sweeper.study.bound import least_seconds
 
 # A GPT-3 of 8 layers in two stages, each on a node of 8: H100s, and A100s.
 GPT = [

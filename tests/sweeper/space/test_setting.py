@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.rows import Cell, labels
-from dimsweep.sweeper.space.setting import MARK, Setting
-from dimsweep.sweeper.space.trials import Trial, Trials, plain, trial_of
+from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials, plain, trial_of
 from dimsweep.sweeper.study.content import Content
 from dimsweep.sweeper.study.kept import trials_of
 

@@ -6,7 +6,7 @@ from benchmarks.between import compared
 from dimsweep.engine.rules import SEEN, Kind
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.rules.between import apart
+from dimsweep.sweeper.study.rules import apart
 
 STAGES = (
     *("workload=gpt3_13b", "workload.parallel.tensor=2", "workload.parallel.pipeline=2"),

@@ -24,7 +24,8 @@ from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
-from dimsweep.sweeper.study.rules import design_warnings, idle_keys, once, verdict
+from dimsweep.sweeper.study.idle import idle_keys
+from dimsweep.sweeper.study.rules import design_warnings, once, verdict
 from tests.support.studies import run
 
 ROOT = Path(__file__).resolve().parents[3]

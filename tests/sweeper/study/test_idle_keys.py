@@ -13,8 +13,7 @@ from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.simulation.program import build_program
-from dimsweep.sweeper.study.rules import idle_keys
-from dimsweep.sweeper.study.rules.idle import _OTHER_THINGS, _values
+from dimsweep.sweeper.study.idle import _OTHER_THINGS, _values, idle_keys
 
 PLAN = (
     *("workload=gpt3_13b", "topology=dgx_h100", "topology.shape=Switch(8)_Switch(4)", "npu=h100"),

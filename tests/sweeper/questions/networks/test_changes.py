@@ -17,9 +17,8 @@ from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.questions.networks.changes import Changes, _rival, changes_of
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.networks.moves import LAYERS
 from dimsweep.sweeper.questions.networks.places import AS_IS, Moved
-from dimsweep.sweeper.questions.networks.race import Known
+from dimsweep.sweeper.questions.networks.race import LAYERS, Known
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.report.answers import answers

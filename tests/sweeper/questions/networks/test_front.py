@@ -24,9 +24,8 @@ from dimsweep.engine.network import Network, PriceList, Routing, Spread, Wiring,
 from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
 from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.extensions.verify import atop
-from dimsweep.sweeper.questions.networks.alike import Folded
-from dimsweep.sweeper.questions.networks.front import Front, Step, front_of, mean_time
 from dimsweep.sweeper.questions.networks.layered import (
+    Folded,
     Joined,
     Layered,
     Limits,
@@ -34,7 +33,17 @@ from dimsweep.sweeper.questions.networks.layered import (
     _is_whole,
     layered,
 )
-from dimsweep.sweeper.questions.networks.traffic import KINDS, STAGES, Cases, Ports, Trained
+from dimsweep.sweeper.questions.networks.traffic import (
+    KINDS,
+    STAGES,
+    Cases,
+    Front,
+    Ports,
+    Step,
+    Trained,
+    front_of,
+    mean_time,
+)
 from tests.support.examples import examples
 
 NPUS = 128  # as many servers as the most stages

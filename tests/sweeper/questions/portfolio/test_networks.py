@@ -17,7 +17,7 @@ from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.questions.portfolio.designs import SharedDesigns
+from dimsweep.sweeper.questions.portfolio.networks import SharedDesigns
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.sections import tables_of_study

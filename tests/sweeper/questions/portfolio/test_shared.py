@@ -16,8 +16,8 @@ from dimsweep.engine.bound import Measure, Weighing
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.questions.networks.search import Begun, DesignSearch
-from dimsweep.sweeper.questions.portfolio import search as module
-from dimsweep.sweeper.questions.portfolio.search import SharedSearch
+from dimsweep.sweeper.questions.portfolio import networks as module
+from dimsweep.sweeper.questions.portfolio.networks import SharedSearch
 from tests.support.examples import examples
 
 NETWORKS, SHAPES = 12, [range(n, n + 3) for n in range(0, 12, 3)]

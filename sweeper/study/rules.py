@@ -1,0 +1,579 @@
+"""Design rules: what is odd about a design, told before it is simulated.
+
+A warning is one line of text.  It stops nothing; each says what to change.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dimsweep.engine import Fidelity, Program, QueueOrder, SubgroupBandwidth, units
+from dimsweep.engine.formats import read_ns3_config
+from dimsweep.engine.network import Clos, has_equal_ways
+from dimsweep.engine.rules import (
+    SEEN,
+    Kind,
+    Pair,
+    beyond_measurements,
+    crosses_dimensions,
+    is_measured,
+    kind_of,
+    lone_chunks,
+    mostly_hops,
+    provisioning,
+    queue_matters,
+    silent_dimensions,
+    ties,
+    worth,
+)
+from dimsweep.sweeper.config.catalogue import catalogue
+from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
+from dimsweep.sweeper.config.options import read_options
+from dimsweep.sweeper.config.parts.part import per_dimension, walk
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.places import find_option, found, groups
+
+
+def design_warnings(
+    composed: Composed, program: Program, turned: Collection[str], *, searched: bool
+) -> list[str]:
+    """What the rules find in a composed configuration, whose program is ``program``; beside
+    :func:`idle_keys`, which costs more.
+
+    ``turned`` are the keys that the user varies or has set for this run; ``searched`` says that the
+    bandwidths of the config are not those that will be simulated.
+    """
+    config = composed.config
+    found = kept_axes(composed)
+    found += unlike_parts(composed, priced=program.prices is not None)
+    found += unpriced_tiers(composed, program)
+    found += odd_quantities(config, program, searched=searched)
+    found += radices(config, program)
+    found += first_ways(config, program)
+    found += without_effect(composed)
+    found += uncalibrated(config, program)
+    found += tight_memory(config, program)
+    found += beyond_measurements(program)
+    found += apart(config, program, searched=searched)
+    found += idle_knobs(config, program, turned, searched=searched)
+    if searched:
+        return found
+    found += small_buckets(config, program)
+    return found + tied(config, program) + badly_provisioned(program)
+
+
+def once(warnings: Iterable[list[str]]) -> list[str]:
+    """The warnings of several cells, each once, with the number of cells that it is for."""
+    cells = list(warnings)
+    texts = dict.fromkeys(text for cell in cells for text in cell)
+    counted = {text: sum(text in cell for cell in cells) for text in texts}
+    return [
+        text if n == len(cells) else f"{text} (in {n} of {len(cells)} cells)"
+        for text, n in counted.items()
+    ]
+
+
+# Axes of a parallel plan that a map on the command line leaves as the preset has them.
+
+
+_KEY = "workload.parallel"
+
+
+def kept_axes(composed: Composed) -> list[str]:
+    """Told where a map of axes was given whole, and the plan has others, or another order.
+
+    Hydra merges a map into the one that is there, which is what overrides of single keys and
+    files rely on; but the order of axes has a meaning, and an axis that is not named takes ranks.
+    """
+    given, axes = composed.given(_KEY), composed.config.workload.parallel
+    if not isinstance(given, Mapping):
+        return []
+    kept = [axis for axis, degree in axes.items() if axis not in given and degree != 1]
+    if not kept and list(given) == [axis for axis in axes if axis in given]:
+        return []
+    merged = f"{_KEY} is {_text(axes)}: a map is merged into the preset's"
+    if not kept:
+        return [f"{merged}, whose order of axes stays"]
+    drops = " ".join(f"'~{_KEY}.{axis}'" for axis in kept)
+    return [f"{merged}, which keeps its {' and '.join(kept)} unless you give {drops}, too"]
+
+
+def _text(axes: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{axis}: {degree}" for axis, degree in axes.items()) + "}"
+
+
+# By how much a simulation of every message may give another time (see engine.rules.fidelity).
+
+
+_MATTERS = 0.01  # of the time
+_SHARES = "parts of dimensions whose NPUs share links"
+_WHAT = {
+    Kind(stages=True, shares=True): f"messages between stages, on {_SHARES}",
+    Kind(stages=True, shares=False): "messages between stages",
+    Kind(stages=False, shares=True): f"groups on {_SHARES}",
+}
+
+
+def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
+    """How far phases and messages were apart on plans of the program's kind, where that was more
+    than a percent and every message is not simulated anyway."""
+    kind = None if config.by_message or config.recheck.rungs else kind_of(program)
+    if kind is None or max(SEEN[kind].most, -SEEN[kind].least) < _MATTERS:
+        return []
+    seen = SEEN[kind]
+    fix = "recheck.top=3" if searched else "fidelity=message"
+    return [
+        f"{_WHAT[kind]}: on {seen.plans - seen.equal} of {seen.plans} random plans of this kind "
+        "and up to 32 NPUs the time message by message was another than by phases, "
+        f"{seen.least:+.1%} to {seen.most:+.1%}; {fix} simulates every message of this one"
+    ]
+
+
+# Gradients that are exchanged in buckets which are too small for the network.
+
+
+def small_buckets(config: Config, program: Program) -> list[str]:
+    """Told where a bucket's hops last longer than its bytes, and there are several buckets."""
+    workload = config.workload
+    if not isinstance(workload, Model) or workload.plan.zero == 3:  # which exchanges blocks
+        return []
+    found = mostly_hops(program)
+    if found is None:
+        return []
+    hops, of_bytes = units.format_time(found.hops), units.format_time(found.bytes)
+    one = units.format_bytes(found.n_bytes)
+    enough = units.format_bytes(found.n_bytes * found.hops / found.bytes)
+    return [
+        f"{found.group}: the hops of a bucket of {one} last {hops}, its bytes {of_bytes}; "
+        f"plan.bucket={enough} has as much of both (plan.stack={workload.plan.stack} sets it)"
+    ]
+
+
+# Chunks, queues and latencies that make no difference to the time, and bandwidth for no byte.
+
+
+def idle_knobs(
+    config: Config, program: Program, turned: Collection[str], *, searched: bool
+) -> list[str]:
+    """What changes the run, and yet no time, and bandwidth in which nothing is sent."""
+    found = _collective(config, program) + _latency(config, program)
+    instead = config.network.instead
+    found += [
+        f"{key} has no effect on times: network.{instead} says what the links are"
+        for key in ("topology.bandwidth", "topology.latency")
+        if instead and config.by_message and key in turned
+    ]
+    found += [_silent(d, program, searched=searched) for d in silent_dimensions(program)]
+    return [text for text in found if text]
+
+
+def _collective(config: Config, program: Program) -> list[str]:
+    collective, found = config.collective, []
+    latency = program.latency.any() or program.structure.shape.endpoint_delay
+    model = program.cluster.collectives
+    ours = model.library is None and model.timings is None  # those have chunks of their own
+    if ours and not crosses_dimensions(program) and lone_chunks(program) > 1 and latency:
+        found.append(
+            "collective.chunks only adds latency: no collective crosses two dimensions, so "
+            "chunks have nothing to overlap with; collective.chunks_on_one_dimension=1"
+        )
+    is_fifo = collective.queue is QueueOrder.FIFO
+    if not is_fifo and not config.by_message and not queue_matters(program):
+        found.append(
+            f"collective.queue={collective.queue} makes no difference to fifo at the "
+            "configuration's own bandwidths"
+        )
+    return found
+
+
+def _latency(config: Config, program: Program) -> list[str]:
+    """Latencies of zero, unless that is the model that was asked for (profile=libra), or a
+    collective library or the links of a graph have latencies of their own."""
+    zero = np.flatnonzero(program.latency == 0)
+    model = program.cluster.collectives
+    by_links = config.by_message and program.communication.network.graph is not None
+    if by_links or model.library is not None or model.timings is not None:
+        return []
+    if not len(zero) or config.collective.subgroup_bandwidth is SubgroupBandwidth.FULL:
+        return []
+    if len(zero) == len(program.latency):
+        return ["topology.latency is 0 in every dimension: small messages and chunks cost nothing"]
+    names = ", ".join(program.names.dims[d] for d in zero)
+    return [f"topology.latency is 0 in dimension {names}, but not in the others"]
+
+
+def _silent(d: int, program: Program, *, searched: bool) -> str:
+    """A dimension without traffic, where its bandwidth is searched or paid for."""
+    name = program.names.dims[d]
+    if searched:
+        return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
+    if program.prices is None or not program.prices.per_bandwidth[d]:
+        return ""
+    cost = units.format_money(program.prices.per_bandwidth[d] * program.bandwidth[d])
+    return f"no byte crosses dimension {name}: its bandwidth costs {cost} for nothing"
+
+
+# Parts of machines that are unlike: one's network, another's chips, a third one's prices.
+
+
+def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
+    """Told where no machine has the network, the NPU and the prices of a configuration, by the
+    machines that each part's own file names; a part that names none suits any.
+    Prices count where the network is ``priced``."""
+    config = composed.config
+    machines = {
+        "topology": config.topology.machines,
+        "npu": config.npu.machines,
+        "cost": config.cost.machines,
+    }
+    pairs = [("topology", "npu")]
+    if priced:
+        pairs.append(("topology", "cost"))
+    if priced and config.cost.npu_price:  # a price list of networks says nothing of an NPU
+        pairs.append(("npu", "cost"))
+    apart = [pair for pair in pairs if _apart(*pair, machines)]
+    wrong = [group for group in machines if any(group in pair for pair in apart)]
+    if not wrong:
+        return []
+    named = ", ".join(
+        f"{group}={composed.choices.get(group)} of {' or '.join(machines[group])}"
+        for group in wrong
+    )
+    return [f"these parts are of different machines: {named}{_remedy(wrong, machines[wrong[0]])}"]
+
+
+def _apart(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
+    both = machines[one], machines[other]
+    return all(both) and not set(both[0]) & set(both[1])
+
+
+def _remedy(wrong: list[str], machines: Collection[str]) -> str:
+    """What would set the parts alike, for the machine of the first one."""
+    for name, parts in _clusters():
+        if set(machines) & set(_machines("topology", parts["topology"])):
+            others = " ".join(f"{group}={parts[group]}" for group in wrong[1:])
+            return f"; cluster={name} sets all parts together, {others} these alone"
+    return ""
+
+
+def _clusters() -> Iterator[tuple[str, dict[str, str]]]:
+    for name in groups()[CLUSTER]:
+        if parts := parts_of(find_option(CLUSTER, name)):
+            yield name, parts
+
+
+def _machines(group: str, name: str) -> Collection[str]:
+    file = find_option(group, name)
+    return () if file is None else read_options(file).node.get("machines") or ()
+
+
+# Plans that fit a GPU's memory by so little that PyTorch's cache may not find room.
+
+
+def tight_memory(config: Config, program: Program) -> list[str]:
+    """Told where what the cache may reserve is more than a GPU has.  Only of training, on GPUs
+    whose kernels were measured: others need not run PyTorch."""
+    workload, npu, need = config.workload, config.npu, program.workload.footprint
+    if not isinstance(workload, Model) or workload.plan.task != "training":
+        return []
+    if need is None or npu.memory is None or not npu.kernels:
+        return []
+    own = float(npu.memory)
+    if not need.total <= own < need.reserved:
+        return []
+    total, reserved, has = map(units.format_bytes, (need.total, need.reserved, own))
+    return [
+        f"memory: {total} of {has} are counted, but PyTorch's cache may reserve {reserved} for "
+        "them, which was 15 % idle in the mean of eight models; "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True keeps less idle, and a smaller "
+        "workload.plan.micro_batch or workload.plan.recompute needs less; npu.headroom=0.15 "
+        "refuses such plans"
+    ]
+
+
+# A configuration of ns-3 in ``network.packets.file``: what of it, and beside it, has no effect.
+
+
+def without_effect(composed: Composed) -> list[str]:
+    """Name the lines of the file that are not simulated, and the keys that it replaces."""
+    config = composed.config
+    file = config.network.packets.file
+    if file is None or config.fidelity is not Fidelity.PACKET:
+        return []
+    read = read_ns3_config(found(file))
+    keys = {f"network.packets.{name}" for name in read.packets}
+    warnings = [
+        f"{key} has no effect: {file} gives it" for key in composed.overridden if key in keys
+    ]
+    if read.ignored:
+        warnings.append(f"not simulated, of {file}: {'; '.join(read.ignored)}")
+    return warnings
+
+
+# A GPU of which nothing is known but its peak.
+
+
+def uncalibrated(config: Config, program: Program) -> list[str]:
+    """Told where products are computed at the peak, which no GPU reaches."""
+    if is_measured(program):
+        return []
+    kinds = {"npu": config.npu}
+    kinds |= {f"other_npus[{i}].npu": other.npu for i, other in enumerate(config.other_npus)}
+    return [
+        f"{key}.flops is taken for what it reaches, so it computes at its peak: no calibration is "
+        f"known; {key}.kernels names a GPU that was measured, {key}.efficiency a share of the peak"
+        for key, npu in kinds.items()
+        if npu.efficiency == 1
+        and not any((npu.kernels, npu.matmul_efficiency, npu.systolic, npu.measured))
+    ]
+
+
+# Tiers, switches and whole parts that nothing prices.
+
+
+def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
+    """A warning if tiers of the topology, or parts of it, have no price, so that the whole network
+    has none; and the first thing that it is."""
+    config, cluster = composed.config, program.cluster
+    by_tier = bool(config.cost.tiers and config.topology.tiers)
+    if config.cost.parts or (by_tier and (cluster.network.graph is not None or config.other_npus)):
+        bill = config.bought(cluster.topology, cluster.network).bill()
+        return _missing(composed, bill.missing)
+    if program.prices is not None:
+        return _unpriced_switches(composed, program)
+    priced = {name for name, price in config.cost.tiers.items() if price.link is not None}
+    missing = [name for name in dict.fromkeys(config.topology.tiers) if name not in priced]
+    if not missing:
+        return []
+    cost, others = composed.choices.get("cost"), ", ".join(sorted(priced)) or "no tier"
+    return [
+        f"topology.tiers: {', '.join(missing)} without a price in cost={cost}, so nothing is said "
+        f"about cost; it prices {others} (cost.tiers.{missing[0]}.link=... is a price)"
+    ]
+
+
+def _missing(composed: Composed, missing: Sequence[str]) -> list[str]:
+    """That something of a bill has no price, which and how it gets one."""
+    if not missing:
+        return []
+    more = f", and {len(missing) - 1} more (dimsweep bill shows all)" if len(missing) > 1 else ""
+    cost = composed.choices.get("cost")
+    return [f"cost={cost}: {missing[0]}{more}; so nothing is said about cost"]
+
+
+def _unpriced_switches(composed: Composed, program: Program) -> list[str]:
+    """Dimensions with switches in tiers that price links alone."""
+    tiers, cost = composed.config.cost.tiers, composed.choices.get("cost")
+    return [
+        f"cost.tiers.{dim.tier} has no price of a switch in cost={cost}, so those of dimension "
+        f"{name} cost nothing (cost.tiers.{dim.tier}.switch=... is a price)"
+        for name, dim in zip(program.names.dims, program.cluster.topology.dims, strict=True)
+        if "switch" in dim.block.parts and dim.size > 1 and tiers[dim.tier].switch is None
+    ]
+
+
+# Dimensions that are not provisioned for one another (see engine.rules.balance).
+
+
+_ENOUGH = 1.1  # within ten per cent of just enough
+_HARDLY = 0.01  # of an iteration: what is worth no more is not told
+
+
+def verdict(provision: float) -> str:
+    """What the outer dimension of a pair is, given how many times just enough it has."""
+    if 1 / _ENOUGH <= provision <= _ENOUGH:
+        return "just enough"
+    return "over-provisioned" if provision > 1 else "under-provisioned"
+
+
+def badly_provisioned(program: Program) -> list[str]:
+    """For each group the pair of dimensions that is furthest from just enough, if that matters: an
+    under-provisioned dimension whose bandwidth would make the iteration shorter, or an
+    over-provisioned one that could have less at no loss.
+
+    An over-provisioned dimension is none under Themis, which gives it chunks of its own.
+    """
+    if program.communication.network.graph is not None:
+        return []  # its links are not as wide as the dimensions say
+    worst: dict[str, Pair] = {}
+    own_orders = program.structure.shape.order > 0
+    for pair in provisioning(program):
+        provision = pair.provision(program.bandwidth)
+        if verdict(provision) == "just enough" or (own_orders and provision > 1):
+            continue
+        known = worst.get(pair.group)
+        if known is None or _distance(pair, program) > _distance(known, program):
+            worst[pair.group] = pair
+    if not worst:
+        return []
+    pairs = list(worst.values())
+    told = zip(pairs, worth(program, pairs).tolist(), strict=True)
+    return [_told(pair, program, times) for pair, times in told if _matters(pair, program, times)]
+
+
+def _distance(pair: Pair, program: Program) -> float:
+    return abs(math.log(pair.provision(program.bandwidth)))
+
+
+def _matters(pair: Pair, program: Program, times: float) -> bool:
+    if pair.provision(program.bandwidth) > 1:
+        return times < 1 + _HARDLY
+    return times < 1 - _HARDLY
+
+
+def _told(pair: Pair, program: Program, times: float) -> str:
+    provision, dims = pair.provision(program.bandwidth), program.names.dims
+    enough = units.format_bandwidth(round(pair.enough(program.bandwidth), -5))
+    if provision > 1:
+        longer = f"{times - 1:.1%} longer" if times > 1.0005 else "no longer"
+        return (
+            f"{pair.group}: dimension {dims[pair.outer]} is over-provisioned {provision:.3g} times "
+            f"for what {dims[pair.inner]} feeds it: with {enough} an iteration would take {longer};"
+            " collective.order=themis uses it"
+        )
+    return (
+        f"{pair.group}: dimension {dims[pair.outer]} is under-provisioned {1 / provision:.3g} "
+        f"times for {dims[pair.inner]}, in any order of dimensions: with {enough} an iteration "
+        f"would take {1 - times:.1%} less"
+    )
+
+
+_WIDEST, _NARROWEST = 10e12, 0.1e9  # bytes/s of an NPU in a dimension that some product has
+_LONGEST_HOP = 10**9  # ps
+_PORTS = (100, 200, 400, 800, 1600)  # Gb/s, by which ports of NICs are called
+_BINARY = re.compile(r"[KMGTP]i[Bb]")
+_DECIMAL = re.compile(r"[kMGTP][Bb]")
+_BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
+
+
+def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[str]:
+    """Suspicions about the units of bandwidths, latencies and sizes; ``searched``: the topology's
+    bandwidths are not used."""
+    found = [] if searched else _bandwidths(config, program)
+    found += _mixed(config, searched=searched)
+    for d, latency in enumerate(program.latency):
+        if latency > _LONGEST_HOP:
+            found.append(
+                f"topology.latency: {units.format_time(int(latency))} a hop in dimension "
+                f"{program.names.dims[d]}, which is longer than any network's"
+            )
+    found += [
+        f"{key}: {value} is bits; bytes are written with a B"
+        for key, value in walk(config.text["workload"], "workload")
+        if isinstance(value, str) and _BITS.fullmatch(value)
+    ]
+    return found
+
+
+def _bandwidths(config: Config, program: Program) -> list[str]:
+    found = []
+    for d, value in enumerate(program.bandwidth.tolist()):
+        what = f"topology.bandwidth: {units.format_bandwidth(value)} per NPU in dimension "
+        what += program.names.dims[d]
+        if value > _WIDEST:
+            found.append(f"{what}, more than any product has")
+        elif value < _NARROWEST:
+            found.append(f"{what}, less than one Ethernet port of 1 Gb/s")
+        elif _looks_like_bits(config, program, d):
+            bits = f"{value / 1e9:g} Gb/s"
+            found.append(f"{what}: NICs are called by their bits; is it {bits}?")
+    return found
+
+
+def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
+    """Whether a dimension that is reached through NICs has as many bytes as a NIC has bits."""
+    given, dim = config.topology.bandwidth, program.cluster.topology.dims[d]
+    tier = config.cost.tiers.get(dim.tier)
+    if not isinstance(given, tuple) or tier is None or tier.nic is None:
+        return False
+    return "nic" in dim.block.parts and any(given[d].text == f"{n} GB/s" for n in _PORTS)
+
+
+def _mixed(config: Config, *, searched: bool) -> list[str]:
+    """Bandwidths of one network written with 1000s and with 1024s."""
+    given = ["topology.bandwidth"]
+    if searched:
+        given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
+    values = {key: config.value(key) for key in given}
+    found = [*values.items(), *(each for key, value in values.items() for each in walk(value, key))]
+    written = [(at, text) for at, text in found if isinstance(text, str)]
+    binary = [text for text in written if _BINARY.search(text[1])]
+    decimal = [text for text in written if _DECIMAL.search(text[1]) and text not in binary]
+    if not binary or not decimal:
+        return []
+    return [
+        f"{binary[0][0]}: {binary[0][1]} counts in 1024s, {decimal[0][1]} "
+        f"({decimal[0][0]}) in 1000s; 1 GiB/s is 7.4 % more than 1 GB/s"
+    ]
+
+
+# Switches of a fabric that nobody sells.
+
+
+_NEAR = 1.01
+
+
+def radices(config: Config, program: Program) -> list[str]:
+    """Leaf switches with more ports than any switch of the catalogue has at their bandwidth."""
+    topology, dims = program.cluster.topology, program.names.dims
+    found = []
+    fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
+    for name, dim, fabric in zip(dims, topology.dims, fabrics, strict=True):
+        if not isinstance(fabric, Clos):
+            continue
+        needed = fabric.leaf + fabric.up(fabric.leaf)
+        least = dim.bandwidth / _NEAR
+        fast = [each for each in catalogue().switches if (each.bandwidth or 0) >= least]
+        most = max(fast, key=lambda each: each.ports, default=None)
+        if most is None or most.ports < needed:
+            sold = f"the largest is {most.title} with {most.ports}" if most else "none is as fast"
+            found.append(
+                f"network.fabric: leaf switches of dimension {name} have {needed} ports of "
+                f"{units.format_bandwidth(dim.bandwidth)}, and no switch does: {sold}"
+            )
+    return found
+
+
+# Ways of a graph that nobody chose, and that all messages share.
+
+
+def first_ways(config: Config, program: Program) -> list[str]:
+    """Told where a graph has several shortest ways between NPUs and nothing says which are taken:
+    then it is the first one for all, which a switch's cables do not share evenly."""
+    network = program.communication.network
+    graph = network.graph
+    if graph is None or graph.sizes or network.routing is not None or not config.by_message:
+        return []
+    if not has_equal_ways(graph):
+        return []
+    return [
+        "network.routing=auto takes the first of ways that are as short, so that messages share "
+        "links while others are free; network.routing=ecmp spreads them by a hash, as switches do, "
+        "and fidelity=flow or packet with network.routing=spray each over all of these ways"
+    ]
+
+
+# Quantities that were perhaps meant in another unit.
+
+
+# Times under Themis that hang on ties (see engine.rules.fidelity).
+
+
+_HANGS_ON_TIES = 0.01  # of the time
+
+
+def tied(config: Config, program: Program) -> list[str]:
+    """What a run takes where nothing ties, if that is another time."""
+    found = None if config.by_message else ties(program)
+    if found is None or max(found) / min(found) - 1 < _HANGS_ON_TIES:
+        return []
+    here, *others = map(units.format_time, found)
+    apart = " or ".join(dict.fromkeys(others))
+    return [
+        f"collective.order=themis ties at these bandwidths: {here}, and {apart} where they differ "
+        "in the ninth place; more collective.chunks hang on it less"
+    ]
