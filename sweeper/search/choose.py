@@ -4,13 +4,17 @@ from dimsweep.engine import DimsweepError, Prices, suggestion
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.objective import follows_slopes
-from dimsweep.sweeper.search.blocks import QmcSampler, RandomSampler
+from dimsweep.sweeper.search.blocks import GridSampler, QmcSampler, RandomSampler, grid_size
 from dimsweep.sweeper.search.cmaes import CmaEsSampler
-from dimsweep.sweeper.search.combined import CombinedSampler
 from dimsweep.sweeper.search.descent import DescentSampler
-from dimsweep.sweeper.search.grid import GridSampler, grid_size
 from dimsweep.sweeper.search.optuna_sampler import GpSampler, Nsga2Sampler, TpeSampler
-from dimsweep.sweeper.search.relay import HANDOVER, DescentThenCmaEs, TpeThenCmaEs, TpeThenQmc
+from dimsweep.sweeper.search.relay import (
+    HANDOVER,
+    CombinedSampler,
+    DescentThenCmaEs,
+    TpeThenCmaEs,
+    TpeThenQmc,
+)
 from dimsweep.sweeper.search.sampler import Sampler, Task
 from dimsweep.sweeper.space.space import Space
 from dimsweep.sweeper.space.split import PartsSpace

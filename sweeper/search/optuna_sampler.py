@@ -3,14 +3,13 @@
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dimsweep.engine import DimsweepError, in_yaml, needing
-from dimsweep.sweeper.search.optuna_inside import random_states
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
 from dimsweep.sweeper.space.design import coordinates, encoded
 from dimsweep.sweeper.space.space import Choice, Parameter
@@ -255,3 +254,16 @@ class GpSampler(OptunaSampler):
         with needing("torch", missing):
             import torch  # noqa: F401
         super().__init__(task)
+
+
+def random_states(sampler: object) -> Iterator[np.random.RandomState]:
+    """The random numbers of a sampler of Optuna's and of its parts, always in the same order.
+
+    Optuna can seed them anew, but not say where they are: so each part is looked through.
+    """
+    for part in vars(sampler).values():
+        state = getattr(part, "rng", None)
+        if isinstance(state, np.random.RandomState):
+            yield state
+        elif type(part).__module__.startswith("optuna.samplers") and hasattr(part, "__dict__"):
+            yield from random_states(part)

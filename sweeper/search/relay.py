@@ -1,15 +1,118 @@
-"""Two samplers, one after the other: one that learns much from each trial, and one for many."""
+"""Samplers made of others: the descent and TPE in turns, and one sampler after another."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Protocol
 
 from dimsweep.sweeper.search.blocks import QmcSampler
 from dimsweep.sweeper.search.cmaes import CmaEsSampler
-from dimsweep.sweeper.search.combined import CombinedSampler
+from dimsweep.sweeper.search.descent import DescentSampler
 from dimsweep.sweeper.search.optuna_sampler import TpeSampler
 from dimsweep.sweeper.search.sampler import Resumable, Sampler, Slopes, State, Task, Values
-from dimsweep.sweeper.space.trials import Trial
+from dimsweep.sweeper.space.space import Space
+from dimsweep.sweeper.space.trials import Trial, plain, trial_of
+
+_TRIES = 10  # to propose a design that was not asked for before
+
+
+class CombinedSampler:
+    """A descent in the splits and TPE in everything, each told what the other found.
+
+    After a new best trial the descent goes on from there, alone: slopes say where to.  When that
+    gains nothing the two take turns.  On a smooth time the descent has converged by then, and TPE
+    looks elsewhere; where each split has another order of events, TPE learns what slopes do not
+    tell.  The descent leaves the other keys as the best trial has them.
+    """
+
+    learns_from_slopes = True
+    prefetch = 1
+    batch = None
+
+    def __init__(self, task: Task) -> None:
+        self._objective = task.objective[0]
+        self._sampler = TpeSampler(replace(task, name="tpe", first=[]))
+        plain = task.search.model_copy(update={"options": {}})
+        splits = Space(task.space.split, {})
+        self._new_descent = partial(
+            DescentSampler, replace(task, search=plain, space=splits, first=[])
+        )
+        self._descent = self._new_descent()
+        self._waiting, self._asked = list(task.first), 0
+        self._told: list[tuple[Trial, Values, Slopes]] = []
+        self._designs: set[object] = set()
+        self._best: tuple[float, Trial] | None = None
+        self._gains = self._descends = True
+
+    def ask(self, n: int) -> list[Trial]:
+        """Up to ``n`` trials, but one while the descent gains."""
+        trials, self._waiting = self._waiting[:n], self._waiting[n:]
+        if not trials:
+            trials = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
+        self._designs.update(trial.design for trial in trials)
+        self._asked += len(trials)
+        return trials
+
+    def tell(
+        self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
+    ) -> None:
+        news = list(zip(trials, values, slopes, strict=True))
+        before = self._best
+        for trial, value, _ in news:
+            if value is not None and self._beats(value[0]):
+                self._best = value[0], trial
+        self._told += news
+        self._sampler.tell(trials, values, slopes)
+        self._gains = self._best is not before
+        if self._best is None:
+            return
+        keys = self._best[1].parameters
+        if before is not None and before[1].parameters != keys:
+            self._descent, news = self._new_descent(), self._told
+        self._descends = self._descends or self._gains
+        for trial, value, slope in news:
+            if trial.parameters == keys:
+                self._descent.tell([trial], [value], [slope])
+
+    def state(self, told: int) -> State:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        return {
+            "asked": told,
+            "sampler": self._sampler.state(told),
+            "descent": self._descent.state(told),
+            "told": [[plain(trial), value, slope] for trial, value, slope in self._told],
+            "best": None if self._best is None else [self._best[0], plain(self._best[1])],
+            "turn": [self._gains, self._descends],
+        }
+
+    def restore(self, state: State) -> None:
+        """See :class:`~sweeper.search.sampler.Resumable`."""
+        self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
+        self._sampler.restore(state["sampler"])
+        self._descent.restore(state["descent"])
+        self._told = [(trial_of(trial), value, slope) for trial, value, slope in state["told"]]
+        self._designs = {trial.design for trial, _, _ in self._told}
+        best = state["best"]
+        self._best = None if best is None else (best[0], trial_of(best[1]))
+        self._gains, self._descends = state["turn"]
+
+    def _beats(self, value: float) -> bool:
+        return self._best is None or self._objective.is_better(value, self._best[0])
+
+    def _propose(self, number: int) -> Trial:
+        for _ in range(_TRIES):
+            trial = self._next(number)
+            if trial.design not in self._designs:
+                break
+        self._designs.add(trial.design)
+        self._descends = not self._descends
+        return trial
+
+    def _next(self, number: int) -> Trial:
+        if self._best is None or not self._descends:
+            return self._sampler.propose(number)
+        return replace(self._descent.propose(number), parameters=self._best[1].parameters)
+
 
 # The time that TPE takes for a trial grows with the trials before it; it has about ten milliseconds
 # by then, and the simulation of a trial takes a fraction of one.

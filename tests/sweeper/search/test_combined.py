@@ -13,7 +13,7 @@ from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import Task
-from dimsweep.sweeper.search.combined import CombinedSampler
+from dimsweep.sweeper.search.relay import CombinedSampler
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from dimsweep.sweeper.space.trials import Trial

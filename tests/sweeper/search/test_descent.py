@@ -13,8 +13,7 @@ from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import OBJECTIVES, TIME
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.search import Task
-from dimsweep.sweeper.search.cuts import CutModel
-from dimsweep.sweeper.search.descent import DescentSampler
+from dimsweep.sweeper.search.descent import CutModel, DescentSampler
 from dimsweep.sweeper.space.space import Space
 from dimsweep.sweeper.space.split import SplitSpace
 from dimsweep.sweeper.space.trials import Trial

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dimsweep.sweeper.search.evolution import Evolution
+from dimsweep.sweeper.search.cmaes import Evolution
 
 N, POPULATION = 5, 10
 

@@ -11,7 +11,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.search import Task
-from dimsweep.sweeper.search.grid import GridSampler, grid_size
+from dimsweep.sweeper.search.blocks import GridSampler, grid_size
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from tests.support.studies import planned

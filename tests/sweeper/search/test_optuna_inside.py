@@ -4,7 +4,7 @@ import numpy as np
 import optuna
 import pytest
 
-from dimsweep.sweeper.search.optuna_inside import random_states
+from dimsweep.sweeper.search.optuna_sampler import random_states
 
 SAMPLERS = {
     "TPESampler": {"n_startup_trials": 3},
