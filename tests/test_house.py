@@ -388,6 +388,59 @@ def identifiers(node: ast.AST) -> list[str]:
     return [name for key in fields if isinstance(name := getattr(node, key, None), str)]
 
 
+# --- references ---------------------------------------------------------------------------------
+
+REFERENCE = re.compile(r"(?<![\w./])(?:dimsweep\.)?((?:engine|sweeper)(?:\.\w+)+)")
+
+
+@pytest.mark.parametrize("top", ["engine", "sweeper", "tests", "benchmarks", "examples"])
+def test_docstrings_and_comments_name_modules_that_exist(top: str) -> None:
+    """A dotted path leads to a module, or to a name that the last module of the path has."""
+    lost = [
+        f"{file.relative_to(ROOT)}: {found[0]}"
+        for file in sources(top)
+        for text in prose(file)
+        for found in REFERENCE.finditer(text)
+        if not is_known(found[1])
+    ]
+    assert not lost
+
+
+def prose(file: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a file."""
+    for node in nodes(file):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    yield from (line.partition("#")[2] for line in lines if "#" in line)
+
+
+@cache
+def is_known(path: str) -> bool:
+    """Return whether a dotted path names one of our modules, or something in it."""
+    parts = path.split(".")
+    for n in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:n])
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.exists():
+                return n == len(parts) or parts[n] in names_in(file)
+    return False
+
+
+@cache
+def names_in(file: Path) -> set[str]:
+    """Return all names that a file defines or imports."""
+    found = set[str]()
+    for node in nodes(file):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
 # --- laws and start-up --------------------------------------------------------------------------
 
 

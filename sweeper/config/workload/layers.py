@@ -194,7 +194,7 @@ class ConvNet(Layered):
 
 
 class Transformer(Layered):
-    """Transformer blocks from their dimensions (see engine.TransformerSlice)."""
+    """Transformer blocks from their dimensions (see engine.workload.TransformerSlice)."""
 
     hidden: Whole
     layers: Whole

@@ -37,7 +37,7 @@ from dimsweep.sweeper.config.parts.part import (
 from dimsweep.sweeper.config.workload.layers import check_size
 from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
 
-# A new family is one file in engine/model, and one line here: model.family -> its class.
+# A new family is one file in engine/workload/models, and one line here: model.family -> its class.
 FAMILIES: Registry[type[Any]] = Registry(
     "family of models",
     {"transformer": Transformer, "convnet": ConvNet, "dlrm": Dlrm, "gnmt": Gnmt},
@@ -155,8 +155,8 @@ def _replicas(mesh: DeviceMesh) -> int:
 
 class Model(Workload):
     """A model from its dimensions: ``family`` transformer, convnet, dlrm or gnmt, and that family's
-    keys (see engine.Transformer and so on); ``parallel`` has the axes tensor, context, expert,
-    pipeline and data.  ``scale``: collectives and messages move so many times their bytes, which,
+    keys (see engine.workload.models); ``parallel`` has the axes tensor, context, expert, pipeline
+    and data.  ``scale``: collectives and messages move so many times their bytes, which,
     with NPUs as many times slower, makes an iteration as many times as long, and no different."""
 
     parallel: ModelParallel = default(dict)
