@@ -148,14 +148,14 @@ MUTANTS = [
     Mutant(
         5,
         "a lost row counts as one that was simulated",
-        LEDGER + "merge.py",
+        LEDGER + "rows.py",
         "return np.asarray(failed + 2 * lost)",
         "return np.asarray(failed + 0 * lost)",
     ),
     Mutant(
         5,
         "a trial that two sweeps wrote counts twice",
-        LEDGER + "merge.py",
+        LEDGER + "rows.py",
         "    return table.take(pa.array(np.sort(by[first])))",
         "    return table",
     ),
@@ -246,7 +246,7 @@ MUTANTS = [
     Mutant(
         9,
         "a sweep whose pulse cannot be written ends",
-        LEDGER + "pulse.py",
+        LEDGER + "lock.py",
         "    with suppress(OSError), reaching(folder):\n        write(",
         "    with reaching(folder):\n        write(",
     ),
@@ -260,7 +260,7 @@ MUTANTS = [
     Mutant(
         10,
         "rows that no store has are called safe",
-        LEDGER + "sink.py",
+        LEDGER + "place.py",
         "        self._flushed = self.tell(), self._flushed[1] + 1\n",
         "        self._flushed = self.tell(), self._flushed[1] + 1\n"
         "        self.n_safe = self._flushed[1]\n",
@@ -268,7 +268,7 @@ MUTANTS = [
     Mutant(
         10,
         "a lease that another sweep has taken is renewed",
-        LEDGER + "lease.py",
+        LEDGER + "lock.py",
         "if newest is None or newest.name != self._file.name or not self._is_mine():",
         "if newest is None:",
     ),

@@ -15,9 +15,8 @@ from dimsweep.sweeper.config.overrides import MOST_VALUES, read
 from dimsweep.sweeper.config.parts.part import named
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.places import search_also
-from dimsweep.sweeper.questions import plan as planning
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.questions.split.grid import Grid
+from dimsweep.sweeper.questions.split.grid import MOST_CELLS, Grid
 
 STUDY = ["study=libra_gpt3_4d", "budget.trials=2", "executor=inline"]
 SEARCHED = "space.parameters={collective.chunks: {values: [2, 4]}}"
@@ -261,7 +260,7 @@ def test_a_grid_of_more_cells_than_anybody_simulates_is_refused() -> None:
     axes = [f"collective.chunks=range(1,{MOST_VALUES})", "npu.efficiency=range(1,9999)"]
     with pytest.raises(DimsweepError, match="a grid of 199,940,004 cells; there may be 1,000,000"):
         plan_study(swept(*axes, "collective.order=baseline,themis"))
-    assert MOST_VALUES <= planning.MOST_CELLS
+    assert MOST_VALUES <= MOST_CELLS
 
 
 @pytest.mark.parametrize("other", ["~grid", "grid=null", "~space.parameters", "space=null"])

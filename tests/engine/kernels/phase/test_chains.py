@@ -26,7 +26,7 @@ from dimsweep.engine import (
     run_one,
 )
 from dimsweep.engine.kernels.phase.chains import chained
-from dimsweep.engine.workload.models import Recompute, Transformer
+from dimsweep.engine.workload.models import Recompute, TensorOverlap, Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 from tests.support.examples import examples
 from tests.support.programs import BANDWIDTHS, LATENCIES
@@ -114,8 +114,8 @@ def test_chains_change_nothing(workload: Workload, cluster: Cluster, fold: bool)
 # --- of a transformer ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("overlap", [False, True])
-def test_a_transformer_is_mostly_chains(overlap: bool) -> None:
+@pytest.mark.parametrize("overlap", [TensorOverlap.NONE, TensorOverlap.BACKWARD])
+def test_a_transformer_is_mostly_chains(overlap: TensorOverlap) -> None:
     topology = Topology.build(
         "Switch(4)_Switch(4)_Switch(2)", bandwidth=[200e9, 50e9, 20e9], latency=[1000, 1000, 2000]
     )
