@@ -12,7 +12,10 @@ dimsweep.compare(study, "results/libra_gpt3_4d")
 """
 
 import os
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,12 +25,30 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.api.study import Study
     from dimsweep.sweeper.ledger.stored import load
 
-# In a checkout engine/ and sweeper/ lie beside this folder, and here are links to them, or text
-# files where a clone has no links.  Modules come from the real folders, so that tracebacks,
-# debuggers and coverage name the files that people edit.  A wheel holds both folders in here.
 _HERE = os.path.dirname(os.path.realpath(__file__))
+
+
+class _RoomFinder:
+    """Finds engine and sweeper in the folders of a checkout that lie beside this one.
+
+    In this folder are links to them, or text files where a clone has no links.  Modules come from
+    the real folders, so that tracebacks, debuggers and coverage name the files that people edit.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a room's package; None for another module."""
+        package, _, room = name.partition(".")
+        if package != __name__ or room not in ("engine", "sweeper"):
+            return None
+        folder = os.path.join(os.path.dirname(_HERE), room)
+        file = os.path.join(folder, "__init__.py")
+        return spec_from_file_location(name, file, submodule_search_locations=[folder])
+
+
+# A wheel holds both folders in here.
 if os.path.islink(_ENGINE := os.path.join(_HERE, "engine")) or not os.path.isdir(_ENGINE):
-    __path__.insert(0, os.path.dirname(_HERE))
+    sys.meta_path.insert(0, _RoomFinder)
 
 __all__ = ["DescentSampler", "Results", "Study", "compare", "load", "simulate"]
 
