@@ -30,6 +30,7 @@ NO_READER = {
     "sweeper.cli.measure.command": _OURS,
     "sweeper.extensions.verify.clusters.page.write_page": _OURS,
     "sweeper.extensions.verify.clusters.recipes.entries": _OURS,
+    "sweeper.config.parts.part._bounded": _MADE,
     "sweeper.config.parts.part.one_or_each": _MADE,
     "sweeper.config.parts.part.quantity": _MADE,
     "engine.fingerprint.fingerprint_of_modules": "our own modules, if code is loaded",
