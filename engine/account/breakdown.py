@@ -136,7 +136,7 @@ _WATTS = "watts: cost.power.npu, and cost.power.tiers for all tiers of the topol
 _FAILURES = "how often training is interrupted (reliability)"
 # What each figure needs to be known.
 MERIT_NEEDS = {
-    "memory_bytes": "a model, of which it is known what an NPU holds (workload.model)",
+    "memory_bytes": "a model whose memory per NPU is known (workload.model)",
     "memory_reserved_bytes": "a training plan on a GPU whose kernels were measured (npu.kernels)",
     "samples_per_s": "a model with a batch (workload.model)",
     "tokens_per_s": "a transformer with a batch (workload.model)",
@@ -152,7 +152,7 @@ MERIT_NEEDS = {
 
 
 def known_merits(program: Program) -> list[str]:
-    """The figures that can be told of a program's points."""
+    """Return the names of the figures that are known of a program's points."""
     return list(merits(program, program.bandwidth[None], np.ones(1, dtype=np.int64)))
 
 
@@ -217,8 +217,10 @@ def _price_of_spares(program: Program) -> float:
 
 
 def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:
-    """What interruptions and checkpoints make of the time of a job whose iterations take so many
-    ``seconds``, (P,) or one; None where it is not known how often it is interrupted.
+    """Return the account of a job's time with interruptions and checkpoints.
+
+    ``seconds`` is the time of an iteration, (P,) or one number.  Returns None if the cluster has no
+    :class:`Reliability`.
 
     Raises :class:`DimsweepError` as :meth:`Reliability.renewal` does.
     """

@@ -161,8 +161,8 @@ class Result:
 
     @property
     def renewal(self) -> Renewal | None:
-        """What interruptions and checkpoints make of a job's time; None where it is not known how
-        often it is interrupted (:attr:`Cluster.reliability`)."""
+        """Account of a job's time with interruptions and checkpoints; None without
+        :attr:`Cluster.reliability`."""
         return renewal_of(self.program, self.time)
 
     @property

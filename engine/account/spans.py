@@ -161,8 +161,8 @@ class Along(NamedTuple):
     """
 
     compute: dict[str, int]
-    """By what bounds it: ``compute``, ``memory`` (kernels that last as long as memory takes),
-    ``remote memory`` (accesses), ``host``; those that there are."""
+    """Time of computations by their bottleneck: ``compute``, ``memory`` (bandwidth-bound kernels),
+    ``remote memory`` (accesses), ``host``; bottlenecks without time are left out."""
     communication: dict[str, Longs]
     """By kind of collective and group, (D,) each: bytes, latencies, delays and reductions in each
     dimension.  Messages from point to point are their sender's."""
@@ -171,11 +171,12 @@ class Along(NamedTuple):
 
 
 class ClassAccount(NamedTuple):
-    """What the ranks of a class do with the time of the iteration, in picoseconds.
+    """The time of an iteration at the ranks of a class, by activity, in picoseconds.
 
-    ``compute + communication + waiting + idle`` is that time; ``communication`` and ``waiting`` are
-    what no compute hides: with some dimension in use, and with none (accesses to remote memory,
-    too).  When nothing at all is under way, or only the host works, the class is ``idle``.
+    ``compute + communication + waiting + idle`` is the time of the iteration.  ``communication`` is
+    exposed: a dimension is in use and nothing computes.  ``waiting`` is exposed time with no
+    dimension in use, accesses to remote memory included.  The class is ``idle`` while nothing is in
+    flight, or only the host works.
     """
 
     ranks: int
@@ -184,12 +185,12 @@ class ClassAccount(NamedTuple):
     communication: int
     waiting: int
     idle: int
-    path: int | None  # what of the critical path leads through it; None where that is not known
+    path: int | None  # time of the critical path in this class; None if unknown
 
 
 def along(run: Run) -> Along | None:
-    """The critical path's account; None where a witness simulated what the kernel left open, which
-    tells no path."""
+    """Return the account of the critical path; None if a witness simulated the run, since it
+    records no path."""
     path = run.measures.path
     if path is None or np.isnan(path.demand[0]).any():
         return None

@@ -38,7 +38,7 @@ class Cone(NamedTuple):
 
 
 class Multipliers(NamedTuple):
-    """Of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
+    """Multipliers of the pieces (P,), the equalities (E,) and the inequalities (L,)."""
 
     pieces: Floats
     equal: Floats

@@ -82,10 +82,10 @@ class Items:
         return np.array(path, dtype=np.int32)
 
     def barriers(self) -> NDArray[np.bool_]:
-        """Whether each item has a path to, or from, every other item (N,).
+        """Return for each item whether all other items precede or follow it, (N,).
 
-        Such an item comes after all that stand before it in the order: among these and itself it
-        is the only one that none of them waits for.  Backwards the same holds of what follows.
+        All items before a barrier in the order are its predecessors: among them and itself, the
+        barrier is the only item without a successor.  The items after it are its successors.
         """
         ahead = _lone_sinks(self.start, self.before)
         after, successors = _reversed(self.start, self.before)

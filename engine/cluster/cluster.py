@@ -38,26 +38,29 @@ class CollectiveModel:
     chunks: _Chunks = 64
     #: Order in which the chunks of a collective pass the dimensions.
     order: DimensionOrder = DimensionOrder.BASELINE
-    #: Which of the chunks that wait at a port it serves next.
+    #: Order in which a port serves its waiting chunks.
     queue: QueueOrder = QueueOrder.FIFO
-    #: Bandwidth that a group has which uses a part of a dimension's NPUs.
+    #: Bandwidth of a group that spans a part of a dimension's NPUs: of the group's own links
+    #: (`physical`), or, optimistically, of all links of the dimension (`full`).
     subgroup_bandwidth: SubgroupBandwidth = SubgroupBandwidth.PHYSICAL
-    #: Time that each step takes at its ends.
+    #: Time that each step of a collective takes at its sender and receiver.
     endpoint_delay: Annotated[int, TIME, _DELAY] = Duration(0, "0 ns")
-    #: Algorithm of each dimension; `auto`, or none at all: the block's topology-aware one.
+    #: Algorithm of each dimension; `auto`, or an empty tuple: the block's topology-aware one.
     algorithms: tuple[str, ...] = ()
     #: Algorithm of all-to-alls in each dimension; `auto`: the block's own.
     all_to_all: tuple[str, ...] = ()
-    #: Chunks of a collective that crosses one dimension only, where they have nothing to overlap
-    #: with; as many as `chunks` unless given.
+    #: Chunks of a collective that crosses one dimension only, where chunks cannot overlap; by
+    #: default the value of `chunks`.
     chunks_on_one_dimension: _Chunks | None = None
-    #: Streams that a group's collectives take in turn, each of which runs one at a time.
+    #: Streams of a group. Its collectives are assigned to them in turn, and each stream runs one at
+    #: a time.
     streams: _Chunks = 1
-    #: The library that runs each collective over all its dimensions as it sees fit.
+    #: Collective library, which chooses algorithm and protocol of each collective over all
+    #: dimensions.
     library: Nccl | None = None
-    #: What collectives took on the cluster itself.
+    #: Times of collectives measured on the cluster itself.
     timings: Timings | None = None
-    #: Innermost dimensions whose ranks share a node, for a library and for measured times.
+    #: Number of innermost dimensions within a node, for a library and for measured times.
     node_dimensions: Index = 1
 
     def __post_init__(self) -> None:

@@ -32,36 +32,37 @@ class NetworkModel:
     communicates with whom.
     """
 
-    #: What realises each of the topology's dimensions; none: their own blocks.
+    #: Fabric of each of the topology's dimensions; empty: the links of their blocks.
     fabrics: tuple[Fabric, ...] = ()
     #: A network of any shape instead of the dimensions' own links.
     graph: Network | None = None
-    #: A wafer instead, which also says how collectives run on it, and which messages are urgent:
-    #: those of tensor-parallel groups, then those between stages. It may have more NPUs than the
-    #: topology.
+    #: A wafer instead of the topology's dimensions. It defines how collectives run and which
+    #: messages are urgent: first messages of tensor-parallel groups, then messages between stages.
+    #: It may have more NPUs than the topology.
     wafer: Wafer | None = None
-    #: How messages are routed: by dimension, by the shortest path on a graph, or as the wafer does,
-    #: unless given.
+    #: How messages are routed; null: by dimension, by the shortest path on a graph, or by the
+    #: wafer's rule.
     routing: Routing | None = None
-    #: Seed of what routing draws.
+    #: Seed of the random choices of routing.
     seed: int = 0
-    #: When a device passes a message on: once its first packet is there, or all of it.
+    #: Whether a device forwards a message after its first packet (`cut_through`), or after all of
+    #: it (`store_and_forward`).
     switching: Switching = Switching.CUT_THROUGH
-    #: Bytes after which a cut-through device passes a message on.
+    #: Bytes that a cut-through device receives before it forwards a message.
     packet: Annotated[float, BYTES, Bounds(at_least=0)] = 0.0
-    #: Bytes of messages that may wait at the far end of a link, which stands still while it is
-    #: full; null: no limit.
+    #: Bytes of messages that may wait at the far end of a link. A link with a full buffer stops.
+    #: null: no limit.
     buffer: Annotated[float, BYTES, Bounds(at_least=1)] | None = None
     #: Messages that an NPU may have in flight in a dimension; null: any number.
     window: Count | None = None
-    #: Messages at most that are simulated.
+    #: Largest number of messages that a simulation may have.
     max_messages: Count = 10_000_000
     #: Packets, buffers and congestion control, for fidelity=packet.
     packets: PacketModel = field(default_factory=PacketModel)
-    #: Packets at most that are simulated.
+    #: Largest number of packets that a simulation may have.
     max_packets: Count = 20_000_000
-    #: What became of the network since it was bought: links and devices that are slower or down,
-    #: and NPUs that compute slower (which all fidelities know).
+    #: Degradations of the network: slower or failed links and devices, and slower NPUs. All
+    #: fidelities respect slower NPUs.
     degrade: tuple[Change, ...] = ()
     #: NPU of the graph that each rank runs on; all other NPUs are idle.
     placement: tuple[int, ...] = ()

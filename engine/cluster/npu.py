@@ -49,11 +49,11 @@ class Npu:
     memory_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
     #: Peak rate without tensor cores.
     plain_flops: Annotated[float, COMPUTE_RATE, Bounds(above=0)] | None = None
-    #: Share of the peak that dense kernels reach; with `kernels` the share of the measured speed
-    #: that a GPU sustains when it is busy for hours.
+    #: Share of the peak that dense kernels reach. With `kernels`: share of the measured speed that
+    #: a GPU sustains over hours.
     efficiency: Share = 1.0
-    #: Rate of data received at which an NPU reduces during a collective; null hides reductions
-    #: behind the transfer.
+    #: Rate at which an NPU reduces received data during a collective; null: reductions take no time
+    #: of their own.
     reduce_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
     #: Share of the memory bandwidth that kernels reach.
     memory_efficiency: Share = 1.0
@@ -64,18 +64,18 @@ class Npu:
     systolic: SystolicArray | None = None
     #: Time before each kernel.
     launch: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
-    #: Time that the host needs to issue a kernel, for which kernels may wait.
+    #: Time in which the host issues a kernel. Kernels wait for it if it falls behind.
     host: Annotated[int, TIME, _DURATION] = Duration(0, "0 ns")
     #: Measured durations by the kernel's name, instead of all else.
     measured: Mapping[str, int] | None = None
     #: Measured times of products and fused attention.
     kernels: KernelTimes | None = None
-    #: Fused attention takes this many times as long as the measured kernels, or as its FLOPs
-    #: without `kernels`: other kernels are slower.
+    #: Time of fused attention relative to the measured kernels, or to its FLOPs without `kernels`,
+    #: for slower attention kernels.
     attention_time: Positive = 1.0
-    #: Gradients of attention take this many times as long as attention.
+    #: Time of attention's gradients relative to attention.
     attention_backward: Positive = ATTENTION_BACKWARD
-    #: Precision of all that names no narrower one.
+    #: Precision of operators that name no narrower one.
     precision: str = "bf16"
     #: Peak rate in each narrower precision.
     narrow: Mapping[str, float] = field(default_factory=dict)
@@ -83,11 +83,11 @@ class Npu:
     relative_time: Mapping[str, float] = field(default_factory=dict)
     #: Capacity of the memory.
     memory: Annotated[float, BYTES, Bounds(above=0)] | None = None
-    #: Share of its speed that a slower NPU has: all that it computes takes as much longer, but
-    #: reductions during a collective.
+    #: Speed of a slower NPU relative to a healthy one: computations take 1/`speed` as long,
+    #: reductions during a collective do not change.
     speed: Share = 1.0
-    #: Of collectives that a plan lets go beside kernels, the share that does; for the rest of their
-    #: bytes, when they are waited for, the NPU does nothing else.
+    #: Share of an overlapped collective's bytes that moves while kernels run. The NPU computes
+    #: nothing while the rest moves.
     overlap: Share = 1.0
     #: Share of the memory that plans leave free.
     headroom: Annotated[float, Bounds(at_least=0, below=1)] = 0.0

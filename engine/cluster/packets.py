@@ -45,24 +45,23 @@ class PacketModel:
     A message is a flow of its own, of packets that are each answered by an ACK.
     """
 
-    #: How senders answer to congestion: the name of a transport, or a mapping of its `kind` and
-    #: some of its keys.
+    #: Congestion control of senders: the name of a transport, or a mapping of its `kind` and some
+    #: of its keys.
     transport: Transport | str = "dcqcn"
-    #: Whether at most a bandwidth-delay product of a message is in flight. TCP has a window of its
-    #: own.
+    #: Whether a message has at most one bandwidth-delay product in flight. TCP has its own window.
     window: bool = True
-    #: Bytes of a packet that are the message's.
+    #: Payload bytes of a packet.
     payload: Annotated[float, BYTES, _SIZE] = 1000
-    #: Bytes of a packet beside its payload, without the transport's telemetry.
+    #: Header bytes of a packet, without the transport's telemetry.
     header: Annotated[float, BYTES, _SIZE] = 48
     #: Bytes of an ACK, without the transport's telemetry.
     ack: Annotated[float, BYTES, _SIZE] = 60
-    #: Each switch's buffer, which its ports share: one size, or one for each dimension (that of the
-    #: switch's links), each for all levels of switches there or one a level from the NPUs up
+    #: Buffer of each switch, shared by its ports: one size, or one for each dimension. A
+    #: dimension's value is one size for all its switches, or a list by level from the NPUs up
     #: (leaves, spines).
     buffer: float | tuple[float | tuple[float, ...], ...] = Quantity(32 * 2**20, "32 MiB")
-    #: Part of the buffer that each port has to itself, for what arrives while a pause travels;
-    #: null: three times what the port's link holds.
+    #: Part of the buffer reserved for each port, for bytes that arrive while a pause travels; null:
+    #: three times the bytes in flight on the port's link.
     headroom: Annotated[float, BYTES, Bounds(at_least=0)] | None = None
     #: Bytes behind a departing packet up to which it is never marked; null: by the port's rate.
     kmin: Annotated[float, BYTES, Bounds(at_least=0)] | None = None
@@ -72,17 +71,19 @@ class PacketModel:
     pmax: Probability = 0.2
     #: Thresholds of each rate of ports, instead of `kmin`, `kmax` and `pmax`.
     marks: tuple[Mark, ...] = ()
-    #: Whether switches pause senders. Without pauses they drop what finds no room, which only TCP
-    #: and Ultra Ethernet's transports send again; null: pauses for all other transports.
+    #: Whether switches pause senders (PFC). Without pauses they drop packets when the buffer is
+    #: full; only TCP and Ultra Ethernet's transports retransmit. null: pauses for all other
+    #: transports.
     pauses: bool | None = None
-    #: Whether switches cut the payload of what finds no room, and send the header on in the highest
-    #: priority; null: where the transport's receivers ask for what was cut, and nobody pauses.
+    #: Whether a switch with a full buffer trims a packet to its header and sends the header with
+    #: the highest priority; null: for transports whose receivers request trimmed packets, unless
+    #: switches pause senders.
     trim: bool | None = None
     #: Shortest time that TCP's timer waits for an ACK; by default Linux's TCP_RTO_MIN.
     rto_min: Annotated[int, TIME, _RTO] = Duration(200 * 10**9, "200 ms")
-    #: Traffic classes (IEEE 802.1Q), each with queues, marks, headroom and pauses (PFC) of its own;
-    #: ports send strictly by priority. Tensor parallelism has the highest; with 3, messages between
-    #: the stages of a pipeline have the second.
+    #: Number of traffic classes (IEEE 802.1Q). Each class has separate queues, marks, headroom and
+    #: pauses; ports send strictly by priority. Tensor parallelism has the highest; with 3 classes,
+    #: messages between pipeline stages have the second.
     priorities: Annotated[int, _PRIORITIES] = 1
 
     def __post_init__(self) -> None:

@@ -276,37 +276,36 @@ class Network(
     """Links, switches and routes, for all fidelities but phase: the settings of
     :class:`NetworkModel`, in the words of files, levels and generators."""
 
-    #: What realises the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf:
-    #: 8, oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
+    #: Fabric of the dimensions, one value or a list: auto, mesh, {kind: clos, levels: 2, leaf: 8,
+    #: oversubscription: 2}, {kind: dragonfly, routers: 4, npus: 2}.
     fabric: Annotated[
         Fabric | tuple[Fabric, ...],
         Parsed(one_or_each(_FABRIC.parse), _FABRIC.write, takes="fabric, or a list"),
     ] = default("auto")
-    #: A graph instead of the dimensions' own links (:func:`engine.formats.read_any_network` says in
-    #: which formats).
+    #: File of a network graph that replaces the dimensions' links;
+    #: :func:`engine.formats.read_any_network` lists the formats.
     file: File | None = None
     #: Rates of InfraGraph's links by name: {pcie: {bandwidth: 64 GB/s, latency: 500 ns}}.
     links: dict[str, _LinkRate] = default(dict)  # type: ignore[valid-type]
-    #: A graph level by level instead (:class:`engine.network.Level`): [{switch: rack, share: 16,
+    #: A network graph level by level (:class:`engine.network.Level`): [{switch: rack, share: 16,
     #: bandwidth: 25 GB/s, latency: 5 us}, {switch: spine, below: rack, count: 8, ...}].
     levels: tuple[_Level, ...] = ()  # type: ignore[valid-type]
-    #: A graph that is generated instead (:mod:`engine.network.generators`): {kind: zcube, n: 32, k:
-    #: 2}.
+    #: A generated network graph (:mod:`engine.network.generators`): {kind: zcube, n: 32, k: 2}.
     generator: AnyGenerator | None = None
-    #: How messages are routed; auto: by dimension, by the shortest path on a graph, by all of them
-    #: on a generated one, or as the wafer does.
+    #: How messages are routed; auto: by dimension, by the shortest path on a graph, by all shortest
+    #: paths on a generated graph, or by the wafer's rule.
     routing: Annotated[
         Routing | None,
         Parsed(_routing, lambda found: str(found or "auto"), choices=("auto", *Routing)),
     ] = default("auto")
     #: Packets, buffers and congestion control, for fidelity=packet.
     packets: Packets = default(Packets)
-    #: What became of the network since it was bought (:class:`engine.network.Change`): [{link: NPU
-    #: 3 -> leaf 0, bandwidth: 50 %}, {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}], by name
-    #: (`*` stands for any letters), or {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind:
-    #: switch, draw: 2, seed: 1}.
+    #: Degradations (:class:`engine.network.Change`): [{link: NPU 3 -> leaf 0, bandwidth: 50 %},
+    #: {switch: leaf 0, down: true}, {npu: 7, speed: 90 %}]. Parts are given by name (`*` stands for
+    #: any letters), or as {kind: nic}, {between: [npu, switch]}, {dim: 1}, {kind: switch, draw: 2,
+    #: seed: 1}.
     degrade: tuple[_Change, ...] = ()  # type: ignore[valid-type]
-    #: NPUs that `levels` have, as many as ranks unless given.
+    #: Number of NPUs of `levels`; by default the number of ranks.
     npus: Annotated[Whole, Field(ge=1)] | None = None
     #: NPUs of a larger network that ranks run on, in their order: [0-7, 32-39], [0-31:2] (every
     #: second one), packed (on the first ones), scattered (equally far apart).

@@ -48,110 +48,112 @@ class Offload(StrEnum):
 class ParallelPlan:
     """How an iteration over ``batch`` sequences (or samples) is run."""
 
-    #: Sequences or samples of an iteration, in all replicas together.
+    #: Sequences or samples of an iteration, over all replicas.
     batch: Count
-    #: Sequences or samples that a replica works on at once.
+    #: Sequences or samples that a replica processes at once.
     micro_batch: Count = 1
     #: Order of the forward and backward passes in a pipeline. `zb_h1` fills bubbles with the
     #: gradients of weights (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024; one chunk a
-    #: stage, ZeRO 0 or 1). `dualpipe` is DeepSeek-V3's: micro-batches enter at both ends, each
-    #: stage has the layers of two, and a forward pass of one direction runs beside a backward pass
-    #: of the other (with `overlap_experts`); two stages of the same layers exchange their
-    #: gradients at the end, and both update them.
+    #: stage, ZeRO 0 or 1). `dualpipe` is DeepSeek-V3's: micro-batches enter at both ends, and each
+    #: stage holds the layers of two stages. With `overlap_experts`, a forward pass of one direction
+    #: overlaps a backward pass of the other. The two stages with the same layers exchange gradients
+    #: at the end, and both update their weights.
     schedule: Schedule = Schedule.ONE_F_ONE_B
     #: Chunks of layers of each pipeline stage.
     interleave: Count = 1
     #: Layers of each chunk of each stage, in the order in which a micro-batch passes them, such as
-    #: [7, 8, 8, 7]; as equal as possible unless given, where the embedding and the logits come
-    #: beside layers that divide evenly, or else count as a layer each.
+    #: [7, 8, 8, 7]. By default as equal as possible: if the layers do not divide evenly, the
+    #: embedding and the logits count as a layer each.
     stage_layers: tuple[int, ...] = ()
-    #: Whether tensor parallelism cuts along the sequence what it would leave whole: norms,
-    #: dropout, residuals.
+    #: Whether tensor parallelism also divides norms, dropout and residuals, along the sequence.
     sequence_parallel: bool = False
-    #: What the backward pass computes again: nothing, the attention's core (`selective`), or all.
+    #: Activations that the backward pass recomputes: none, the attention's core (`selective`), or
+    #: all (`full`).
     recompute: Recompute = Recompute.NONE
-    #: Parts of a layer that its backward pass computes again each by itself: `core` is what
-    #: `selective` does, and `linear` every second linear layer (torchtitan).
+    #: Modules of a layer that are recomputed separately: `core` is the module of `selective`, and
+    #: `linear` is every second linear layer (torchtitan).
     recompute_modules: frozenset[Module] = frozenset()
-    #: What the replicas divide among themselves: 1 the optimizer's state, 2 also gradients, 3 also
-    #: weights, as FSDP does (Rajbhandari et al., SC 2020); without replicas nothing.
+    #: ZeRO stage, the state that replicas divide among themselves: 1 the optimizer's state, 2 also
+    #: gradients, 3 also weights, as FSDP does (Rajbhandari et al., SC 2020). Without replicas it
+    #: has no effect.
     zero: Annotated[int, Bounds(at_least=0, at_most=3)] = 0
-    #: Whether every replica gets all sums of gradients though `zero: 1` divides the optimizer's
-    #: state: an all-reduce instead of a reduce-scatter (DeepSpeed's stage 1).
+    #: Whether every replica receives all summed gradients under `zero: 1`: an all-reduce instead of
+    #: a reduce-scatter (DeepSpeed's stage 1).
     whole_sums: bool = False
-    #: Whether a product adds its gradient to the sum of earlier micro-batches' by itself, which
-    #: needs no kernel and less memory traffic (Megatron-LM's gradient accumulation fusion).
+    #: Whether a matrix product adds its gradient to the sum over earlier micro-batches itself,
+    #: which saves a kernel and memory traffic (Megatron-LM's gradient accumulation fusion).
     fused_sums: bool = True
-    #: Neighbouring replicas that divide among themselves what `zero` divides, while groups of them
-    #: hold copies and sum up gradients (hybrid sharding, HSDP); 0: all replicas.
+    #: Number of neighbouring replicas that divide the state of `zero`. Groups of this size hold
+    #: copies and sum up gradients (hybrid sharding, HSDP). 0: all replicas.
     shard_ranks: int = 0
     #: The optimizer: Adam keeps two moments of every weight, SGD its momentum.
     optimizer: Optimizer = Optimizer.ADAM
-    #: How replicas sum up their gradients: among themselves, or over parameter servers, of which
-    #: every replica is one for its share of the weights (Li et al., OSDI 2014).
+    #: How replicas sum up gradients: by all-reduce, or through parameter servers. Every replica is
+    #: the parameter server of its share of the weights (Li et al., OSDI 2014).
     gradient_exchange: GradientExchange = GradientExchange.ALL_REDUCE
-    #: Whether gradients are exchanged beside the backward pass, or after the last one, when the
-    #: gradient has been sent to the stage before.
+    #: Whether the gradient exchange overlaps the backward pass. Without overlap it starts after the
+    #: last backward pass, when the activations' gradient has been sent to the stage before.
     overlap_gradients: bool = True
-    #: Which collectives of tensor parallelism run beside products: none; in the backward pass those
-    #: of a layer's column-parallel matrices (Megatron-LM since 2022); or, under sequence
-    #: parallelism, all of them in `pieces`, beside the products that need or make their data
-    #: (Transformer Engine's userbuffers, PyTorch's async TP).
+    #: Tensor-parallel collectives that overlap matrix products: none; in the backward pass, the
+    #: collectives of column-parallel matrices (`backward`, Megatron-LM since 2022); or, under
+    #: sequence parallelism, all, divided into pieces (`pieces`, Transformer Engine's userbuffers,
+    #: PyTorch's async TP).
     overlap_tensor: TensorOverlap = TensorOverlap.BACKWARD
     #: Whether tensor-parallel ranks hold different experts, as expert-parallel ranks do, instead of
-    #: parts of each (Megatron's expert tensor parallelism of 1).
+    #: parts of each expert (Megatron-LM's expert tensor parallelism of 1).
     whole_experts: bool = False
-    #: Whether one kernel has the products of all experts of a rank, which else are done one after
-    #: another (Transformer Engine's grouped linear layers).
+    #: Whether one kernel computes the products of all experts of a rank; otherwise a kernel for
+    #: each expert (Transformer Engine's grouped linear layers).
     fused_experts: bool = False
-    #: Whether a token is sent once to each node that has experts for it, and copied to them there
-    #: (DeepSeek-AI's DeepEP).
+    #: Whether a token is sent once to each node that holds its experts, and is copied within the
+    #: node (DeepSeek-AI's DeepEP).
     experts_by_node: bool = False
-    #: With `experts_by_node`, the nodes at most that have a token's experts (node-limited routing,
-    #: DeepSeek-V3, section 2.1.2); 0: any number.
+    #: With `experts_by_node`: largest number of nodes that hold a token's experts (node-limited
+    #: routing, DeepSeek-V3, section 2.1.2); 0: no limit.
     nodes_a_token: int = 0
-    #: Whether a backward pass and the forward pass after it run at once, so that the tokens of one
-    #: travel beside the other's products (Megatron-LM's overlap of expert parallelism in 1F1B).
+    #: Whether a backward pass runs concurrently with the next forward pass, so that the tokens of
+    #: one travel during the products of the other (Megatron-LM's overlap of expert parallelism in
+    #: 1F1B).
     overlap_experts: bool = False
-    #: How context-parallel ranks share keys and values: gathered before the scores (Llama 3's
-    #: training), passed round beside the scores (`ring`), or some heads of all tokens for each
-    #: rank (`all_to_all`).
+    #: How context-parallel ranks share keys and values: gathered before the scores (`gather`, Llama
+    #: 3's training), passed round during the scores (`ring`), or exchanged so that each rank has
+    #: some heads of all tokens (`all_to_all`).
     context_exchange: ContextExchange = ContextExchange.GATHER
     #: Whether a rank waits until its message to the next stage is sent, as in DeepSpeed's
-    #: pipelines; else the message travels beside what follows.
+    #: pipelines. Otherwise the message overlaps the following operators.
     blocking_messages: bool = False
-    #: Whether sequence parallelism gathers activations and gradients before they are cast to a
-    #: narrow precision, and not after it, as Transformer Engine does.
+    #: Whether sequence parallelism gathers activations and gradients before the cast to a narrow
+    #: precision. Transformer Engine gathers after it.
     wide_gathers: bool = False
-    #: Whether a block's weights come from remote memory for each pass of each micro-batch, nothing
-    #: ahead of time, and its gradients leave for there, where the optimizer is, too.
+    #: Whether each pass of each micro-batch loads a block's weights from remote memory without
+    #: prefetching, and stores its gradients there, with the optimizer.
     weight_streaming: bool = False
-    #: The framework that trains, which says how many gradients are exchanged, and weights gathered,
-    #: at once.
+    #: Training framework. It sets the number of gradients in an exchange, and of weights in a
+    #: gather.
     stack: Stack = Stack.DDP
-    #: Gradients that are exchanged at once, instead of the number that `stack` takes; larger ones
-    #: are split.
+    #: Bytes of gradients in an exchange, instead of the value of `stack`; larger gradients are
+    #: split.
     bucket: Annotated[float, BYTES, Bounds(above=0)] | None = None
-    #: Whether what `zero: 1` or 2 divides is gathered beside the first forward pass of each chunk,
-    #: and not after the update.
+    #: Whether the gather of `zero: 1` or 2 overlaps the first forward pass of each chunk, instead
+    #: of following the update.
     overlap_parameters: bool = False
-    #: Whether the switches of a hierarchical memory gather what ZeRO divides as it is loaded, and
-    #: reduce gradients as they are stored.
+    #: Whether the switches of a hierarchical memory gather divided weights during loads, and reduce
+    #: gradients during stores.
     memory_collectives: bool = False
     #: Bytes of a weight or activation.
     value: float = 2.0
     #: Bytes of a gradient.
     gradient_value: float = 2.0
-    #: Bytes of a weight that is gathered after an update; those of `value` unless given.
+    #: Bytes of a weight that is gathered after an update; by default the bytes of `value`.
     gathered_value: float | None = None
-    #: Bytes of a token's value on the way to experts; those of `value` unless given.
+    #: Bytes of a token's value on the way to experts; by default the bytes of `value`.
     dispatch_value: float | None = None
-    #: Precision that the layers' linear products cast their factors to, if they do.
+    #: Precision of the factors of linear products, if it is narrower.
     narrow: str = ""
-    #: What is kept in remote memory; a block's part of it is loaded while the block before it runs.
+    #: State that is kept in remote memory. A block's part is loaded while the block before it runs.
     offload: frozenset[Offload] = frozenset()
-    #: Of a collective that goes beside products, the share that does; the NPU does nothing else for
-    #: the rest (:attr:`Npu.overlap`).
+    #: Share of an overlapped collective that moves while products run. The NPU computes nothing
+    #: during the rest (:attr:`Npu.overlap`).
     overlap: float = 1.0
 
     @property

@@ -74,22 +74,22 @@ class Plan(
     unless it is given, and in a decode all sequences of a replica.
     """
 
-    #: `training`, `prefill` (prompts), or `decode` (one more token for sequences of the model's
-    #: length).
+    #: `training`, `prefill` (prompts), or `decode` (one more token for each sequence).
     task: Literal["training", "prefill", "decode"] = "training"
-    #: Micro-batches of each replica, instead of `batch`, which must be null then.
+    #: Micro-batches of each replica, instead of `batch`; one of the two must be null.
     micro_batches: Whole | None = None
     #: Number format of weights, activations and products.
     precision: Precision = "bf16"
-    #: Number format of gradients, where it differs.
+    #: Number format of gradients; by default the format of `precision`.
     gradients: Precision | None = None
-    #: Number format in which tokens travel to experts, where it is not the weights' (DeepSeek-V3:
+    #: Number format of tokens on the way to experts; by default the format of weights (DeepSeek-V3:
     #: fp8).
     dispatch: Precision | None = None
-    #: Number format in which weights are gathered after an update, where it is not their own.
+    #: Number format in which weights are gathered after an update; by default their own.
     gathers: Precision | None = None
-    #: What is kept in remote memory (`memory=host`, `memory=nvme`): some of [optimizer,
-    #: activations, weights]. `auto` moves no more of them, in this order, than makes the rest fit.
+    #: State that is kept in remote memory (`memory=host`, `memory=nvme`): some of [optimizer,
+    #: activations, weights]. `auto` moves as little as possible, in this order, until the rest
+    #: fits.
     offload: Offloading = AUTO
 
     def offloading(self, plan: ParallelPlan, *, holds: bool) -> Iterator[ParallelPlan]:
