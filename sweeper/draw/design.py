@@ -177,8 +177,10 @@ def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
     where = dict(zip(places, spots, strict=True))
     npus = [where[node] for node in where if isinstance(node, int)]
     switches = [where[node] for node in where if isinstance(node, str)]
-    pairs = dict.fromkeys(frozenset((link.source, link.target)) for link in network.links)
-    ends = [[where[node] for node in pair] for pair in pairs if len(pair) == 2]
+    # One line for both directions, drawn from the same end in every process: sets have no order.
+    directed = [(link.source, link.target) for link in network.links]
+    pairs = {frozenset(pair): pair for pair in directed if len(set(pair)) == 2}
+    ends = [[where[node] for node in pair] for pair in pairs.values()]
     narrow, wide = _WIDTHS
     return Part(
         name=label,
