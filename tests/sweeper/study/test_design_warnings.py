@@ -224,7 +224,7 @@ def no_provisioning(*overrides: str) -> list[str]:
             [*MESSAGES, "network.packets.pmax=0.5"],
             ["pmax has no effect: what is simulated is the same with 0.2"],
         ),
-        ([*MESSAGES, "network.seed=3", "network.routing=ecmp"], ["seed"]),  # one way everywhere
+        ([*MESSAGES, "network.seed=3", "network.routing=ecmp"], ["seed", "routing"]),  # one way
         (
             [*MESSAGES, "network=wafer_mesh"],
             ["topology.bandwidth has no", "y has no effect on times"],
