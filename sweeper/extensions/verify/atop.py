@@ -9,6 +9,14 @@ from rich.console import Console
 
 from dimsweep.engine.network import PriceList, bill_of, needs_of
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.extensions.verify.atop_space import SERVER, Limits, layered
+from dimsweep.sweeper.extensions.verify.atop_traffic import (
+    Cases,
+    Front,
+    Trained,
+    front_of,
+    mean_time,
+)
 from dimsweep.sweeper.extensions.verify.networks import named
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
@@ -20,8 +28,6 @@ from dimsweep.sweeper.extensions.verify.points import (
     relative,
     show,
 )
-from dimsweep.sweeper.questions.networks.layered import SERVER, Limits, layered
-from dimsweep.sweeper.questions.networks.traffic import Cases, Front, Trained, front_of, mean_time
 from dimsweep.sweeper.terminal import say, table
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, figure 9 as others read it"

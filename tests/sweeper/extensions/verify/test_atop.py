@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from dimsweep.sweeper.extensions.verify import atop
-from dimsweep.sweeper.questions.networks.layered import layered
+from dimsweep.sweeper.extensions.verify.atop_space import layered
 
 
 def test_their_networks_are_compared_with_the_front(monkeypatch: pytest.MonkeyPatch) -> None:

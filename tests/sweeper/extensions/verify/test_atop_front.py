@@ -24,7 +24,7 @@ from dimsweep.engine.network import Network, PriceList, Routing, Spread, Wiring,
 from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
 from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.extensions.verify import atop
-from dimsweep.sweeper.questions.networks.layered import (
+from dimsweep.sweeper.extensions.verify.atop_space import (
     Folded,
     Joined,
     Layered,
@@ -33,7 +33,7 @@ from dimsweep.sweeper.questions.networks.layered import (
     _is_whole,
     layered,
 )
-from dimsweep.sweeper.questions.networks.traffic import (
+from dimsweep.sweeper.extensions.verify.atop_traffic import (
     KINDS,
     STAGES,
     Cases,

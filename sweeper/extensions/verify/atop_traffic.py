@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.network import Network, PriceList, Spread, Wiring
-from dimsweep.sweeper.questions.networks.layered import (
+from dimsweep.sweeper.extensions.verify.atop_space import (
     SERVER,
     Floats,
     Folded,
