@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.ledger.place import STUDY, Place
 from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import ASKED, BESIDE
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.questions.split.search import known_rows
 from dimsweep.sweeper.run.loop import StudyPlan, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler

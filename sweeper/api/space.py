@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from dimsweep.sweeper.config.parts.part import per_dimension
+from dimsweep.sweeper.part import per_dimension
 from dimsweep.sweeper.space.design import coordinates
 from dimsweep.sweeper.space.space import Parameter, Range, Space
 from dimsweep.sweeper.study.cell import CellPlan

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import scipy
 
 from dimsweep.engine.topology import parse_shape
-from dimsweep.sweeper.config.parts.part import per_dimension
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.part import per_dimension
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
 from dimsweep.engine import network as engine
 from dimsweep.engine.network import LEVELS, PartKind
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.part import (
     Bandwidth,
     Flag,
     MoneyOrNone,

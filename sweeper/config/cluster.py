@@ -22,7 +22,7 @@ from dimsweep.engine.cluster import MEMORIES, Nccl, Timings
 from dimsweep.engine.formats import GIVE, read_nccl_tests
 from dimsweep.engine.formats.astra_sim import read_topology
 from dimsweep.engine.topology import parse_shape
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.part import (
     Bandwidth,
     Bandwidths,
     Bytes,

@@ -8,10 +8,10 @@ from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose_keys
-from dimsweep.sweeper.config.parts.part import Parsed
 from dimsweep.sweeper.config.reference import parts_in, type_of
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.part import Parsed
 from dimsweep.sweeper.places import groups
 
 # Keys whose values are the names of a registry.

@@ -28,8 +28,8 @@ from dimsweep.sweeper.config.overrides import (
     read,
     take_over,
 )
-from dimsweep.sweeper.config.parts.part import has_order
 from dimsweep.sweeper.config.schema import Config, load_plugins
+from dimsweep.sweeper.part import has_order
 from dimsweep.sweeper.places import (
     find_option,
     find_study,

@@ -21,7 +21,7 @@ from dimsweep.engine.cluster import (
 from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, Network, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
 from dimsweep.sweeper.config.catalogue import Medium, Metres, Sold, catalogue, medium
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.part import (
     MoneyOrNone,
     Number,
     Part,

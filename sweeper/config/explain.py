@@ -22,9 +22,9 @@ from dimsweep.engine.workload import AXES as PLAN_AXES
 from dimsweep.sweeper.config.composition import compose_files, state_of_files
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.config.overrides import AXES, SEARCHED, Word, read
-from dimsweep.sweeper.config.parts.part import keys_in
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
+from dimsweep.sweeper.part import keys_in
 from dimsweep.sweeper.places import find_option, find_study, groups, homes
 
 _MOST = 3  # names that a hint suggests

@@ -15,9 +15,9 @@ import dimsweep.engine.workload
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program
 from dimsweep.engine.cluster import OtherNpus
 from dimsweep.engine.workload import together
-from dimsweep.sweeper.config.parts.part import Parsed, Part, Whole, key, teaching
 from dimsweep.sweeper.config.sources import values_of
 from dimsweep.sweeper.config.workload import Workload, any_workload
+from dimsweep.sweeper.part import Parsed, Part, Whole, key, teaching
 
 _PRESET = "preset"
 

@@ -33,7 +33,7 @@ from dimsweep.engine.network import (
 )
 from dimsweep.engine.network import Network as Graph
 from dimsweep.engine.network.generators import GENERATORS, Generator
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.part import (
     BYTES,
     Bandwidth,
     File,

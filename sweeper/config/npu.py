@@ -17,7 +17,9 @@ from dimsweep.engine.cluster import (
 )
 from dimsweep.engine.formats import read_measured
 from dimsweep.sweeper.config.cost import Cost
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
+from dimsweep.sweeper.config.workload.workload import PRECISIONS
+from dimsweep.sweeper.part import (
     RATE,
     File,
     MoneyOrNone,
@@ -35,8 +37,6 @@ from dimsweep.sweeper.config.parts.part import (
     taking,
     written,
 )
-from dimsweep.sweeper.config.sources import SOURCES, figures_of, preset, values_of
-from dimsweep.sweeper.config.workload.workload import PRECISIONS
 from dimsweep.sweeper.places import found
 
 _SAME_RATE = {"fp8_block": "fp8", "mxfp8": "fp8"}  # only the scales of their factors differ

@@ -25,7 +25,7 @@ from hydra.core.override_parser.types import (
 from hydra.errors import HydraException
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.part import has_order
+from dimsweep.sweeper.part import has_order
 from dimsweep.sweeper.places import find_study, groups, homes, names_file
 
 STUDY = "study"  # the group whose options are files in studies/, or anywhere

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.settings import Bounds
-from dimsweep.sweeper.config.parts.part import Parsed, Part, is_file
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.part import Parsed, Part, is_file
 
 _ROLE = re.compile(r":\w+:`~?([^`]*)`")
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 import dimsweep.engine.reliability
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.network import Share, SomeOf
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.part import (
     Bandwidth,
     Part,
     Seconds,

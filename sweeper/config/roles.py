@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dimsweep.engine import DimsweepError, suggestion
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.part import key
 
 # The role of a key is that of the longest of these that it begins with; of all others a decision.
 _BY_DEFAULT = {

@@ -18,18 +18,6 @@ from dimsweep.sweeper.config.cost import Bought, Cost
 from dimsweep.sweeper.config.jobs import Jobs
 from dimsweep.sweeper.config.network import Network
 from dimsweep.sweeper.config.npu import Npu, Others
-from dimsweep.sweeper.config.parts.part import (
-    Bytes,
-    Flag,
-    Parsed,
-    Part,
-    Whole,
-    default,
-    key,
-    member,
-    teaching,
-    walk,
-)
 from dimsweep.sweeper.config.reliability import Reliability
 from dimsweep.sweeper.config.study import (
     Budget,
@@ -43,6 +31,18 @@ from dimsweep.sweeper.config.study import (
 )
 from dimsweep.sweeper.config.workload import KINDS, AnyWorkload
 from dimsweep.sweeper.objective import Objective, parse_objectives
+from dimsweep.sweeper.part import (
+    Bytes,
+    Flag,
+    Parsed,
+    Part,
+    Whole,
+    default,
+    key,
+    member,
+    teaching,
+    walk,
+)
 from dimsweep.sweeper.plugins import load
 
 # Here, since its jobs are of all other kinds; by update, which notes nothing of it in

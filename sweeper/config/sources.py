@@ -15,7 +15,7 @@ from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.network import LEVELS
 from dimsweep.sweeper.config.catalogue import Price, Watts
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.part import Parsed, Part, default, key, keys_in, member, named
+from dimsweep.sweeper.part import Parsed, Part, default, key, keys_in, member, named
 from dimsweep.sweeper.places import find_option, groups, homes
 
 SOURCES = "sources"  # the key of a preset's file that is no key of the configuration

@@ -14,7 +14,8 @@ from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.models import Recompute
 from dimsweep.engine.workload.plan import Schedule
 from dimsweep.sweeper.config.network import AnyFamily
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.config.workload.model import Offloading
+from dimsweep.sweeper.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
@@ -35,7 +36,6 @@ from dimsweep.sweeper.config.parts.part import (
     one_or_each,
     teaching,
 )
-from dimsweep.sweeper.config.workload.model import Offloading
 
 _MOST_NPUS = 10**7  # as many as a dimension of a shape may have
 _Degree = Annotated[Whole, Field(ge=1)]

@@ -20,7 +20,6 @@ from pydantic import (
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.engine.rules import Pair
-from dimsweep.sweeper.config.parts.part import in_order
 from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
@@ -28,6 +27,7 @@ from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 from dimsweep.sweeper.ledger.versions import check_version, checksum, identity, upgraded, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
+from dimsweep.sweeper.part import in_order
 from dimsweep.sweeper.plugins import load
 
 WORKLOAD = "workload"  # the axis that a portfolio adds to its study's grid

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.part import canonical
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
+from dimsweep.sweeper.part import canonical
 from dimsweep.sweeper.versions import version_of
 
 OLDEST = 2  # of release 0.2.0

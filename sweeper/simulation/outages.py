@@ -12,8 +12,8 @@ from dimsweep.engine.network import Change, Network, Which, build_network, degra
 from dimsweep.engine.reliability import Outage, share_down
 from dimsweep.sweeper.config import reliability
 from dimsweep.sweeper.config.network import which
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 
 _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dimsweep.engine import Cluster, Program, Workload
 from dimsweep.engine.cluster import MEMORIES
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.part import key
 
 
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:

@@ -8,8 +8,8 @@ import numpy as np
 from dimsweep.engine import DimsweepError, Prices, Topology, units
 from dimsweep.engine.topology import cuts
 from dimsweep.sweeper.config.catalogue import catalogue
-from dimsweep.sweeper.config.parts.part import key, per_dimension
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.part import key, per_dimension
 from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSpace
 
 

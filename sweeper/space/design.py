@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
-from dimsweep.sweeper.config.parts.part import key
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space, number_and_unit
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial

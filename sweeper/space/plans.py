@@ -12,9 +12,9 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.engine.bound import Staging, Stagings, Turns, least_memory
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, Schedule
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.study import Plans
 from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.part import key
 
 
 class Refusals(Counter[str]):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import DimsweepError, InfeasibleError, Program
-from dimsweep.sweeper.config.parts.part import Part, key
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Parameter as ParameterConfig
+from dimsweep.sweeper.part import Part, key
 from dimsweep.sweeper.space.budget import build_split
 from dimsweep.sweeper.space.split import AnySplit
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials

@@ -21,11 +21,11 @@ from dimsweep.engine.kernels.messages import check_network
 from dimsweep.engine.rules import provisioning
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
-from dimsweep.sweeper.config.parts.part import in_order, key, per_dimension
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, PrunedCell
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.objective import Objective
+from dimsweep.sweeper.part import in_order, key, per_dimension
 from dimsweep.sweeper.search import Sampler, is_exhaustive, make_sampler, n_trials, sampler_name
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.space.space import Space, build_space, settings_to_try

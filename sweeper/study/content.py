@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dimsweep.engine import MODEL_VERSION
-from dimsweep.sweeper.config.parts.part import canonical
 from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.part import canonical
 from dimsweep.sweeper.places import contents
 from dimsweep.sweeper.plugins import digests as plugin_digests
 from dimsweep.sweeper.space.trials import Trials

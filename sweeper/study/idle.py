@@ -17,9 +17,9 @@ from dimsweep.engine.rules import Told, alike, is_measured
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.overrides import is_group
-from dimsweep.sweeper.config.parts.part import Parsed, Part, per_dimension
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.config.workload import KINDS
+from dimsweep.sweeper.part import Parsed, Part, per_dimension
 from dimsweep.sweeper.simulation.program import build_program
 
 _LARGEST = 500_000  # operators; to lower more takes seconds, and nothing is said

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.parts.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, CHANGE, FIDELITY, RECHECK, WHAT_IF, changes_in
+from dimsweep.sweeper.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.space.space import Choice, Parameter, parameter
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 

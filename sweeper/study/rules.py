@@ -32,9 +32,9 @@ from dimsweep.engine.rules import (
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.part import per_dimension, walk
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
+from dimsweep.sweeper.part import per_dimension, walk
 from dimsweep.sweeper.places import find_option, found, groups
 
 

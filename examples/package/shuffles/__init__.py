@@ -2,8 +2,8 @@
 
 from dimsweep import engine
 from dimsweep.engine import Cluster, Collective, CollectiveKind, GraphBuilder, place
-from dimsweep.sweeper.config.parts.part import Bytes, Whole, default
 from dimsweep.sweeper.config.workload import KINDS, Workload
+from dimsweep.sweeper.part import Bytes, Whole, default
 
 
 class Shuffle(Workload):

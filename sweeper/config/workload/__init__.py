@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.registry import Registry
-from dimsweep.sweeper.config.parts.part import Parsed
 from dimsweep.sweeper.config.workload.layers import Astra1Text, ConvNet, Layers, Transformer
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.traces import ChakraTraces, Flows, Goal
 from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.offers import load_offered
+from dimsweep.sweeper.part import Parsed
 
 __all__ = ["KINDS", "AnyWorkload", "Workload", "any_workload"]
 

@@ -18,7 +18,8 @@ from dimsweep.engine.workload import (
     data_parallel,
     training_iteration,
 )
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.part import (
     Bytes,
     BytesOrNone,
     ComputeRate,
@@ -32,7 +33,6 @@ from dimsweep.sweeper.config.parts.part import (
     key,
     member,
 )
-from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.places import found
 
 # Of GPT-3 175B in 8 interleaved stages, counted and weighed with 8 to 2,048 micro-batches: 24 to 26

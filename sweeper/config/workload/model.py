@@ -25,7 +25,9 @@ from dimsweep.engine.workload.plan import (
     training,
     training_footprint,
 )
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.config.workload.layers import check_size
+from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
+from dimsweep.sweeper.part import (
     OneOf,
     Parsed,
     Whole,
@@ -34,8 +36,6 @@ from dimsweep.sweeper.config.parts.part import (
     mirror,
     some_of,
 )
-from dimsweep.sweeper.config.workload.layers import check_size
-from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
 
 # A new family is one file in engine/workload/models, and one line here: model.family -> its class.
 FAMILIES: Registry[type[Any]] = Registry(

@@ -7,8 +7,8 @@ from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
 from dimsweep.engine.formats import START_UNITS, read_flows, read_goal
 from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
 from dimsweep.engine.workload import FlowList, ListedFlow, flows_workload
-from dimsweep.sweeper.config.parts.part import File, Parsed, default, one_of
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.part import File, Parsed, default, one_of
 from dimsweep.sweeper.places import found
 
 

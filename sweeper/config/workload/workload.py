@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
 from dimsweep.engine.workload import AXES
-from dimsweep.sweeper.config.parts.part import Part, default, teaching
+from dimsweep.sweeper.part import Part, default, teaching
 
 
 class Precision(NamedTuple):

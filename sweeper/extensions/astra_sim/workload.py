@@ -12,8 +12,8 @@ from dimsweep.engine.formats.astra_sim import (
     read_workload,
     with_noted_groups,
 )
-from dimsweep.sweeper.config.parts.part import File, Flag, Whole
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.part import File, Flag, Whole
 from dimsweep.sweeper.places import found
 
 

@@ -14,7 +14,8 @@ from dimsweep.engine.extensions.repurpose import (
 )
 from dimsweep.engine.formats.weights import Samples, read_network, read_samples
 from dimsweep.engine.workload import Amount, TrainedNetwork
-from dimsweep.sweeper.config.parts.part import (
+from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.part import (
     Bytes,
     File,
     Number,
@@ -23,7 +24,6 @@ from dimsweep.sweeper.config.parts.part import (
     default,
     key,
 )
-from dimsweep.sweeper.config.workload.workload import Workload
 from dimsweep.sweeper.places import found
 
 Method = Literal["repurpose", "direct", "magnitude", "random", "naive"]

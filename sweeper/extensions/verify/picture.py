@@ -10,8 +10,8 @@ from pydantic import Field
 
 from dimsweep.engine import DimsweepError, within
 from dimsweep.sweeper.config.options import read_options
-from dimsweep.sweeper.config.parts.part import Part
 from dimsweep.sweeper.draw.canvas import draw_bars, draw_stack, encoded, frame
+from dimsweep.sweeper.part import Part
 from dimsweep.sweeper.report.charts import Bars
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE, series_colour
 

@@ -26,12 +26,12 @@ from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cut
 from dimsweep.engine.workload import AXES, Amount
 from dimsweep.engine.workload.plan import training_amount
 from dimsweep.sweeper.config.compose import Composed
-from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.ledger.record import FULL, PrunedCell
 from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.cells import Cells, Where
 from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape, fixed, shapes_of, told

@@ -26,9 +26,9 @@ from dimsweep.engine import (
 from dimsweep.engine.network import degraded
 from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.config.network import Network
-from dimsweep.sweeper.config.parts.part import key, per_dimension, written
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Count, Networks, Tier
+from dimsweep.sweeper.part import key, per_dimension, written
 from dimsweep.sweeper.simulation.outages import outlasted
 from dimsweep.sweeper.simulation.program import build_cluster
 from dimsweep.sweeper.space.plans import Refusals

@@ -8,9 +8,9 @@ import numpy as np
 
 from dimsweep.engine import DimsweepError, Prices
 from dimsweep.engine.bound import EventBound, Portfolio, Weighing, portfolio
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.objective import Objective, follows_slopes
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.search import Slopes, Values
 from dimsweep.sweeper.space.space import Space
 

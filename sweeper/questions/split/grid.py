@@ -10,10 +10,10 @@ from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.explain import refuse_unknown
 from dimsweep.sweeper.config.overrides import choice_of, is_group
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
 
 MOST_CELLS = 1_000_000

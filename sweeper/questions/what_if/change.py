@@ -10,8 +10,8 @@ from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.overrides import is_group
-from dimsweep.sweeper.config.parts.part import key
 from dimsweep.sweeper.config.schema import Config, Design
+from dimsweep.sweeper.part import key
 from dimsweep.sweeper.study.kept import BANDWIDTHS, decimal
 
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")

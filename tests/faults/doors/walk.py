@@ -13,9 +13,9 @@ import click
 
 import dimsweep
 from dimsweep.sweeper.cli.main import dimsweep as commands
-from dimsweep.sweeper.config.parts.part import File, Part
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS
+from dimsweep.sweeper.part import File, Part
 
 # Calls by which a function reads a file, or takes apart a text that came from one.
 _CALLS = {

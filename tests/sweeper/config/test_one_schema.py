@@ -13,7 +13,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.settings import settings_of
 from dimsweep.sweeper.config import reference
 from dimsweep.sweeper.config.complete import _names
-from dimsweep.sweeper.config.parts.part import mirror
+from dimsweep.sweeper.part import mirror
 
 # Each dataclass of which a part has the settings: its door, the part's key, and an override.
 PARTS = {

@@ -12,8 +12,8 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.api.study import Study
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import MOST_VALUES, read
-from dimsweep.sweeper.config.parts.part import named
 from dimsweep.sweeper.config.study import Role
+from dimsweep.sweeper.part import named
 from dimsweep.sweeper.places import search_also
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.split.grid import MOST_CELLS, Grid

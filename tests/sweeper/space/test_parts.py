@@ -12,8 +12,8 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.part import per_dimension
 from dimsweep.sweeper.ledger.stored import load
+from dimsweep.sweeper.part import per_dimension
 from dimsweep.sweeper.places import groups, homes
 from dimsweep.sweeper.space.split import PartsSpace, Spending
 from tests.support.examples import examples

@@ -16,9 +16,9 @@ from dimsweep.engine.network.generators import Hpn
 from dimsweep.engine.workload.plan import Offload
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.network import Family
-from dimsweep.sweeper.config.parts.part import written
 from dimsweep.sweeper.config.study import Count, Networks
 from dimsweep.sweeper.ledger.record import PrunedCell
+from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import _products
 from dimsweep.sweeper.questions.plan import plan_study

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.config.parts.part import BANDWIDTH
 from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.part import BANDWIDTH
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, resolve, times
 from dimsweep.sweeper.study.kept import split_of, split_text

@@ -1,1 +1,0 @@
-"""What configurations are made of, and where their files lie."""
