@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.study import best_cpu_seconds, recorded
 from dimsweep.engine import Cluster, run_batch
 from dimsweep.engine.extensions.astra_sim import lower_astra, lower_astra_for_sweep
-from dimsweep.engine.formats.astra_sim.inputs import topology_of
+from dimsweep.engine.formats.astra_sim import topology_of
 from dimsweep.sweeper.extensions.astra_sim.verify import Case, find_cases, read_case
 
 POINTS = 256

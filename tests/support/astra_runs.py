@@ -5,7 +5,7 @@ import math
 from hypothesis import strategies as st
 
 from dimsweep.engine import CollectiveKind, FullyConnected, Ring, Switch
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, Options, RemoteMemory, System
+from dimsweep.engine.formats.astra_sim import Inputs, Network, Options, RemoteMemory, System
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import Node, node_of
 from dimsweep.engine.topology import BLOCKS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.astra_sim.links import Bus
-from dimsweep.engine.formats.astra_sim.inputs import key_of
+from dimsweep.engine.formats.astra_sim import key_of
 from dimsweep.engine.kinds import CollectiveKind
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dimsweep.engine.extensions.astra_sim.algorithms import (
     final_size,
 )
 from dimsweep.engine.extensions.astra_sim.links import Clock
-from dimsweep.engine.formats.astra_sim.inputs import Network, System, key_of
+from dimsweep.engine.formats.astra_sim import Network, System, key_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.workload.coordinates import line
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dimsweep.engine.extensions.astra_sim.chunks import GREEDY
 from dimsweep.engine.extensions.astra_sim.links import ways as ways_of
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.astra_sim import Inputs
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
 from dimsweep.engine.formats.chakra.trace import NodeType
 from dimsweep.engine.workload.coordinates import line

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.astra_sim.inputs import BusModel, Network
+from dimsweep.engine.formats.astra_sim import BusModel, Network
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.routing import Router, Routing
 from dimsweep.engine.topology.topology import Dimension, Topology

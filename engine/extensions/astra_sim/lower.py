@@ -24,7 +24,7 @@ from dimsweep.engine.extensions.astra_sim.workload import (
     own_time,
     slot_of,
 )
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.astra_sim import Inputs
 from dimsweep.engine.formats.chakra import NodeType
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.kinds import QueueOrder

@@ -16,7 +16,7 @@ from dimsweep.engine.extensions.astra_sim.algorithms import (
 )
 from dimsweep.engine.extensions.astra_sim.chunks import Chunk, Phase, Planner
 from dimsweep.engine.extensions.astra_sim.links import Aware, Bus, Clock, Timers, Unaware
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, RemoteMemory
+from dimsweep.engine.formats.astra_sim import Inputs, RemoteMemory
 from dimsweep.engine.formats.chakra.node import Node
 from dimsweep.engine.formats.chakra.trace import NodeType
 from dimsweep.engine.kinds import CollectiveKind

@@ -15,7 +15,7 @@ from dimsweep.engine.extensions.astra_sim.algorithms import Costs, Exchange
 from dimsweep.engine.extensions.astra_sim.chunks import FLEX, Chunk, Greedy, Phase, Planner
 from dimsweep.engine.extensions.astra_sim.links import Clock, routes
 from dimsweep.engine.extensions.astra_sim.npu import costs_of
-from dimsweep.engine.formats.astra_sim.inputs import Inputs
+from dimsweep.engine.formats.astra_sim import Inputs
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
 

@@ -21,7 +21,7 @@ from dimsweep.engine.extensions.astra_sim.workload import (
     is_hidden,
     own_time,
 )
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, topology_of
+from dimsweep.engine.formats.astra_sim import Inputs, topology_of
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
 from dimsweep.engine.kernels.phase.batch import Run, try_one
 from dimsweep.engine.kernels.phase.state import FINISHED

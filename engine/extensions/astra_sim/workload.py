@@ -12,7 +12,7 @@ from dimsweep.engine.extensions.astra_sim.chunks import FLEX, Greedy, Planner
 from dimsweep.engine.extensions.astra_sim.fold import Folding
 from dimsweep.engine.extensions.astra_sim.links import Aware, Clock, Unaware
 from dimsweep.engine.extensions.astra_sim.npu import Memory, Npu, Wires, replayed
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, System
+from dimsweep.engine.formats.astra_sim import Inputs, System
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, KINDS, Node, check_complete
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType
 from dimsweep.engine.kinds import CollectiveKind

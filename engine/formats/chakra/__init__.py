@@ -1,13 +1,5 @@
 """Chakra execution traces, schema 0.0.4: what one rank computes and communicates, as a graph."""
 
-from dimsweep.engine.formats.chakra.files import (
-    FORMS,
-    Scanned,
-    read_trace,
-    read_traces,
-    scan_traces,
-    write_trace,
-)
 from dimsweep.engine.formats.chakra.node import (
     MOST_RANKS,
     Node,
@@ -23,6 +15,14 @@ from dimsweep.engine.formats.chakra.trace import (
     Trace,
     TraceNode,
     Value,
+)
+from dimsweep.engine.formats.chakra.trace_files import (
+    FORMS,
+    Scanned,
+    read_trace,
+    read_traces,
+    scan_traces,
+    write_trace,
 )
 from dimsweep.engine.formats.chakra.workload import noted_sizes, read_chakra_workload
 from dimsweep.engine.formats.chakra.writer import write_chakra_workload

@@ -6,9 +6,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from dimsweep.engine.formats.chakra.graph import issue_order
 from dimsweep.engine.formats.chakra.node import MOST_RANKS, Node, groups_text, node_of, noted_groups
-from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode
+from dimsweep.engine.formats.chakra.trace import (
+    CollectiveType,
+    NodeType,
+    Trace,
+    TraceNode,
+    issue_order,
+)
 
 
 class Communicated(NamedTuple):

@@ -1,10 +1,20 @@
-"""A trace as Python objects: nodes, what they wait for, their attributes and places in a file."""
+"""A trace as Python objects: nodes, their attributes, dependencies and places in a file.
 
-from collections.abc import Mapping
+In a sound trace every dependency exists and no node waits for itself (:func:`check`).
+"""
+
+import contextlib
+import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, repeat
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
 
@@ -112,3 +122,125 @@ class Places:
     def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
         """``error``, said of node ``number`` (from 1) of the file."""
         return DimsweepError(error.what, where=self.of(number, node_id), hint=error.hint)
+
+
+def check(nodes: Sequence[TraceNode], places: Places) -> None:
+    """Raise :class:`DimsweepError` for a trace without nodes, for an id that two nodes have, for a
+    dependency on a node that is not there, and for nodes that wait in a circle."""
+    if not nodes:
+        raise DimsweepError("the trace has no nodes", where=str(places.path))
+    index = {node.id: i for i, node in enumerate(nodes)}
+    if len(index) < len(nodes):
+        raise _twins(nodes, places)
+    edges = edges_of(nodes, index)
+    if (edges.targets < 0).any():
+        raise _dangling(nodes, index, places)
+    circle = _circle(edges)
+    if circle:
+        raise _waits_for_itself([nodes[i] for i in circle], circle[0] + 1, places)
+
+
+class Edges(NamedTuple):
+    """What nodes wait for: node i waits for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
+
+    Nodes are numbered by their places in the file; -1 is none.
+    """
+
+    offsets: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """Who waits, for each of the targets."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
+    """All dependencies, for data and for control; ``index`` gives the place of an id."""
+    waits = [node.data_dependencies + node.control_dependencies for node in nodes]
+    found = map(index.get, chain.from_iterable(waits), repeat(-1))
+    offsets = np.cumsum([0, *map(len, waits)])
+    return Edges(offsets, np.fromiter(found, dtype=np.int64, count=int(offsets[-1])))
+
+
+def strong_components(edges: Edges) -> NDArray[np.int64] | None:
+    """The number of each node's strongly connected component, shape (N,); None if every component
+    is a single node.  All targets must exist."""
+    if (edges.targets <= edges.sources).all():
+        return None  # each waits for earlier ones only
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, ones = len(edges.offsets) - 1, np.ones(len(edges.targets), dtype=np.int8)
+    graph = csr_array((ones, edges.targets, edges.offsets), shape=(n, n))
+    return np.asarray(connected_components(graph, connection="strong")[1])
+
+
+def _twins(nodes: Sequence[TraceNode], places: Places) -> DimsweepError:
+    first: dict[int, int] = {}
+    for number, node in enumerate(nodes, 1):
+        if first.setdefault(node.id, number) != number:
+            break
+    what = f"node {first[node.id]} has the same id"
+    return places.name(DimsweepError(what), number, node.id)
+
+
+def _dangling(nodes: Sequence[TraceNode], index: dict[int, int], places: Places) -> DimsweepError:
+    number, node, missing = next(
+        (number, node, dependency)
+        for number, node in enumerate(nodes, 1)
+        for dependency in node.dependencies
+        if dependency not in index
+    )
+    what = f"it waits for id {missing}, which is not in the trace"
+    return places.name(DimsweepError(what), number, node.id)
+
+
+def _circle(edges: Edges) -> list[int]:
+    """Nodes of which each waits for the next, and the last for the first; or none."""
+    sources, targets = edges.sources, edges.targets
+    component = strong_components(edges)
+    inner = sources == targets if component is None else component[sources] == component[targets]
+    waits: dict[int, list[int]] = {}
+    for source, target in zip(sources[inner].tolist(), targets[inner].tolist(), strict=True):
+        waits.setdefault(source, []).append(target)
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError as error:
+        circle = error.args[1][:0:-1]  # where each waits for the one before, and the first is last
+        first = circle.index(min(circle))
+        return [*circle[first:], *circle[:first]]
+    return []
+
+
+def _waits_for_itself(circle: Sequence[TraceNode], number: int, places: Places) -> DimsweepError:
+    way = [f"id {node.id}" for node in circle[1:]]
+    if len(way) > 6:
+        way = [*way[:3], f"{len(way) - 4} more", way[-1]]
+    what = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
+    return places.name(DimsweepError(what), number, circle[0].id)
+
+
+def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:
+    """The places of the nodes in ``nodes``: of those that are ready, the lowest id comes first.
+
+    Nodes of a circle, and those that wait for one, come last.
+    """
+    ids = [node.id for node in nodes]
+    if all(max(n.data_dependencies + n.control_dependencies, default=-1) < n.id for n in nodes):
+        return sorted(range(len(ids)), key=ids.__getitem__)
+    place = {node_id: i for i, node_id in enumerate(ids)}
+    sorter = TopologicalSorter(
+        {i: [place[d] for d in node.dependencies if d in place] for i, node in enumerate(nodes)}
+    )
+    with contextlib.suppress(CycleError):  # what waits for no circle is ordered all the same
+        sorter.prepare()
+    order: dict[int, None] = {}
+    ready: list[tuple[int, int]] = []
+    while sorter.is_active():
+        for i in sorter.get_ready():
+            heapq.heappush(ready, (ids[i], i))
+        _, i = heapq.heappop(ready)
+        order[i] = None
+        sorter.done(i)
+    return [*order, *(i for i in range(len(ids)) if i not in order)]

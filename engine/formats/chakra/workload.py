@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.chakra import own
-from dimsweep.engine.formats.chakra.files import FORMS, read_traces
+from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.node import (
     Node,
     check_complete,
@@ -30,6 +29,7 @@ from dimsweep.engine.formats.chakra.node import (
     simulated_as,
 )
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
+from dimsweep.engine.formats.chakra.trace_files import FORMS, read_traces
 from dimsweep.engine.workload.coordinates import coordinates_of, offset_between
 from dimsweep.engine.workload.graph import (
     Access,
@@ -76,7 +76,7 @@ def read_chakra_workload(
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
     keys = [
         (
-            trace.metadata.get(own.GRAPH, 0),
+            trace.metadata.get(extras.GRAPH, 0),
             conversion.graph(rank, noted.of_trace(0 if alone else rank, trace.nodes)),
         )
         for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
@@ -88,7 +88,7 @@ def read_chakra_workload(
         conversion.groups,
         np.array([place[key] for key in keys]) if len(graphs) > 1 else None,
         name=name,
-        in_order=own.GRAPH not in read[0].metadata,
+        in_order=extras.GRAPH not in read[0].metadata,
     )
 
 
@@ -121,14 +121,14 @@ def _files(prefix: Path, n: int) -> list[Path]:
 
 def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
     """The sizes of the dimensions that a trace of ours was written for; other traces have none."""
-    sizes = trace.metadata.get(own.SIZES)
+    sizes = trace.metadata.get(extras.SIZES)
     if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
         return None
     return tuple(map(int, sizes))
 
 
 def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
-    meant = trace.metadata.get(own.SIZES, tuple(sizes))
+    meant = trace.metadata.get(extras.SIZES, tuple(sizes))
     if meant != tuple(sizes):
         raise DimsweepError(
             f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
@@ -185,7 +185,7 @@ class _Conversion:
         try:
             node = node_of(raw)
             check_complete(node, where)
-            for conflict in own.conflicts(raw):
+            for conflict in extras.conflicts(raw):
                 raise DimsweepError(conflict.what, hint=conflict.fix)
             return self._work_of(rank, node, raw.attributes)
         except DimsweepError as error:
@@ -197,38 +197,38 @@ class _Conversion:
                 return _compute(node, ours)
             case NodeType.MEM_LOAD | NodeType.MEM_STORE:
                 store = node.type is NodeType.MEM_STORE
-                group = self._group_name(rank, node, ours) if own.GROUP in ours else ""
-                n_bytes = _exact(ours, own.BYTES, node.tensor)
-                return Access(n_bytes, store, group, shared=bool(ours.get(own.SHARED)))
+                group = self._group_name(rank, node, ours) if extras.GROUP in ours else ""
+                n_bytes = _exact(ours, extras.BYTES, node.tensor)
+                return Access(n_bytes, store, group, shared=bool(ours.get(extras.SHARED)))
             case NodeType.METADATA | NodeType.INVALID:
                 return Compute(duration=0, on_host=True)
             case NodeType.COMM_COLL:
                 return self._collective(rank, node, ours)
             case NodeType.COMM_SEND:
-                size = _exact(ours, own.BYTES, node.size)
-                stream = str(ours.get(own.STREAM, Send.stream))
+                size = _exact(ours, extras.BYTES, node.size)
+                stream = str(ours.get(extras.STREAM, Send.stream))
                 return Send(size, self._offset(rank, node.target), node.tag, stream)
             case NodeType.COMM_RECV:
                 return Receive(self._offset(rank, node.source), node.tag)
 
     def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         name = self._group_name(rank, node, ours)
-        size, members = _exact(ours, own.BYTES, node.size), self.groups[name].n_members
+        size, members = _exact(ours, extras.BYTES, node.size), self.groups[name].n_members
         kind, held = simulated_as(node.collective, size, members)
         return Collective(
-            kind, held, name, stream=str(ours.get(own.STREAM, "")), priority=node.priority
+            kind, held, name, stream=str(ours.get(extras.STREAM, "")), priority=node.priority
         )
 
     def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:
         """The name in the workload of the group that a node is over."""
         group = self._group(rank, node)
-        name = str(ours.get(own.GROUP) or self._own_name(node, group))
+        name = str(ours.get(extras.GROUP) or self._own_name(node, group))
         if self.groups.setdefault(name, group) != group:
             raise DimsweepError(
                 f"its group {name!r} is of {_name(group)} NPUs, "
                 f"elsewhere of {_name(self.groups[name])}",
                 hint="use the topology.shape and the groups that the traces were written with; "
-                f"a node that was moved to another group needs another {own.GROUP}",
+                f"a node that was moved to another group needs another {extras.GROUP}",
             )
         return name
 
@@ -322,15 +322,15 @@ def _name(group: Group) -> str:
 
 
 def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
-    measured = ours.get(own.DURATION)
+    measured = ours.get(extras.DURATION)
     if node.on_cpu:
         recorded = node.duration * 1000
         return Compute(duration=measured if isinstance(measured, int) else recorded, on_host=True)
     if isinstance(measured, int):
         return Compute(duration=measured)
     if node.ops:
-        flops = _exact(ours, own.FLOPS, node.ops)
-        return Compute(flops, _exact(ours, own.BYTES, node.tensor))
+        flops = _exact(ours, extras.FLOPS, node.ops)
+        return Compute(flops, _exact(ours, extras.BYTES, node.tensor))
     return Compute(duration=node.duration * 1000)
 
 

@@ -2,7 +2,7 @@
 
 A collective over whole dimensions is written with ``involved_dim``, one over any other sub-mesh
 with the number of its communicator group (``pg_name``).  What Chakra has no room for goes into
-attributes of our own (:mod:`engine.formats.chakra.own`).
+attributes of our own (:mod:`engine.formats.chakra.extras`).
 """
 
 import json
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.errors import DimsweepError, accessing, within
-from dimsweep.engine.formats.chakra import own
-from dimsweep.engine.formats.chakra.files import delimited, node_bytes
+from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.node import KINDS
 from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
+from dimsweep.engine.formats.chakra.trace_files import delimited, node_bytes
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.coordinates import (
     Offset,
@@ -159,9 +159,9 @@ class _Writer:
         where = f"{self._workload.name}, graph {number}"
         if not graph:
             raise DimsweepError("no operators, and a trace needs nodes", where=where)
-        ours: dict[str, Value] = {own.SIZES: self._sizes}
+        ours: dict[str, Value] = {extras.SIZES: self._sizes}
         if not self._workload.in_order:  # else operators' ids say what goes first, as everywhere
-            ours[own.GRAPH] = number
+            ours[extras.GRAPH] = number
         metadata = Trace((), metadata=ours)
         fixed = [delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
@@ -198,7 +198,7 @@ class _Writer:
             return node(NodeType.COMP, attributes | {"is_cpu_op": work.on_host}, micros)
         if isinstance(work, Access):
             type_ = NodeType.MEM_STORE if work.store else NodeType.MEM_LOAD
-            size = _size(work.n_bytes, "tensor_size") | ({own.SHARED: 1} if work.shared else {})
+            size = _size(work.n_bytes, "tensor_size") | ({extras.SHARED: 1} if work.shared else {})
             if not work.group:
                 return node(type_, size)
             return self._over(work.group, size, lambda group: node(type_, group))
@@ -210,7 +210,7 @@ class _Writer:
         peers = self._peers(key[0])
         if isinstance(work, Send):
             n_bytes, tag = work.n_bytes, work.tag
-            ours: _Attributes = {own.STREAM: work.stream} if work.stream != Send.stream else {}
+            ours: _Attributes = {extras.STREAM: work.stream} if work.stream != Send.stream else {}
             return lambda rank: node(
                 NodeType.COMM_SEND, _message(n_bytes, rank, int(peers[rank]), tag) | ours
             )
@@ -223,17 +223,17 @@ class _Writer:
         """Attributes and whole microseconds."""
         if work.duration is not None:
             micros = round(work.duration / _MICROSECOND)
-            return {own.DURATION: int(work.duration)}, micros
+            return {extras.DURATION: int(work.duration)}, micros
         # ASTRA-sim's roofline divides by both, and takes no bytes for no work.
         attributes: _Attributes = {}
         flops, n_bytes = work.flops, work.n_bytes
         if work.kernels:  # Chakra knows none, but their sums, and how long they take here
-            attributes[own.DURATION] = self._npu.duration(work)
+            attributes[extras.DURATION] = self._npu.duration(work)
             flops += sum(kernel.flops for kernel in work.kernels)
             n_bytes += sum(kernel.n_bytes for kernel in work.kernels)
         for name, exact, amount in (
-            ("num_ops", own.FLOPS, flops),
-            ("tensor_size", own.BYTES, n_bytes),
+            ("num_ops", extras.FLOPS, flops),
+            ("tensor_size", extras.BYTES, n_bytes),
         ):
             attributes[name] = whole = max(1, _whole(amount))
             if whole != amount or work.kernels:
@@ -249,14 +249,14 @@ class _Writer:
         if work.priority:
             attributes["comm_priority"] = work.priority
         if work.stream:
-            attributes[own.STREAM] = work.stream
+            attributes[extras.STREAM] = work.stream
         return self._over(work.group, attributes, node)
 
     def _over(
         self, name: str, attributes: _Attributes, node: Callable[[_Attributes], bytes]
     ) -> _Piece:
         """A node over the group called ``name``."""
-        group, attributes = self._workload.groups[name], {**attributes, own.GROUP: name}
+        group, attributes = self._workload.groups[name], {**attributes, extras.GROUP: name}
         if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
             return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
         numbers = self.communicators.of(group)
@@ -285,7 +285,7 @@ def _message(n_bytes: float, source: int, target: int, tag: int) -> _Attributes:
 
 def _size(n_bytes: float, name: str = "comm_size") -> _Attributes:
     whole = _whole(n_bytes)
-    return {name: whole, **({own.BYTES: float(n_bytes)} if whole != n_bytes else {})}
+    return {name: whole, **({extras.BYTES: float(n_bytes)} if whole != n_bytes else {})}
 
 
 def _whole(amount: float) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dimsweep.engine.errors import DimsweepError, within
-from dimsweep.engine.formats.chakra import own
+from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.pytorch.recorded import (
     HostOp,
@@ -396,7 +396,7 @@ def _node(
 ) -> TraceNode:
     micros = round(span.duration)
     if type_ is NodeType.COMP:
-        attributes[own.DURATION] = round(span.duration * _PICOSECONDS)
+        attributes[extras.DURATION] = round(span.duration * _PICOSECONDS)
     return TraceNode(
         number,
         name,

@@ -117,7 +117,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
     "tensor in ONNX": ("onnx.numpy_helper.to_array", onnx),
     "attribute in ONNX": ("onnx.helper.get_attribute_value", onnx),
     "trace": (
-        "dimsweep.engine.formats.chakra.files.ParseDict",
+        "dimsweep.engine.formats.chakra.trace_files.ParseDict",
         lambda: partial(read_trace, file("t.json", '{"version": "0.0.4"}\n{"id": 1}')),
     ),
     "PyTorch": (

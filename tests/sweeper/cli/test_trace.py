@@ -13,8 +13,8 @@ from dimsweep.engine.formats.chakra import (
     read_traces,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.files import join_stream
 from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
+from dimsweep.engine.formats.chakra.trace_files import join_stream
 from dimsweep.sweeper.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dimsweep.engine.extensions.astra_sim.links import Bus, Clock, Timers
-from dimsweep.engine.formats.astra_sim.inputs import BusModel
+from dimsweep.engine.formats.astra_sim import BusModel
 
 MODEL = BusModel(latency=5, overhead=3, gap=40, per_byte=0.01, reduction=1)
 N = 10_001

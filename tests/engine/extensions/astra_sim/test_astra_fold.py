@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Ring
 from dimsweep.engine.extensions.astra_sim.program import simulate
-from dimsweep.engine.formats.astra_sim.inputs import Network, Options
+from dimsweep.engine.formats.astra_sim import Network, Options
 from dimsweep.engine.formats.chakra import CollectiveType, NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import node_of
 from tests.support.astra_runs import inputs, ring_of_four, traces

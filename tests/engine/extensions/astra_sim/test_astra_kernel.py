@@ -15,7 +15,7 @@ from dimsweep.engine.extensions.astra_sim.npu import costs_of
 from dimsweep.engine.extensions.astra_sim.plans import recipe
 from dimsweep.engine.extensions.astra_sim.program import lower
 from dimsweep.engine.extensions.astra_sim.workload import interpret
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, Network, RemoteMemory
+from dimsweep.engine.formats.astra_sim import Inputs, Network, RemoteMemory
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
 from dimsweep.engine.formats.chakra.node import Node, node_of
 from dimsweep.engine.topology import BLOCKS

@@ -11,7 +11,7 @@ from dimsweep.engine import FINISHED, Cluster, DimsweepError, account, run_batch
 from dimsweep.engine.extensions.astra_sim.fold import fold
 from dimsweep.engine.extensions.astra_sim.program import lower_for_sweep
 from dimsweep.engine.extensions.astra_sim.workload import interpret
-from dimsweep.engine.formats.astra_sim.inputs import Inputs, topology_of
+from dimsweep.engine.formats.astra_sim import Inputs, topology_of
 from dimsweep.engine.formats.chakra.node import Node
 from tests.support.astra_runs import inputs, ring_of_four, traces
 from tests.support.examples import examples

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import NodeType, TraceNode
-from dimsweep.engine.formats.chakra.graph import check
-from dimsweep.engine.formats.chakra.trace import Places
+from dimsweep.engine.formats.chakra.trace import Places, check
 
 PLACES = Places(Path("w.et"))
 MANY = 50_000

@@ -19,12 +19,10 @@ from dimsweep.engine.formats.chakra import (
     scan_traces,
     write_trace,
 )
-from dimsweep.engine.formats.chakra.files import Scanned, join_stream
-from dimsweep.engine.formats.chakra.graph import check
-from dimsweep.engine.formats.chakra.lint import Finding, lint_job, repaired
-from dimsweep.engine.formats.chakra.lint.trace import lint_trace
+from dimsweep.engine.formats.chakra.lint import Finding, lint_job, lint_trace, repaired
 from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
-from dimsweep.engine.formats.chakra.trace import Places
+from dimsweep.engine.formats.chakra.trace import Places, check
+from dimsweep.engine.formats.chakra.trace_files import Scanned, join_stream
 from dimsweep.engine.formats.chakra.workload import read_chakra_workload
 from tests.support.examples import examples
 from tests.support.golden import astra_case, astra_cases

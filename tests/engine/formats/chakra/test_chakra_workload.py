@@ -35,7 +35,7 @@ from dimsweep.engine.formats.chakra import (
     Trace,
     TraceNode,
     Value,
-    own,
+    extras,
     read_chakra_workload,
     read_trace,
     scan_traces,
@@ -126,7 +126,7 @@ def test_nodes_ready_together_start_in_the_order_of_their_ids(
         workload = read_chakra_workload(tmp_path / "all.et", None, TOPOLOGY.sizes, "traced")
         return simulate(workload, CLUSTER, fidelity=fidelity, fold=fold).time_ps
 
-    collective = time_ps({own.GRAPH: 0}, fold=True) - 60_000_000
+    collective = time_ps({extras.GRAPH: 0}, fold=True) - 60_000_000
     assert collective > 40_000_000
     assert {time_ps({}, fold) - 20_000_000 for fold in (True, False)} == {collective}
 
@@ -285,13 +285,13 @@ def test_the_committed_trace_is_what_our_writer_makes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("type_", "attributes"),
     [
-        (NodeType.COMP, {own.DURATION: 5_600_000}),
-        (NodeType.COMP, {own.DURATION: 5_000_000, own.FLOPS: 5.0, "num_ops": 500}),
-        (NodeType.COMP, {own.FLOPS: 5.6, "num_ops": 5}),
-        (NodeType.COMP, {own.BYTES: 5.6, "num_ops": 5, "tensor_size": 5}),
-        (NodeType.MEM_LOAD, {own.BYTES: 5.6, "tensor_size": 5}),
-        (NodeType.COMM_COLL, {own.BYTES: 5.6, "comm_size": 5, "comm_type": 0}),
-        (NodeType.COMM_SEND, {own.BYTES: 5.6, "comm_size": 5, "comm_dst": 0}),
+        (NodeType.COMP, {extras.DURATION: 5_600_000}),
+        (NodeType.COMP, {extras.DURATION: 5_000_000, extras.FLOPS: 5.0, "num_ops": 500}),
+        (NodeType.COMP, {extras.FLOPS: 5.6, "num_ops": 5}),
+        (NodeType.COMP, {extras.BYTES: 5.6, "num_ops": 5, "tensor_size": 5}),
+        (NodeType.MEM_LOAD, {extras.BYTES: 5.6, "tensor_size": 5}),
+        (NodeType.COMM_COLL, {extras.BYTES: 5.6, "comm_size": 5, "comm_type": 0}),
+        (NodeType.COMM_SEND, {extras.BYTES: 5.6, "comm_size": 5, "comm_dst": 0}),
     ],
 )
 def test_an_edited_field_is_no_longer_overridden_by_our_attribute(
@@ -324,7 +324,7 @@ def test_an_edited_duration_of_a_written_trace_is_told(tmp_path: Path) -> None:
 
 def test_every_trace_of_a_job_is_checked_for_its_dimensions(tmp_path: Path) -> None:
     for rank in range(8):
-        sizes = {own.SIZES: (4, 2) if rank < 7 else (2, 4)}
+        sizes = {extras.SIZES: (4, 2) if rank < 7 else (2, 4)}
         nodes = (TraceNode(0, "c", NodeType.COMP, duration_micros=1),)
         write_trace(tmp_path / f"w.{rank}.et", Trace(nodes, metadata=sizes))
     with pytest.raises(DimsweepError, match=r"w\.7\.et"):

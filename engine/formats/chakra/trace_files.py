@@ -17,7 +17,6 @@ from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError, accessing, within
-from dimsweep.engine.formats.chakra.graph import check
 from dimsweep.engine.formats.chakra.protobuf import (
     Attributes,
     Decoder,
@@ -27,7 +26,7 @@ from dimsweep.engine.formats.chakra.protobuf import (
     encode_metadata,
     encode_node,
 )
-from dimsweep.engine.formats.chakra.trace import Places, Trace, TraceNode
+from dimsweep.engine.formats.chakra.trace import Places, Trace, TraceNode, check
 from dimsweep.engine.formats.reading import read_bytes
 
 FORMS = ("et", "json", "et.gz", "json.gz")  # how the names of traces end
