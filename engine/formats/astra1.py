@@ -34,11 +34,22 @@ _MAX_NANOSECONDS = 2**62 // 1000
 def read_layers(
     path: Path, groups: Mapping[str, str], degrees: Mapping[str, int] | None = None
 ) -> list[Layer]:
-    """The layers in the file; ``groups`` names the process group of each of :data:`PASSES`.
+    """Return the layers of a workload file of ASTRA-sim 1.0.
 
-    ``degrees`` are the members of each group, where they are known: the header must not say
-    otherwise.  Raises :class:`DimsweepError` naming file and line for anything malformed, for
-    another parallelism than that of ``degrees``, and for one that is not simulated.
+    Parameters
+    ----------
+    path
+        The file.
+    groups
+        The process group of each of :data:`PASSES`.
+    degrees
+        The number of members of each group, if known; the header must agree with it.
+
+    Raises
+    ------
+    DimsweepError
+        Naming file and line: a malformed line, another parallelism than ``degrees``, or a
+        policy that is not simulated.
     """
     lines = [
         (n, line.split())
@@ -55,7 +66,11 @@ def read_layers(
         if degrees is not None:
             policy.check(groups, degrees)
         groups = policy.groups(groups)
-        expected = _count(lines[1][1][0], f"{path}:{lines[1][0]}")
+        number, (word,) = lines[1]
+        if not (word.isascii() and word.isdigit()):
+            what = f"{word!r} is not the number of layers"
+            raise DimsweepError(what, where=f"{path}:{number}")
+        expected = int(word)
         lines = lines[2:]
     if not lines:
         raise DimsweepError("the workload is empty: no line after the header", where=str(path))
@@ -65,12 +80,6 @@ def read_layers(
             f"the header promises {expected} layers, the file has {len(layers)}", where=str(path)
         )
     return layers if policy is None else policy.applied(layers)
-
-
-def _count(word: str, where: str) -> int:
-    if not (word.isascii() and word.isdigit()):
-        raise DimsweepError(f"{word!r} is not the number of layers", where=where)
-    return int(word)
 
 
 def _layer(words: list[str], groups: Mapping[str, str], where: str) -> Layer:
@@ -163,12 +172,12 @@ class Policy:
 
     @staticmethod
     def begins(words: Sequence[str]) -> bool:
-        """Whether a line begins as a header does."""
+        """Return whether a line begins as a header does."""
         return words[0].upper() in _DIVIDED
 
     def groups(self, groups: Mapping[str, str]) -> Mapping[str, str]:
-        """The process group of each pass, of those that a plan names: all NPUs exchange embeddings,
-        as they do gradients."""
+        """Return the process group of each pass. DLRM's exchange embeddings among all NPUs, as
+        gradients."""
         if not self._kind.startswith("HYBRID_DLRM"):
             return groups
         return dict.fromkeys(groups, groups["weight_grad"])
@@ -177,9 +186,9 @@ class Policy:
         """Raise :class:`DimsweepError` for a plan that would be simulated as something else than
         the header says; ``degrees`` are the members of its groups."""
         axis = groups["forward"]
-        ours, theirs = degrees.get(axis, 1), self._model_parallel()
-        if not _DIVIDED[self._kind]:
-            theirs = 1
+        ours, theirs = degrees.get(axis, 1), None if _DIVIDED[self._kind] else 1
+        if _DIVIDED[self._kind] and _GROUP in self._lower:
+            theirs = self._number_after(_GROUP)
         if (theirs is None and ours == 1) or (theirs is not None and ours != theirs):
             said = "several" if theirs is None else theirs
             raise self._wrong(
@@ -195,8 +204,10 @@ class Policy:
             )
 
     def applied(self, layers: list[Layer]) -> list[Layer]:
-        """The layers as the policy runs them.  Raises :class:`DimsweepError` for a header that does
-        not fit them."""
+        """Return the layers as the policy runs them.
+
+        Raises :class:`DimsweepError` for a header that does not fit them.
+        """
         match self._kind:
             case "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
                 return self._checkpointed(layers)
@@ -207,10 +218,6 @@ class Policy:
             case "MICRO":
                 return [self._benchmark(layers)]
         return layers
-
-    def _model_parallel(self) -> int | None:
-        """The number of model-parallel NPUs, if the header gives one."""
-        return self._number_after(_GROUP) if _GROUP in self._lower else None
 
     def _checkpointed(self, layers: list[Layer]) -> list[Layer]:
         checkpoints = self._layers_after(_CHECKPOINTS, len(layers))
@@ -258,7 +265,7 @@ class Policy:
         return Layer(first.name, weight_grad=Pass(communication=first.weight_grad.communication))
 
     def _layers_after(self, label: str, n: int) -> set[int]:
-        """The numbers of layers behind ``label`` and how many they are."""
+        """Return the layers listed behind ``label`` and their count."""
         count = self._number_after(label)
         place = self._lower.index(label) + 2
         words = self._words[place : place + count]

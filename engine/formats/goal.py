@@ -144,37 +144,31 @@ class _Schedule:
             self.n_ranks = whole(found["n"], "num_ranks", self._where, 1, _MOST_RANKS)
             self.ranks = [_Rank() for _ in range(self.n_ranks)]
         elif found["rank"]:
-            self._begin(found["rank"])
+            if self._rank is not None:
+                raise self._wrong(f"rank {self._rank} has no end", "}")
+            if not self.n_ranks:
+                raise self._wrong("a rank before num_ranks", "num_ranks 2")
+            self._rank = whole(found["rank"], "the rank", self._where, 0, self.n_ranks - 1)
+            if self._rank in self._read:
+                raise self._wrong(f"rank {self._rank} is there twice")
+            self._read.add(self._rank)
         elif self._rank is None:
             raise self._wrong(f"{text[:60]!r} is outside of a rank", "num_ranks 2, then rank 0 {")
         elif found["end"]:
             self._rank = None
         elif found["verb"]:
-            self._require(found)
+            assert self._rank is not None
+            rank = self.ranks[self._rank]
+            for name in ("one", "other"):
+                if found[name] not in rank.label:
+                    raise self._wrong(
+                        f"there is no {found[name]!r} yet", "a label of an operation above"
+                    )
+            waits = rank.ended if found["verb"] == "requires" else rank.started
+            one, other = rank.label[found["one"]], rank.label[found["other"]]
+            waits.setdefault(one, []).append(other)
         else:
             self._add(found)
-
-    def _begin(self, word: str) -> None:
-        if self._rank is not None:
-            raise self._wrong(f"rank {self._rank} has no end", "}")
-        if not self.n_ranks:
-            raise self._wrong("a rank before num_ranks", "num_ranks 2")
-        self._rank = whole(word, "the rank", self._where, 0, self.n_ranks - 1)
-        if self._rank in self._read:
-            raise self._wrong(f"rank {self._rank} is there twice")
-        self._read.add(self._rank)
-
-    def _require(self, found: re.Match[str]) -> None:
-        assert self._rank is not None
-        rank = self.ranks[self._rank]
-        for name in ("one", "other"):
-            if found[name] not in rank.label:
-                raise self._wrong(
-                    f"there is no {found[name]!r} yet", "a label of an operation above"
-                )
-        waits = rank.ended if found["verb"] == "requires" else rank.started
-        one, other = rank.label[found["one"]], rank.label[found["other"]]
-        waits.setdefault(one, []).append(other)
 
     def _add(self, found: re.Match[str]) -> None:
         assert self._rank is not None
@@ -195,28 +189,25 @@ class _Schedule:
                 else Compute(duration=duration)
             )
         else:
-            self._message(found, self._rank, number)
-
-    def _message(self, found: re.Match[str], rank: int, number: int) -> None:
-        tag, peer = found["tag"] or "0", found["peer"]
-        if "-1" in (tag, peer):
-            raise self._wrong("any source or any tag", "the source and the tag of the message")
-        n_bytes = whole(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
-        other = whole(peer, "the rank", self._where, 0, self.n_ranks - 1)
-        known = whole(tag, "the tag", self._where, 0, _MOST)
-        if other == rank:
-            raise self._wrong(f"rank {rank} sends to, or receives from, itself")
-        is_send = found["kind"] == "send"
-        ends = (rank, other, known) if is_send else (other, rank, known)
-        messages = self._sent if is_send else self._received
-        of_rank = self.ranks[rank]
-        messages.setdefault(ends, []).append(
-            _Message(number, of_rank.n_messages, n_bytes, self._where)
-        )
-        of_rank.n_messages += 1
+            tag, peer = found["tag"] or "0", found["peer"]
+            if "-1" in (tag, peer):
+                raise self._wrong("any source or any tag", "the source and the tag of the message")
+            n_bytes = whole(found["bytes"], "the size in bytes", self._where, 0, _MOST_BYTES)
+            other = whole(peer, "the rank", self._where, 0, self.n_ranks - 1)
+            known = whole(tag, "the tag", self._where, 0, _MOST)
+            if other == self._rank:
+                raise self._wrong(f"rank {self._rank} sends to, or receives from, itself")
+            is_send = found["kind"] == "send"
+            ends = (self._rank, other, known) if is_send else (other, self._rank, known)
+            messages = self._sent if is_send else self._received
+            of_rank = self.ranks[self._rank]
+            messages.setdefault(ends, []).append(
+                _Message(number, of_rank.n_messages, n_bytes, self._where)
+            )
+            of_rank.n_messages += 1
 
     def match(self, sizes: Sequence[int]) -> None:
-        """Give each message its partner, and a tag of its own."""
+        """Match sends with receives, and give each pair a separate tag."""
         tag = 0
         for source, target, known in dict.fromkeys((*self._sent, *self._received)):
             ends = source, target, known

@@ -55,7 +55,7 @@ class Tier(NamedTuple):
 
 
 class FatTree(NamedTuple):
-    """A fat tree of htsim: ``hosts``, those of a pod, and its tiers from the hosts up."""
+    """A fat tree of htsim: its ``hosts``, the hosts of a ``pod``, and its tiers from below."""
 
     hosts: int
     pod: int
@@ -93,7 +93,7 @@ class FatTree(NamedTuple):
         return Network(graph)
 
     def _links(self) -> Iterator[tuple[int, int | str, str]]:
-        """The links down of each tier: what is below, and above."""
+        """Yield the links down of each tier: tier, lower end, upper end."""
         for host in range(self.hosts):
             yield 0, host, f"leaf {host // self.tiers[0].down}"
         leaves, uppers, *cores = self.counts

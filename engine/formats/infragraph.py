@@ -145,7 +145,8 @@ def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> 
     (gigatransfers say nothing without lanes, which the format does not have), or ``rates`` of a
     link that the network does not use.
     """
-    is_json = path.suffix.lower() not in (".yaml", ".yml") and _is_object(path)
+    is_yaml = path.suffix.lower() in (".yaml", ".yml")
+    is_json = not is_yaml and read_text(path, "file").lstrip().startswith("{")
     content, where = (read_json if is_json else read_yaml)(path), str(path)
     if _WRAPPER in content and "devices" not in content:
         content, where = content[_WRAPPER], f"{path}: {_WRAPPER}"
@@ -157,10 +158,6 @@ def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> 
             what = f"no link of the network is called {unused[0]!r}"
             raise DimsweepError(what, where="links", hint=suggestion(unused[0], graph.used))
     return network
-
-
-def _is_object(path: Path) -> bool:
-    return read_text(path, "file").lstrip().startswith("{")
 
 
 class _Graph:
@@ -176,7 +173,7 @@ class _Graph:
         self._n_npus, self._n_pairs = 0, 0
 
     def network(self) -> Network:
-        """All instances, and what joins them."""
+        """Build the network of all instances and their links."""
         sizes = [each.count * self._size(each.device) for each in self._file.instances]
         if sum(sizes) > _MOST:
             raise DimsweepError(f"{sum(sizes):,} components, of which {_MOST:,} are read")
@@ -192,7 +189,7 @@ class _Graph:
         return Network(self._graph)
 
     def _size(self, name: str, above: tuple[str, ...] = ()) -> int:
-        """How many components a device has, those of devices in it among them."""
+        """Count the components of a device, nested devices included."""
         if name in above:
             raise DimsweepError("it is a part of itself", where=f"devices: {name}")
         if name not in self._sizes:
@@ -204,15 +201,20 @@ class _Graph:
         return self._sizes[name]
 
     def _place(self, device: _Device, prefix: str) -> None:
-        """The components of a device, and its own edges."""
+        """Add the components of a device, and its edges."""
         components = _by_name(device.components, "component")
         for component in device.components:
             for i in range(component.count):
                 name = f"{prefix}.{component.name}.{i}"
                 if component.choice == "device":
                     self._place(self._devices[component.name], name)
+                elif component.choice == "xpu":
+                    self._names[name] = self._n_npus
+                    self._graph.add_node(self._n_npus)
+                    self._n_npus += 1
                 else:
-                    self._add(name, component.choice)
+                    self._names[name] = name
+                    self._graph.add_node(name, kind=_KINDS.get(component.choice, Kind.SWITCH))
         links = _by_name(device.links, "link")
 
         def ends(end: _End) -> list[str]:
@@ -221,15 +223,6 @@ class _Graph:
 
         for number, edge in enumerate(device.edges):
             self._join(edge, links, ends, f"devices: {device.name}.edges[{number}]")
-
-    def _add(self, name: str, choice: str) -> None:
-        if choice == "xpu":
-            self._names[name] = self._n_npus
-            self._graph.add_node(self._n_npus)
-            self._n_npus += 1
-        else:
-            self._names[name] = name
-            self._graph.add_node(name, kind=_KINDS.get(choice, Kind.SWITCH))
 
     def _of_instances(self, end: _End) -> list[str]:
         if end.instance is None:
@@ -242,7 +235,7 @@ class _Graph:
         return [f"{name}.{i}.{each}" for i in chosen for each in below]
 
     def _expanded(self, known: Mapping[str, _Component], path: Sequence[str]) -> Iterator[str]:
-        """All that a path of components means."""
+        """Yield all components that a path names."""
         name, chosen = _chosen(path[0], known, "component")
         below: list[str] | None = None
         if known[name].choice == "device":
@@ -284,7 +277,7 @@ class _Graph:
         return (pair for pair in pairs if pair[0] != pair[1])
 
     def _cable(self, one: Node, other: Node, attributes: dict[str, Any]) -> None:
-        """Both ways; who is joined twice by the same is joined once, as InfraGraph has it."""
+        """Join two components both ways; a repeated link counts once, as in InfraGraph."""
         if self._graph.edges.get((one, other), attributes) != attributes:
             raise DimsweepError(
                 f"two links join {one} and {other}", hint="one of all their bandwidth"
@@ -309,7 +302,7 @@ def _named(known: Mapping[str, _T], name: str, what: str) -> _T:
 
 
 def _chosen(text: str, known: Mapping[str, Any], what: str) -> tuple[str, range]:
-    """A name, and which of its copies are meant: all of ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``."""
+    """Return a name and the chosen copies: all of ``xpu``, ``xpu[1]``, ``xpu[0:8:2]``."""
     found = _COMPONENT.fullmatch(text)
     name = found[1] if found else text
     count = int(_named(known, name, what).count)

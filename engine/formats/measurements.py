@@ -30,7 +30,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 def read_measured(file: Path) -> dict[str, int]:
-    """Picoseconds by the name of the kernel; a duration is written with its unit, such as 12.5 us.
+    """Read picoseconds by the name of the kernel; durations have units, such as 12.5 us.
 
     Raises :class:`DimsweepError` naming file and line.
     """
@@ -175,7 +175,8 @@ class _Config(BaseModel):
 
 
 class _File(BaseModel):
-    """What nccl-tests write with ``--output_file`` (github.com/NVIDIA/nccl-tests, util.cu)."""
+    """The file that nccl-tests write with ``--output_file`` (github.com/NVIDIA/nccl-tests,
+    util.cu)."""
 
     args: list[str] = []
     config: _Config = _Config()

@@ -99,7 +99,7 @@ class _Node:
         return Network(self._graph)
 
     def _gpus(self, pci: ElementTree.Element) -> list[ElementTree.Element]:
-        """The GPUs at a place that have a rank: NCCL passes over the others, too."""
+        """Return the GPUs at a place that have a rank; NCCL skips the others, too."""
         return [gpu for gpu in pci.findall("gpu") if id(gpu) in self._rank]
 
     def _named(self, name: str) -> str:
@@ -146,7 +146,7 @@ class _Node:
                 self._graph.add_edge(far, rank, bandwidth=bandwidth, latency=0)
 
     def _far(self, link: ElementTree.Element) -> Node | None:
-        """The far end of an NVLink or xGMI link; None for a GPU that is not in the file."""
+        """Return the far end of an NVLink or xGMI link; None for a GPU that is not in the file."""
         kind = link.get("tclass", "")
         if kind == _PROCESSOR:
             return self._cpu
@@ -183,7 +183,7 @@ def _text(element: ElementTree.Element, name: str) -> str:
 def _whole(
     element: ElementTree.Element, name: str, usual: int | None = None, *, least: int | None = None
 ) -> int:
-    """A whole number; ``usual`` where there is none."""
+    """Return a whole number, or ``usual`` if it is missing."""
     text = element.get(name)
     if not text and usual is not None:
         return usual
@@ -198,7 +198,7 @@ def _whole(
 
 
 def _latency(net: ElementTree.Element) -> int:
-    """Picoseconds; the file has microseconds."""
+    """Convert the latency from microseconds to picoseconds."""
     text = net.get("latency") or "0"
     try:
         found = float(text)
@@ -230,7 +230,7 @@ def _no_gpus(root: ElementTree.Element) -> DimsweepError:
 
 
 def _socket(cpu: ElementTree.Element) -> float:
-    """What joins a processor to the others, in bytes/s."""
+    """Return the bandwidth between a processor and the others in bytes/s."""
     vendor, arch = cpu.get("vendor", ""), cpu.get("arch", "")
     if vendor == "GenuineIntel":
         model = _whole(cpu, "modelid", 0)

@@ -123,7 +123,7 @@ def _sizes(line: Line) -> tuple[int, int, int, int]:
 
 
 class _Nodes:
-    """The numbers of switches, on as many lines as they take."""
+    """Reader of switch numbers, which may span several lines."""
 
     def __init__(self, lines: Iterator[Line], n_nodes: int, path: Path) -> None:
         self._lines, self._n_nodes, self._known = lines, n_nodes, set[int]()

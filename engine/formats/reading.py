@@ -11,7 +11,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,10 +31,20 @@ _MARKS = {  # byte order marks, which Excel and PowerShell write, and the encodi
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """The content of a file, decompressed if it is gzip; ``what`` names it in errors.
+    """Return the content of a file, decompressed if it is gzip.
 
-    Raises :class:`DimsweepError` for a file that cannot be read, whose compression is damaged, or
-    that inflates to more than 4 GiB.
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        Its name in errors, such as "trace".
+
+    Raises
+    ------
+    DimsweepError
+        For a file that cannot be read, whose compression is damaged, or that inflates to more
+        than 4 GiB.
     """
     try:
         with path.open("rb") as file:
@@ -53,7 +63,7 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
-    """All of it, piece by piece: asked for all at once, Python takes memory for the largest."""
+    """Inflate in pieces: for a single read Python allocates the limit."""
     pieces, n_bytes = [], 0
     while piece := file.read(_PIECE):
         pieces.append(piece)
@@ -65,8 +75,10 @@ def _inflated(file: gzip.GzipFile, path: Path, what: str) -> bytes:
 
 
 def read_head(path: Path, n_bytes: int) -> bytes:
-    """Return the first bytes of a file, plain or gzip, without a byte order mark of UTF-8; nothing
-    of a file that cannot be read."""
+    """Return the first bytes of a file, plain or gzip, without a byte order mark of UTF-8.
+
+    Returns no bytes for a file that cannot be read.
+    """
     try:
         with path.open("rb") as file:
             is_gzip = file.peek(len(_GZIP)).startswith(_GZIP)
@@ -79,8 +91,17 @@ def read_head(path: Path, n_bytes: int) -> bytes:
 def read_text(path: Path, what: str) -> str:
     """Return the text of a file, plain or gzip, without a byte order mark.
 
-    The encoding is UTF-8, or UTF-16 if a mark says so.  Raises :class:`DimsweepError` as
-    :func:`read_bytes` does, and for a file that is not text.
+    Parameters
+    ----------
+    path
+        The file, in UTF-8, or in UTF-16 if a mark says so.
+    what
+        Its name in errors.
+
+    Raises
+    ------
+    DimsweepError
+        As :func:`read_bytes` does, and for a file that is not text.
     """
     content = read_bytes(path, what)
     try:
@@ -128,15 +149,15 @@ _ALTERNATIVES = {"constrained-int", "constrained-float", "int", "float", "str", 
 
 
 def read_json(path: Path, what: str = "file") -> dict[str, Any]:
-    """The JSON object in a file, plain or gzip; ``what`` names it in errors.
+    """Return the JSON object in a file, plain or gzip; ``what`` names the file in errors.
 
-    Raises :class:`DimsweepError` for a file that cannot be read, or holds no such object.
+    Raises :class:`DimsweepError` for a file that cannot be read, or holds anything else.
     """
     return parse_json(read_text(path, what), path, what)
 
 
 def parse_json(text: str, where: object, what: str = "file") -> dict[str, Any]:
-    """The JSON object in a text, which is at ``where``: a file, or a line of one.
+    """Return the JSON object in a text; ``where`` names the file or line in errors.
 
     Raises :class:`DimsweepError` for any other text.
     """
@@ -144,7 +165,10 @@ def parse_json(text: str, where: object, what: str = "file") -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Raises :class:`DimsweepError` for a file that cannot be read, or holds no YAML mapping."""
+    """Return the YAML mapping in a file.
+
+    Raises :class:`DimsweepError` for a file that cannot be read, or holds anything else.
+    """
     return _mapping(read_text(path, "file"), path, _load_yaml, "the file is not YAML")
 
 
@@ -154,9 +178,11 @@ _TRAPS = re.compile(r"[-+]?0[0-7_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_
 
 
 def refuse_surprises(text: str) -> None:
-    """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem: those with tags
-    (``!!timestamp x``), over which PyYAML fails in ways that it does not document, octal numbers
-    and numbers to the base of sixty."""
+    """Raise :class:`yaml.YAMLError` for YAML whose values are not what they seem.
+
+    These are tags (``!!timestamp x``), over which PyYAML fails in undocumented ways, octal numbers,
+    and numbers to the base of sixty.
+    """
     for event in yaml.parse(text, yaml.SafeLoader) if _SUSPECT.search(text) else ():
         if tag := getattr(event, "tag", None):
             problem = f"the tag {tag!r}, and no tags are read"
@@ -173,7 +199,7 @@ def refuse_surprises(text: str) -> None:
 
 
 def explain_yaml(error: Exception, file: object) -> DimsweepError:
-    """What YAML's parser says, in a sentence, with the line."""
+    """Convert an error of YAML's parser to an error with file, line and hint."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     what, hint = problem or str(error).partition("\n")[0], ""
     where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
@@ -217,7 +243,7 @@ def _mapping(
 
 
 def validated(kind: type[_T], content: Any, path: object) -> _T:
-    """``content`` of the file, or of a line of it, as a ``kind``.
+    """Return ``content`` of the file, or of a line of it, as a ``kind``.
 
     Raises :class:`DimsweepError` naming file and key.
     """
@@ -264,7 +290,7 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
 
 
 def _cure(expected: str, given: object) -> str:
-    """What a value of another type was to be, as a question; nothing where that is not to tell."""
+    """Return a "did you mean" hint for a value of the wrong type, or ""."""
     if expected == "text" and isinstance(given, (int, float)):
         return f"quotes make it one: \"'{str(given).lower()}'\""
     if isinstance(given, bool):
@@ -289,14 +315,31 @@ Row = dict[str, str]
 def read_table(
     file: Path, columns: Collection[str], more: Collection[str] | None = None
 ) -> list[tuple[str, Row]]:
-    """The rows of a table that has ``columns``, and perhaps ``more`` (None: any others): the place
-    of each (file and line), and the text in each column.  Empty lines and those that begin with #
-    are comments.  Names of columns are compared in small letters, if ``columns`` names some.
+    """Read the rows of a table in a CSV file.
 
-    Raises :class:`DimsweepError` naming the file, and the line, for what is no such table.
+    Empty lines and lines that begin with # are skipped.
+
+    Parameters
+    ----------
+    file
+        The table, with commas, semicolons or tabs between cells.
+    columns
+        Names of required columns, in small letters; the header's case is then ignored.
+    more
+        Names of optional columns; None allows any others.
+
+    Returns
+    -------
+    list of (str, dict)
+        The place of each row (file and line), and its text by column.
+
+    Raises
+    ------
+    DimsweepError
+        Naming the file, and the line, of a malformed table.
     """
     text = read_text(file, "table")
-    lines = _without_comments(io.StringIO(text, newline=""))
+    lines = ("\n" if line.startswith("#") else line for line in io.StringIO(text, newline=""))
     with accessing(file, "it is no table", csv.Error):
         said = csv.reader(lines, delimiter=delimiter_of(text), skipinitialspace=True, strict=True)
         header = [name.strip() for name in next(filter(None, said), [])]
@@ -315,10 +358,6 @@ def delimiter_of(text: str) -> str:
 def first_line(text: str) -> str:
     """Return the first line that is neither empty nor a comment, or ""."""
     return next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
-
-
-def _without_comments(lines: Iterable[str]) -> Iterator[str]:
-    return ("\n" if line.startswith("#") else line for line in lines)
 
 
 def _check(

@@ -30,7 +30,7 @@ _BY_NAME = ConfigDict(populate_by_name=True, allow_inf_nan=False)  # a file has 
 
 
 def _key(name: str, default: Any, **rules: Any) -> Any:
-    """A field that is called ``name`` in the file; a number is no less than zero."""
+    """Declare a field called ``name`` in the file; numbers must be zero or more."""
     if type(default) in (int, float):
         rules = {"ge": 0, "strict": True, **rules}
     return Field(default, validation_alias=name, **rules)
@@ -52,7 +52,7 @@ class Network:
 
     @property
     def links(self) -> tuple[int, ...]:
-        """How many links an NPU has in each dimension."""
+        """Number of links of an NPU in each dimension."""
         pairs = zip(self.blocks, self.sizes, strict=True)
         return tuple(block.links(n) if n > 1 else 1 for block, n in pairs)
 
@@ -74,8 +74,8 @@ class BusModel:
 
 @dataclass(frozen=True, config=_BY_NAME)
 class System:
-    """What of ``system.json`` decides a time.  Delays in ns; without a ``bus`` between NPU and
-    memory the endpoint delay stands for it."""
+    """The settings of ``system.json`` that affect a time. Delays are in ns; without a ``bus`` the
+    endpoint delay stands for the bus between NPU and memory."""
 
     algorithms: Mapping[CollectiveKind, tuple[str, ...]]
     custom: Mapping[CollectiveKind, str] = Field(default_factory=dict)
@@ -123,7 +123,7 @@ class RemoteMemory:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the command line adds."""
+    """Settings of the command line."""
 
     queues_per_dim: int = 1
     injection_scale: float = 1.0
@@ -158,7 +158,7 @@ class _NetworkFile(BaseModel):
 
 
 def read_network(path: Path) -> Network:
-    """``network.yml``.  Raises :class:`DimsweepError` naming file and key."""
+    """Read ``network.yml``. Raises :class:`DimsweepError` naming file and key."""
     file = validated(_NetworkFile, read_yaml(path), path)
     n = len(file.topology)
     for key, values in file:
@@ -173,12 +173,12 @@ def read_network(path: Path) -> Network:
 
 
 def key_of(kind: CollectiveKind) -> str:
-    """The key of ``system.json`` that lists the algorithms for ``kind``."""
+    """Return the key of ``system.json`` that lists the algorithms for ``kind``."""
     return f"{str(kind).replace('_', '-')}-implementation"
 
 
 def read_system(path: Path) -> System:
-    """``system.json``.  Raises :class:`DimsweepError` naming file and key."""
+    """Read ``system.json``. Raises :class:`DimsweepError` naming file and key."""
     content = read_json(path)
     algorithms, custom = {}, {}
     for kind in CollectiveKind:
@@ -201,7 +201,7 @@ def read_system(path: Path) -> System:
 
 
 def read_memory(path: Path | None) -> RemoteMemory:
-    """``memory.json``; no file is no memory expansion."""
+    """Read ``memory.json``; without a file the memory is not expanded."""
     memory = RemoteMemory() if path is None else validated(RemoteMemory, read_json(path), path)
     if memory.kind != "NO_MEMORY_EXPANSION" and not memory.bandwidth:
         raise DimsweepError("it must be more than zero", where=f"{path}: remote-mem-bw")
@@ -215,7 +215,20 @@ def read_inputs(
     groups: Path | None = None,
     options: Options | None = None,
 ) -> Inputs:
-    """Everything but the workload.  Raises :class:`DimsweepError` naming file and key."""
+    """Read all files but the workload.
+
+    Parameters
+    ----------
+    system, network, memory, groups
+        ``system.json``, ``network.yml``, ``memory.json`` and the communicator groups.
+    options
+        Settings of the command line.
+
+    Raises
+    ------
+    DimsweepError
+        Naming file and key.
+    """
     dims = read_network(network)
     inputs = Inputs(
         dims,
@@ -249,13 +262,15 @@ def with_noted_groups(
 
 
 def read_topology(network: Path, tiers: Sequence[str] = ()) -> Topology:
-    """``network.yml`` as a topology of dimsweep's own model: its bandwidths are those of single
-    links, ours of an NPU's links together."""
+    """Read ``network.yml`` as a topology of dimsweep's own model.
+
+    The file has the bandwidth of a single link, a topology that of all links of an NPU.
+    """
     return topology_of(read_network(network), tiers)
 
 
 def topology_of(dims: Network, tiers: Sequence[str] = ()) -> Topology:
-    """The dimensions of a ``network.yml`` as a topology (see :func:`read_topology`)."""
+    """Convert the dimensions of a ``network.yml`` to a topology (see :func:`read_topology`)."""
     return Topology.build(
         "_".join(f"{b.name}({n})" for b, n in zip(dims.blocks, dims.sizes, strict=True)),
         bandwidth=[links * g * GIB for links, g in zip(dims.links, dims.gigabytes, strict=True)],
@@ -265,12 +280,12 @@ def topology_of(dims: Network, tiers: Sequence[str] = ()) -> Topology:
 
 
 def read_workload(prefix: Path | str, n_npus: int) -> list[Sequence[Node]]:
-    """The traces ``<prefix>.<rank>.et`` of all ranks."""
+    """Read the traces ``<prefix>.<rank>.et`` of all ranks."""
     return read_ranks([Path(f"{prefix}.{rank}.et") for rank in range(n_npus)])
 
 
 def read_ranks(paths: Sequence[Path]) -> list[Sequence[Node]]:
-    """The traces of the ranks, in their order; equal files are read once."""
+    """Read the traces of the ranks, in the order of ``paths``; equal files are read once."""
     contents: dict[bytes, int] = {}
     number = []
     for path in paths:
@@ -298,6 +313,6 @@ def _known(known: dict[int, Node], node: TraceNode) -> Node:
 
 
 def _beside(prefix: str, system: Path) -> Path:
-    """A path as ASTRA-sim takes it, from the current folder, or else from the system file's."""
+    """Resolve a path as ASTRA-sim does: from the current folder, else from the system file's."""
     here = Path(prefix)
     return here if Path(f"{here}.0.et").exists() else system.parent / prefix

@@ -65,29 +65,67 @@ class Finding:
 
 
 def lint_trace(scanned: Scanned) -> Iterator[Finding]:
-    """All faults of a trace's graph, and of its file if it is damaged."""
+    """Yield all faults of a trace's graph, and of its file if it is damaged."""
     trace, places, fault = scanned
+    nodes, index = trace.nodes, _index(trace)
+
+    def where(i: int) -> str:
+        return places.of(i + 1, nodes[i].id, nodes[i].name)
+
     if fault is not None:
         fix = fault.hint or "write the trace again; what follows is of the nodes before"
         yield Finding(fault.where, fault.what, fix)
-    elif not trace.nodes:
+    elif not nodes:
         yield Finding(str(places.path), "the trace has no nodes", "give the rank something to do")
-    index, unique = _index(trace), True
-    for i, node in enumerate(trace.nodes):
-        first = index[node.id]
-        if first != i:
-            unique = False
-            equal = _mended(node, index) == _mended(trace.nodes[first], index)
-            yield _twin(scanned, i, trace.nodes[first], equal=equal)
-    edges = edges_of(trace.nodes, index)
-    yield from _impossible(scanned, edges, broken_off=fault is not None)
-    yield from _contradictions(scanned)
-    if unique:
-        yield from _circles(scanned, edges)
+    for i, node in enumerate(nodes):
+        first = nodes[index[node.id]]
+        if index[node.id] != i:
+            equal = _mended(node, index) == _mended(first, index)
+            what = f"{first.name!r} has the same id" + (", and is equal" if equal else "")
+            fix = "write a node once" if equal else "number the nodes, and what they wait for, anew"
+            yield Finding(where(i), what, fix, "dropped" if equal else "")
+    edges = edges_of(nodes, index)
+    for i in np.unique(edges.sources[edges.targets < 0]).tolist():
+        here = edges.targets[edges.offsets[i] : edges.offsets[i + 1]]
+        waits = nodes[i].data_dependencies + nodes[i].control_dependencies
+        missing = [str(waits[k]) for k in np.flatnonzero(here < 0)]
+        listed = ", ".join(missing[:_MOST_IDS])
+        what = f"it waits for id {listed}{', ...' * (len(missing) > _MOST_IDS)}, "
+        what += f"which {'is' if len(missing) == 1 else 'are'} not in the trace"
+        what += " as far as it goes" if fault is not None else ""
+        fix = "write that node as well, or drop the dependency"
+        yield Finding(where(i), what, fix, f"dropped the dependency on id {listed}")
+    for i in np.unique(edges.sources[edges.sources == edges.targets]).tolist():
+        repair = "dropped the dependency on itself"
+        yield Finding(where(i), "it waits for itself", "drop the dependency", repair)
+    for i, node in enumerate(nodes):
+        for conflict in extras.conflicts(node):
+            repair = f"set {conflict.attribute} to {conflict.agreeing}"
+            yield Finding(where(i), conflict.what, conflict.fix, repair)
+    for members in _circles(edges, len(nodes)) if len(index) == len(nodes) else ():
+        named = ", ".join(f"id {nodes[i].id} ({nodes[i].name!r})" for i in members[1:_MOST_IDS])
+        more = f" and {len(members) - _MOST_IDS} more" if len(members) > _MOST_IDS else ""
+        fix = "drop one of the dependencies among them; which one only the job can tell"
+        yield Finding(where(members[0]), f"it waits for itself, by way of {named}{more}", fix)
+
+
+def _circles(edges: Edges, n: int) -> Iterator[list[int]]:
+    """Yield the strongly connected components of several of ``n`` nodes."""
+    there = edges.targets >= 0
+    if not there.all():
+        counts = np.bincount(edges.sources[there], minlength=n)
+        edges = Edges(np.concatenate(([0], np.cumsum(counts))), edges.targets[there])
+    component = strong_components(edges)
+    if component is None:
+        return
+    size = np.bincount(component)
+    order, end = np.argsort(component, kind="stable"), np.cumsum(size)
+    for number in np.flatnonzero(size > 1):
+        yield order[end[number] - size[number] : end[number]].tolist()
 
 
 def repaired(trace: Trace) -> Trace:
-    """The trace with all safe repairs done; the same one if there is nothing to repair."""
+    """Return the trace with all safe repairs made, or the same object if nothing needs repair."""
     index = _index(trace)
     nodes = [_mended(node, index) for node in trace.nodes]
     mended = tuple(
@@ -110,77 +148,10 @@ def _mended(node: TraceNode, index: dict[int, int]) -> TraceNode:
 
 
 def _index(trace: Trace) -> dict[int, int]:
-    """The place of each id, where it comes first."""
+    """Return the place of the first node with each id."""
     # A later entry replaces an earlier one, so the last to come is the first in the file.
     last = len(trace.nodes) - 1
     return {node.id: last - i for i, node in enumerate(reversed(trace.nodes))}
-
-
-def _twin(scanned: Scanned, i: int, first: TraceNode, *, equal: bool) -> Finding:
-    node = scanned.trace.nodes[i]
-    return Finding(
-        scanned.places.of(i + 1, node.id, node.name),
-        f"{first.name!r} has the same id" + (", and is equal" if equal else ""),
-        "write a node once" if equal else "number the nodes, and what they wait for, anew",
-        "dropped" if equal else "",
-    )
-
-
-def _impossible(scanned: Scanned, edges: Edges, *, broken_off: bool) -> Iterator[Finding]:
-    """Dependencies on nothing, and on the node itself."""
-    nodes = scanned.trace.nodes
-    for i in np.unique(edges.sources[edges.targets < 0]).tolist():
-        here = edges.targets[edges.offsets[i] : edges.offsets[i + 1]]
-        waits = nodes[i].data_dependencies + nodes[i].control_dependencies
-        missing = [str(waits[k]) for k in np.flatnonzero(here < 0)]
-        listed = ", ".join(missing[:_MOST_IDS])
-        yield Finding(
-            scanned.places.of(i + 1, nodes[i].id, nodes[i].name),
-            f"it waits for id {listed}{', ...' * (len(missing) > _MOST_IDS)}, "
-            f"which {'is' if len(missing) == 1 else 'are'} not in the trace"
-            + (" as far as it goes" if broken_off else ""),
-            "write that node as well, or drop the dependency",
-            f"dropped the dependency on id {listed}",
-        )
-    for i in np.unique(edges.sources[edges.sources == edges.targets]).tolist():
-        yield Finding(
-            scanned.places.of(i + 1, nodes[i].id, nodes[i].name),
-            "it waits for itself",
-            "drop the dependency",
-            "dropped the dependency on itself",
-        )
-
-
-def _contradictions(scanned: Scanned) -> Iterator[Finding]:
-    """Attributes of ours that contradict the standard field which they refine."""
-    for i, node in enumerate(scanned.trace.nodes):
-        for conflict in extras.conflicts(node):
-            where = scanned.places.of(i + 1, node.id, node.name)
-            repair = f"set {conflict.attribute} to {conflict.agreeing}"
-            yield Finding(where, conflict.what, conflict.fix, repair)
-
-
-def _circles(scanned: Scanned, edges: Edges) -> Iterator[Finding]:
-    """Strongly connected components of several nodes: each waits for all the others."""
-    nodes, there = scanned.trace.nodes, edges.targets >= 0
-    if not there.all():
-        counts = np.bincount(edges.sources[there], minlength=len(nodes))
-        edges = Edges(np.concatenate(([0], np.cumsum(counts))), edges.targets[there])
-    component = strong_components(edges)
-    if component is None:
-        return
-    size = np.bincount(component)
-    order, end = np.argsort(component, kind="stable"), np.cumsum(size)
-    for number in np.flatnonzero(size > 1):
-        members = order[end[number] - size[number] : end[number]]
-        named = ", ".join(f"id {nodes[i].id} ({nodes[i].name!r})" for i in members[1:_MOST_IDS])
-        more = f" and {len(members) - _MOST_IDS} more" if len(members) > _MOST_IDS else ""
-        first = int(members[0])
-        yield Finding(
-            scanned.places.of(first + 1, nodes[first].id, nodes[first].name),
-            f"it waits for itself, by way of {named}{more}",
-            "drop one of the dependencies among them; which one only the job can tell",
-        )
 
 
 Place = tuple[int, int]  # rank, and place in its trace
@@ -196,7 +167,7 @@ class _Message(NamedTuple):
 
     @property
     def content(self) -> tuple[int, int]:
-        """What the two ends must agree on, as in ASTRA-sim."""
+        """The tag and size, which both ends must agree on, as in ASTRA-sim."""
         return self.tag, self.size
 
     def __str__(self) -> str:
@@ -224,15 +195,14 @@ class Messages:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """Messages that one rank sends and the other does not receive, or the reverse: they match
-        by tag and size."""
+        """Yield the messages without a counterpart of equal tag and size."""
         for ends in sorted({*self._sends, *self._receives}):
             sends, receives = self._sends.get(ends, []), self._receives.get(ends, [])
             if Counter(m.content for m in sends) != Counter(m.content for m in receives):
                 yield from self._unmatched(*ends, sends, receives)
 
     def pairs(self) -> Iterator[tuple[Place, Place]]:
-        """Each receive, and its send: of equal ones, in the order of issue."""
+        """Yield each receive with its send; equal ones match in the order of issue."""
         for ends, receives in self._receives.items():
             sends: dict[tuple[int, int], deque[Place]] = {}
             for send in self._sends.get(ends, []):
@@ -247,13 +217,14 @@ class Messages:
         sent, received = _surplus(sends, receives), _surplus(receives, sends)
         for send in sent:
             what = f"rank {target} does not receive {send} of rank {source}"
-            other = _nearest(send, received)
-            if other is None:
-                fix = f"add the receive to the trace of rank {target}"
+            same_tag = [receive for receive in received if receive.tag == send.tag]
+            same_size = [receive for receive in received if receive.size == send.size]
+            if similar := same_tag or same_size:  # probably the one that was meant
+                received.remove(similar[0])
+                what += f", but {similar[0]}"
+                fix = f"make them equal; the receive is {self._where(similar[0].place)}"
             else:
-                received.remove(other)
-                what += f", but {other}"
-                fix = f"make them equal; the receive is {self._where(other.place)}"
+                fix = f"add the receive to the trace of rank {target}"
             yield Finding(self._where(send.place), what, fix)
         for receive in received:
             what = f"rank {source} does not send {receive} to rank {target}"
@@ -262,7 +233,7 @@ class Messages:
 
 
 def _surplus(some: Sequence[_Message], others: Sequence[_Message]) -> list[_Message]:
-    """Those of ``some`` that find no equal among ``others``."""
+    """Return the messages of ``some`` without an equal among ``others``."""
     left = Counter(message.content for message in others)
     surplus = []
     for message in some:
@@ -271,13 +242,6 @@ def _surplus(some: Sequence[_Message], others: Sequence[_Message]) -> list[_Mess
         else:
             surplus.append(message)
     return surplus
-
-
-def _nearest(send: _Message, receives: Sequence[_Message]) -> _Message | None:
-    """The receive that was probably meant: of the same tag, else of the same size."""
-    same_tag = [receive for receive in receives if receive.tag == send.tag]
-    same_size = [receive for receive in receives if receive.size == send.size]
-    return next(iter(same_tag + same_size), None)
 
 
 class _Meeting(NamedTuple):
@@ -297,10 +261,11 @@ class _Meeting(NamedTuple):
 
 
 class Collectives:
-    """The collectives of the ranks; ``groups`` lists those of each communicator group.
+    """The collectives of the ranks.
 
-    ``n`` is the number of ranks, none if there is a single trace and nothing to compare it with;
-    ``sizes`` those of the dimensions, where the traces say them; ``where`` names a node.
+    ``groups`` lists the ranks of each communicator group. ``n`` is the number of ranks, None if a
+    single trace has no other to compare with. ``sizes`` are the dimensions' sizes, if known.
+    ``where`` names a node.
     """
 
     def __init__(
@@ -362,7 +327,7 @@ class Collectives:
         return what, f"name a group of the former shape, or another {extras.GROUP}"
 
     def _over(self, rank: int, node: Node) -> str | None:
-        """The name of the set of ranks that take part; None if the set cannot be known."""
+        """Name the set of ranks that take part, and note them; None if they are unknown."""
         if node.group in self._missing:
             return None
         if node.group not in ("", "0"):
@@ -371,23 +336,21 @@ class Collectives:
             return over
         if all(node.involved):
             return "all ranks"
-        return self._sub_mesh(rank, node.involved) if self._sizes else None
-
-    def _sub_mesh(self, rank: int, involved: tuple[bool, ...]) -> str:
-        """The name of the rank's neighbours in the ``involved`` dimensions; notes their ranks."""
-        sizes = self._sizes or ()
-        if involved not in self._first:
-            group = involved_group(involved, sizes)
-            self._first[involved] = first_members(group, sizes).tolist()
-        firsts = self._first[involved]
-        dims = " ".join(str(d) for d, use in enumerate(involved) if use)
+        if not self._sizes:
+            return None
+        if node.involved not in self._first:
+            group = involved_group(node.involved, self._sizes)
+            self._first[node.involved] = first_members(group, self._sizes).tolist()
+        firsts = self._first[node.involved]
+        dims = " ".join(str(d) for d, use in enumerate(node.involved) if use)
         over = f"dimensions {dims or 'none'} of rank {firsts[rank]}"
         if over not in self._members:
             self._members[over] = [r for r, first in enumerate(firsts) if first == firsts[rank]]
         return over
 
     def disagreements(self) -> Iterator[Finding]:
-        """Collectives whose type, size or order differ between members, or that a member lacks."""
+        """Yield collectives whose type, size or order differ between members, or that a member
+        lacks."""
         n = self._n or 0
         for over, by_rank in self._meetings.items():
             members = sorted(self._members[over])
@@ -401,7 +364,7 @@ class Collectives:
             yield from self._disagree(over, there)
 
     def _disagree(self, over: str, by_rank: Mapping[int, Sequence[_Meeting]]) -> Iterator[Finding]:
-        """A finding for each rank that differs from the majority, at its first difference."""
+        """Report each rank that differs from the majority, at its first difference."""
         contents = {rank: tuple(m.content for m in meetings) for rank, meetings in by_rank.items()}
         usual, count = Counter(contents.values()).most_common(1)[0]
         model = next(rank for rank, content in contents.items() if content == usual)
@@ -429,7 +392,7 @@ class Collectives:
     def _swapped(
         self, over: str, rank: int, here: Sequence[_Meeting], model: int, there: Sequence[_Meeting]
     ) -> Iterator[Finding]:
-        """Equal collectives that two ranks issue in different orders, as their names tell."""
+        """Report equal collectives that two ranks issue in different orders, by their names."""
         names, others = [m.name for m in here], [m.name for m in there]
         if names == others or sorted(names) != sorted(others):
             return
@@ -447,7 +410,8 @@ class Collectives:
         )
 
     def turns(self, stream_of: Callable[[Place], object]) -> list[list[list[Place]]]:
-        """The collectives of each stream of a communicator, by member, in the order of issue."""
+        """Return the collectives of each stream of a communicator, by member, in the order of
+        issue."""
         found: dict[tuple[str, object], dict[int, list[Place]]] = {}
         for over, by_rank in self._meetings.items():
             for rank, meetings in by_rank.items():
@@ -457,7 +421,7 @@ class Collectives:
         return [list(by_rank.values()) for by_rank in found.values()]
 
     def crossed(self) -> Iterator[Finding]:
-        """Collectives of several groups that ranks issue in orders which cannot all be kept.
+        """Report collectives of several groups that ranks issue in incompatible orders.
 
         With one communication at a time, as in ASTRA-sim, such ranks wait for each other for ever.
         """
@@ -475,7 +439,7 @@ class Collectives:
             )
 
     def _stuck(self) -> dict[int, int]:
-        """The ranks that cannot end if each runs one collective after the other, and where."""
+        """Find the ranks that block if each runs one collective at a time, and the collective."""
         members = Counter(meeting for order in self._order.values() for meeting in order)
         at = dict.fromkeys(self._order, 0)
         arrived: dict[tuple[str, int], list[int]] = {}
@@ -499,9 +463,11 @@ _Longs = NDArray[np.int64]
 
 
 class _Waits(NamedTuple):
-    """Who waits for whom: nodes are numbered rank by rank, and collectives, of which a node of each
-    member is a part, behind them.  ``meant`` is the node of the waiting rank where one waits for a
-    collective, else the target itself."""
+    """Edges from a waiting node to the node it waits for.
+
+    Nodes are numbered rank by rank; joined collectives, which have a part on each member, follow.
+    ``meant`` is the waiting rank's own part of a joined collective, else the target.
+    """
 
     sources: _Longs
     targets: _Longs
@@ -509,7 +475,7 @@ class _Waits(NamedTuple):
 
 
 class Deadlocks:
-    """Those among the nodes of ``ranks``; ``where`` names a node."""
+    """Finds circles of waiting nodes; ``where`` names a node."""
 
     def __init__(self, ranks: Sequence[Sequence[TraceNode]], where: Callable[[Place], str]) -> None:
         self._ranks, self._where = ranks, where
@@ -518,7 +484,7 @@ class Deadlocks:
     def findings(
         self, turns: Sequence[Sequence[Sequence[Place]]], messages: Sequence[tuple[Place, Place]]
     ) -> Iterator[Finding]:
-        """One for each circle of waiting nodes.
+        """Yield a finding for each circle of waiting nodes.
 
         ``turns`` has, for each communicator, the collectives of each member in the order of issue;
         ``messages`` each receive and its send.  All dependencies exist.
@@ -537,10 +503,10 @@ class Deadlocks:
         after: dict[int, dict[int, int]] = defaultdict(dict)
         for source, target, meant in zip(*(each[inner].tolist() for each in waits), strict=True):
             after[source].setdefault(target, meant)
-        told: set[int] = set()
+        reported: set[int] = set()
         for node in sorted(after):
-            if component[node] not in told and node < self._first[-1]:
-                told.add(int(component[node]))
+            if component[node] not in reported and node < self._first[-1]:
+                reported.add(int(component[node]))
                 yield self._finding(node, after)
 
     def _waits(
@@ -580,39 +546,29 @@ class Deadlocks:
 
     def _finding(self, start: int, after: dict[int, dict[int, int]]) -> Finding:
         circle = _circle(start, after)
-        said = [
-            self._said(source, after[source][target])
-            for source, target in zip(circle, [*circle[1:], start], strict=True)
-            if source < self._first[-1]
-        ]
-        ranks = {self._place(node)[0] for node in circle if node < self._first[-1]}
-        more = f"; and {len(said) - _MOST_WAITS} more" if len(said) > _MOST_WAITS else ""
+        waits, ranks = list[str](), set[int]()
+        for source, target in zip(circle, [*circle[1:], start], strict=True):
+            if source >= self._first[-1]:
+                continue
+            (rank, i), (there, k) = self._place(source), self._place(after[source][target])
+            node, other = self._ranks[rank][i], self._ranks[there][k]
+            is_behind = rank == there and other.id not in node.dependencies
+            waits.append(
+                f"rank {rank}: {node.name!r} (id {node.id}) "
+                + ("comes behind" if is_behind else "waits for")
+                + f" {other.name!r} (id {other.id})"
+                + ("" if rank == there else f" of rank {there}")
+            )
+            ranks.add(rank)
+        more = f"; and {len(waits) - _MOST_WAITS} more" if len(waits) > _MOST_WAITS else ""
         return Finding(
             self._where(self._place(start)),
             f"{len(ranks)} ranks wait for each other for ever, whatever anything lasts: "
-            + "; ".join(said[:_MOST_WAITS])
+            + "; ".join(waits[:_MOST_WAITS])
             + more,
             "a communicator runs its collectives in the order of issue (lower ids first): issue "
             "them in an order that allows what they wait for",
         )
-
-    def _said(self, source: int, meant: int) -> str:
-        (rank, _), (there, _) = self._place(source), self._place(meant)
-        behind = meant not in self._dependencies(source) and rank == there
-        how = "comes behind" if behind else "waits for"
-        of = "" if rank == there else f" of rank {there}"
-        return f"rank {rank}: {self._name(source)} {how} {self._name(meant)}{of}"
-
-    def _dependencies(self, number: int) -> list[int]:
-        rank, i = self._place(number)
-        nodes = self._ranks[rank]
-        waits = set(nodes[i].dependencies)
-        return [int(self._first[rank]) + k for k, node in enumerate(nodes) if node.id in waits]
-
-    def _name(self, number: int) -> str:
-        rank, i = self._place(number)
-        node = self._ranks[rank][i]
-        return f"{node.name!r} (id {node.id})"
 
     def _place(self, number: int) -> Place:
         rank = int(np.searchsorted(self._first, number, side="right")) - 1
@@ -620,7 +576,7 @@ class Deadlocks:
 
 
 def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
-    """The shortest way from ``start`` back to it, without its end."""
+    """Return the shortest circle through ``start``."""
     before, found = dict[int, int](), deque([start])
     while start not in before:
         node = found.popleft()
@@ -638,88 +594,69 @@ def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
 def lint_job(
     scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool = False
 ) -> list[Finding]:
-    """Findings of all that is wrong with the traces of ranks 0, 1, ...
+    """Return the faults of the traces of ranks 0, 1, ...
 
-    ``groups`` are the ranks of each communicator group.  ``alone``: there is one trace, for one
-    rank or for all, and no other to compare it with.  ``groups`` go before the groups in the
-    traces.
+    Parameters
+    ----------
+    scanned
+        The trace of each rank.
+    groups
+        The ranks of each communicator group; they precede the groups that traces record.
+    alone
+        Whether a single trace stands for one rank or all, with no other to compare it with.
     """
     texts = (map(groups_text, each.trace.nodes) for each in scanned)
     given = {name: tuple(ranks) for name, ranks in groups.items()}
-    noted = noted_groups(texts, MOST_RANKS if alone else len(scanned), given)
-    scanned = [
-        each._replace(trace=replace(each.trace, nodes=noted.of_trace(i, each.trace.nodes)))
+    n = len(scanned)
+    noted = noted_groups(texts, MOST_RANKS if alone else n, given)
+    traces = [
+        replace(each.trace, nodes=noted.of_trace(i, each.trace.nodes))
         for i, each in enumerate(scanned)
     ]
-    groups = noted.ranks
-    job = _Job(scanned, groups, alone=alone)
-    graphs = chain.from_iterable(map(lint_trace, scanned))
-    nodes = chain.from_iterable(map(job.add, range(len(scanned))))
-    found = [*graphs, *nodes]
-    return found if alone else [*found, *job.between_ranks(sound=not found)]
+    scanned = [each._replace(trace=trace) for each, trace in zip(scanned, traces, strict=True)]
 
-
-class _Job:
-    """What ranks do together."""
-
-    def __init__(
-        self, scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool
-    ) -> None:
-        n = len(scanned)
-        self._scanned = scanned
-        self._messages = None if alone else Messages(n, self._where)
-        sizes = _sizes(scanned)
-        self._collectives = Collectives(groups, None if alone else n, sizes, self._where)
-        self._read: dict[int, Node | Fault | None] = {}  # ranks have most nodes in common
-
-    def _where(self, place: Place) -> str:
+    def where(place: Place) -> str:
         rank, i = place
-        node = self._scanned[rank].trace.nodes[i]
-        return self._scanned[rank].places.of(i + 1, node.id, node.name)
+        node = traces[rank].nodes[i]
+        return scanned[rank].places.of(i + 1, node.id, node.name)
 
-    def add(self, rank: int) -> Iterator[Finding]:
-        """Note what a rank communicates; yields findings of nodes that lack attributes."""
-        nodes, read = self._scanned[rank].trace.nodes, self._read
-        for i in issue_order(nodes):
-            raw = nodes[i]
-            key = id(raw)
-            if key not in read:
-                read[key] = _read(raw)
-            node = read[key]
-            if node is None:
-                continue
-            fault = self._note((rank, i), node) if isinstance(node, Node) else node
+    def stream_of(place: Place) -> Value:
+        # A trace of ours may give a collective a separate stream, next to its communicator's.
+        rank, i = place
+        return traces[rank].nodes[i].attributes.get(extras.STREAM)
+
+    messages = Messages(n, where)
+    sizes = _sizes(traces)
+    collectives = Collectives(noted.ranks, None if alone else n, sizes, where)
+    found = list(chain.from_iterable(map(lint_trace, scanned)))
+    read: dict[int, Node | Fault | None] = {}  # ranks have most nodes in common
+    for rank, trace in enumerate(traces):
+        for i in issue_order(trace.nodes):
+            raw = trace.nodes[i]
+            if id(raw) not in read:
+                read[id(raw)] = _read(raw)
+            node = read[id(raw)]
+            if not isinstance(node, Node):
+                fault = node
+            elif node.type is NodeType.COMM_COLL:
+                fault = collectives.add((rank, i), node, raw.attributes.get(extras.GROUP))
+            else:
+                fault = None if alone else messages.add((rank, i), node)
             if fault:
-                yield Finding(self._where((rank, i)), *fault)
-
-    def _note(self, place: Place, node: Node) -> Fault | None:
-        if node.type is NodeType.COMM_COLL:
-            return self._collectives.add(place, node, self._own(place, extras.GROUP))
-        return self._messages.add(place, node) if self._messages else None
-
-    def between_ranks(self, *, sound: bool) -> Iterator[Finding]:
-        """What no trace shows by itself; who waits for whom, if each is ``sound``, too."""
-        found = [*(self._messages.findings() if self._messages else ())]
-        found += self._collectives.disagreements()
-        stuck = [*self._deadlocks()] if sound and not found else []
-        # Whoever waits for ever does so one at a time, too.
-        yield from (*found, *(stuck or self._collectives.crossed()))
-
-    def _deadlocks(self) -> Iterator[Finding]:
-        nodes = [scanned.trace.nodes for scanned in self._scanned]
-        # A trace of ours may give a collective a stream of its own, beside its communicator's.
-        turns = self._collectives.turns(lambda place: self._own(place, extras.STREAM))
-        pairs = self._messages.pairs() if self._messages else ()
-        yield from Deadlocks(nodes, self._where).findings(turns, list(pairs))
-
-    def _own(self, place: Place, attribute: str) -> Value:
-        """Return an attribute that only a trace of ours has, or None."""
-        rank, i = place
-        return self._scanned[rank].trace.nodes[i].attributes.get(attribute)
+                found.append(Finding(where((rank, i)), *fault))
+    if alone:
+        return found
+    between = [*messages.findings(), *collectives.disagreements()]
+    stuck: list[Finding] = []
+    if not found and not between:
+        deadlocks = Deadlocks([trace.nodes for trace in traces], where)
+        stuck += deadlocks.findings(collectives.turns(stream_of), list(messages.pairs()))
+    # Ranks that deadlock do so one communication at a time, too.
+    return [*found, *between, *(stuck or collectives.crossed())]
 
 
 def _read(raw: TraceNode) -> Node | Fault | None:
-    """The node if it communicates, or a fault if its attributes are wrong; None for other nodes."""
+    """Decode a node that communicates; return a fault of its attributes, None for other nodes."""
     if raw.type < NodeType.COMP:
         return None
     try:
@@ -736,8 +673,8 @@ def _read(raw: TraceNode) -> Node | Fault | None:
     return node
 
 
-def _sizes(scanned: Sequence[Scanned]) -> tuple[int, ...] | None:
-    """The sizes of the dimensions, if the traces say them and there are as many ranks."""
-    said = scanned[0].trace.metadata.get(extras.SIZES) if scanned else None
-    sizes = tuple(n for n in said if isinstance(n, int)) if isinstance(said, tuple) else ()
-    return sizes if sizes and math.prod(sizes) == len(scanned) else None
+def _sizes(traces: Sequence[Trace]) -> tuple[int, ...] | None:
+    """Return the sizes of the dimensions, if the traces have them for this number of ranks."""
+    noted = traces[0].metadata.get(extras.SIZES) if traces else None
+    sizes = tuple(n for n in noted if isinstance(n, int)) if isinstance(noted, tuple) else ()
+    return sizes if sizes and math.prod(sizes) == len(traces) else None

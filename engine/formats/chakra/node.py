@@ -59,7 +59,7 @@ class _Group(BaseModel):
 
 
 def read_groups(path: Path | None, n_npus: int) -> dict[str, tuple[int, ...]]:
-    """The ranks of each group, in file order; no file is no groups.
+    """Return the ranks of each group, in file order; without a file, no groups.
 
     Raises :class:`DimsweepError` naming file and group.
     """
@@ -160,7 +160,7 @@ _NEEDED = {
 
 
 class Node(NamedTuple):
-    """What of a trace's node can change a simulated time; sizes in bytes, durations in ns.
+    """The attributes of a node that affect a simulated time; sizes in bytes, durations in ns.
 
     ``lacks`` names the attributes that a communication cannot do without and that are not there.
     """
@@ -186,13 +186,14 @@ class Node(NamedTuple):
 
 
 def involved_group(involved: Sequence[bool], sizes: Sequence[int]) -> Group:
-    """The group of whole dimensions that ``involved_dim`` means; those it does not name count."""
+    """Return the group of whole dimensions in ``involved_dim``; missing dimensions count as
+    involved."""
     used = zip_longest(involved[: len(sizes)], sizes, fillvalue=True)
     return Group(tuple(n if use else 1 for use, n in used), (1,) * len(sizes))
 
 
 def node_of(node: TraceNode) -> Node:
-    """The node with its attributes read as numbers; an attribute that is missing is 0.
+    """Decode the attributes of a node as numbers; a missing attribute is 0.
 
     Raises :class:`DimsweepError` naming the node and the attribute that is no whole number.
     """
@@ -272,8 +273,22 @@ assert set(_MEANINGS) == set(CollectiveType)
 
 
 def simulated_as(collective: int, size: float, members: int) -> tuple[CollectiveKind, float]:
-    """The native collective, and the bytes that a member holds on entry, of a ``comm_type`` with a
-    ``comm_size`` among ``members``.  Raises :class:`DimsweepError` for an unknown type."""
+    """Return the native collective, and the bytes that a member holds on entry.
+
+    Parameters
+    ----------
+    collective
+        Chakra's ``comm_type``.
+    size
+        Its ``comm_size`` in bytes.
+    members
+        The number of members of the group.
+
+    Raises
+    ------
+    DimsweepError
+        For an unknown type.
+    """
     if collective not in tuple(CollectiveType):
         known = ", ".join(f"{kind.value} ({kind.name})" for kind in CollectiveType)
         raise DimsweepError(f"comm_type {collective} is no type of collective", hint=known)

@@ -103,7 +103,7 @@ Shell = _message("Shell")
 
 
 def implied_field(value: Value) -> str:
-    """The schema's field for a value when nothing else is said; "" for no value."""
+    """Return the schema's field that a value implies; "" for no value."""
     if value is None:
         return ""
     if not isinstance(value, tuple):
@@ -138,7 +138,8 @@ Attributes = tuple[Mapping[str, Value], Mapping[str, str]]  # values, kinds
 
 
 class Decoder:
-    """Decodes nodes; remembers attributes, as most nodes have those of an earlier one."""
+    """A decoder of nodes that remembers attributes, since most nodes repeat those of an earlier
+    one."""
 
     def __init__(self) -> None:
         self._attributes: dict[tuple[bytes, ...], Attributes] = {}
@@ -170,7 +171,7 @@ class Decoder:
 
 
 def decode_metadata(raw: bytes) -> tuple[str, Attributes]:
-    """The version of the schema, and the attributes of the trace."""
+    """Return the version of the schema, and the attributes of the trace."""
     metadata = _parse(GlobalMetadata, raw)
     for attribute in metadata.attr:
         _refuse_unknown(attribute)

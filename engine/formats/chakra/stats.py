@@ -50,10 +50,25 @@ class TraceStats:
 def trace_stats(
     traces: Sequence[Trace], groups: Mapping[str, Sequence[int]]
 ) -> list[tuple[TraceStats, list[int]]]:
-    """Totals, and the ranks that have them, in the order of their first rank.
+    """Return the totals of the traces, each with the ranks that share them.
 
-    ``groups`` are the ranks of each communicator group; groups of as many members, as far apart,
-    count as one kind.  Raises :class:`DimsweepError` for attributes that are no numbers.
+    Parameters
+    ----------
+    traces
+        The trace of each rank.
+    groups
+        The ranks of each communicator group. Groups with equal numbers of members at equal
+        distances count as one kind.
+
+    Returns
+    -------
+    list of (TraceStats, list of int)
+        In the order of the first rank.
+
+    Raises
+    ------
+    DimsweepError
+        For attributes that are not numbers.
     """
     classes: list[tuple[TraceStats, list[int]]] = []
     texts = (map(groups_text, trace.nodes) for trace in traces)
@@ -103,7 +118,7 @@ def _stats(trace: Trace, groups: Mapping[str, Sequence[int]], known: dict[int, N
 
 
 def collective_name(number: int) -> str:
-    """The kind of collective that a ``comm_type`` means."""
+    """Return the name of a ``comm_type``."""
     if number not in tuple(CollectiveType):
         return f"type {number}"
     return CollectiveType(number).name.lower().replace("_", "-")
@@ -121,9 +136,9 @@ def _label(name: str, involved: Sequence[bool], groups: Mapping[str, Sequence[in
 
 
 def levels(nodes: Sequence[TraceNode]) -> list[int]:
-    """The length of the longest chain of dependencies that ends before each node, in nodes.
+    """Return the number of nodes on the longest chain of dependencies that ends before each node.
 
-    The trace must have no circles.
+    The trace must not have circles.
     """
     place = {node.id: i for i, node in enumerate(nodes)}
     level = [0] * len(nodes)

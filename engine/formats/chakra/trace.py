@@ -23,7 +23,7 @@ Value = Scalar | tuple[Scalar, ...] | None  # None: named, but left without a va
 
 
 class NodeType(IntEnum):
-    """What a node does; Chakra's names end in ``_NODE``."""
+    """The kind of a node; Chakra's names end in ``_NODE``."""
 
     INVALID = 0
     METADATA = 1
@@ -36,7 +36,7 @@ class NodeType(IntEnum):
 
 
 class CollectiveType(IntEnum):
-    """What the attribute ``comm_type`` of a COMM_COLL node means."""
+    """The values of the attribute ``comm_type`` of a COMM_COLL node."""
 
     ALL_REDUCE = 0
     REDUCE = 1
@@ -90,7 +90,7 @@ class TraceNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """What one rank does: nodes, in the order of the file."""
+    """The nodes of one rank, in the order of the file."""
 
     nodes: tuple[TraceNode, ...]
     version: str = "0.0.4"
@@ -111,7 +111,7 @@ class Places:
     starts: list[int] = field(default_factory=list)
 
     def of(self, number: int, node_id: int | None = None, name: str = "") -> str:
-        """Node ``number`` (from 1) of the file, as a message names it."""
+        """Return the place of node ``number`` (from 1) of the file for a message."""
         where = f"{self.path}: node {number}"
         if node_id is not None:
             where += f" (id {node_id}{f', {name!r}' if name else ''})"
@@ -120,30 +120,47 @@ class Places:
         return where
 
     def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
-        """``error``, said of node ``number`` (from 1) of the file."""
+        """Return ``error`` with the place of node ``number`` (from 1) of the file."""
         return DimsweepError(error.what, where=self.of(number, node_id), hint=error.hint)
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:
-    """Raise :class:`DimsweepError` for a trace without nodes, for an id that two nodes have, for a
-    dependency on a node that is not there, and for nodes that wait in a circle."""
+    """Raise :class:`DimsweepError` for a trace without nodes, two nodes with one id, a dependency
+    on a missing node, or nodes that wait in a circle."""
     if not nodes:
         raise DimsweepError("the trace has no nodes", where=str(places.path))
     index = {node.id: i for i, node in enumerate(nodes)}
     if len(index) < len(nodes):
-        raise _twins(nodes, places)
+        first: dict[int, int] = {}
+        number, node = next(
+            (number, node)
+            for number, node in enumerate(nodes, 1)
+            if first.setdefault(node.id, number) != number
+        )
+        error = DimsweepError(f"node {first[node.id]} has the same id")
+        raise places.name(error, number, node.id)
     edges = edges_of(nodes, index)
     if (edges.targets < 0).any():
-        raise _dangling(nodes, index, places)
-    circle = _circle(edges)
-    if circle:
-        raise _waits_for_itself([nodes[i] for i in circle], circle[0] + 1, places)
+        number, node, missing = next(
+            (number, node, dependency)
+            for number, node in enumerate(nodes, 1)
+            for dependency in node.dependencies
+            if dependency not in index
+        )
+        error = DimsweepError(f"it waits for id {missing}, which is not in the trace")
+        raise places.name(error, number, node.id)
+    if circle := _circle(edges):
+        way = [f"id {nodes[i].id}" for i in circle[1:]]
+        if len(way) > 6:
+            way = [*way[:3], f"{len(way) - 4} more", way[-1]]
+        what = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
+        raise places.name(DimsweepError(what), circle[0] + 1, nodes[circle[0]].id)
 
 
 class Edges(NamedTuple):
-    """What nodes wait for: node i waits for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
+    """Dependencies: node i waits for the nodes in ``targets[offsets[i] : offsets[i + 1]]``.
 
-    Nodes are numbered by their places in the file; -1 is none.
+    Nodes are numbered by their places in the file; -1 is a missing node.
     """
 
     offsets: NDArray[np.int64]
@@ -151,12 +168,12 @@ class Edges(NamedTuple):
 
     @property
     def sources(self) -> NDArray[np.int64]:
-        """Who waits, for each of the targets."""
+        """The waiting node of each of the targets."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
-    """All dependencies, for data and for control; ``index`` gives the place of an id."""
+    """Return all dependencies, for data and for control; ``index`` maps an id to its place."""
     waits = [node.data_dependencies + node.control_dependencies for node in nodes]
     found = map(index.get, chain.from_iterable(waits), repeat(-1))
     offsets = np.cumsum([0, *map(len, waits)])
@@ -164,8 +181,11 @@ def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
 
 
 def strong_components(edges: Edges) -> NDArray[np.int64] | None:
-    """The number of each node's strongly connected component, shape (N,); None if every component
-    is a single node.  All targets must exist."""
+    """Return the strongly connected component of each node, shape (N,); None if all are single
+    nodes.
+
+    All targets must exist.
+    """
     if (edges.targets <= edges.sources).all():
         return None  # each waits for earlier ones only
     from scipy.sparse import csr_array
@@ -176,28 +196,8 @@ def strong_components(edges: Edges) -> NDArray[np.int64] | None:
     return np.asarray(connected_components(graph, connection="strong")[1])
 
 
-def _twins(nodes: Sequence[TraceNode], places: Places) -> DimsweepError:
-    first: dict[int, int] = {}
-    for number, node in enumerate(nodes, 1):
-        if first.setdefault(node.id, number) != number:
-            break
-    what = f"node {first[node.id]} has the same id"
-    return places.name(DimsweepError(what), number, node.id)
-
-
-def _dangling(nodes: Sequence[TraceNode], index: dict[int, int], places: Places) -> DimsweepError:
-    number, node, missing = next(
-        (number, node, dependency)
-        for number, node in enumerate(nodes, 1)
-        for dependency in node.dependencies
-        if dependency not in index
-    )
-    what = f"it waits for id {missing}, which is not in the trace"
-    return places.name(DimsweepError(what), number, node.id)
-
-
 def _circle(edges: Edges) -> list[int]:
-    """Nodes of which each waits for the next, and the last for the first; or none."""
+    """Return nodes of which each waits for the next, the last for the first; or an empty list."""
     sources, targets = edges.sources, edges.targets
     component = strong_components(edges)
     inner = sources == targets if component is None else component[sources] == component[targets]
@@ -213,18 +213,10 @@ def _circle(edges: Edges) -> list[int]:
     return []
 
 
-def _waits_for_itself(circle: Sequence[TraceNode], number: int, places: Places) -> DimsweepError:
-    way = [f"id {node.id}" for node in circle[1:]]
-    if len(way) > 6:
-        way = [*way[:3], f"{len(way) - 4} more", way[-1]]
-    what = "it waits for itself" + (f", by way of {', '.join(way)}" if way else "")
-    return places.name(DimsweepError(what), number, circle[0].id)
-
-
 def issue_order(nodes: Sequence[TraceNode]) -> Sequence[int]:
-    """The places of the nodes in ``nodes``: of those that are ready, the lowest id comes first.
+    """Return the places of the nodes in the order of issue: of ready nodes, the lowest id first.
 
-    Nodes of a circle, and those that wait for one, come last.
+    Nodes of a circle, and nodes that wait for one, come last.
     """
     ids = [node.id for node in nodes]
     if all(max(n.data_dependencies + n.control_dependencies, default=-1) < n.id for n in nodes):

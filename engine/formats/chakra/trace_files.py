@@ -47,19 +47,20 @@ class Scanned(NamedTuple):
 
 @no_collector()
 def read_trace(path: Path | str) -> Trace:
-    """The trace in a file, plain or gzip; as JSON if it is called ``.json`` or ``.json.gz``.
+    """Read the trace in a file, plain or gzip.
 
-    Raises :class:`DimsweepError` naming file, node and byte (JSON: line) for anything malformed.
+    A file called ``.json`` or ``.json.gz`` is JSON. Raises :class:`DimsweepError` naming file, node
+    and byte (JSON: line) for anything malformed.
     """
     return _checked(_scan(Path(path), Decoder().node))
 
 
 @no_collector()
 def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
-    """The traces of several ranks, in their order.
+    """Read the traces of several ranks, in the order of ``paths``.
 
-    A node that several ranks have in common is decoded once, and they share the object.
-    Raises :class:`DimsweepError` as :func:`read_trace` does.
+    Ranks share the object of a node that several have in common, which is decoded once. Raises
+    :class:`DimsweepError` as :func:`read_trace` does.
     """
     decode = cache(Decoder().node)
     return [_checked(_scan(Path(path), decode)) for path in paths]
@@ -67,9 +68,9 @@ def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
 
 @no_collector()
 def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
-    """The traces of several ranks with whatever is wrong in them, for a linter.
+    """Read the traces of several ranks with all their faults, for a linter.
 
-    Raises :class:`DimsweepError` for a file that cannot be read, or is no trace from the start.
+    Raises :class:`DimsweepError` for a file that cannot be read, or is not a trace from the start.
     """
     decode = cache(Decoder().node)
     return [_scan(Path(path), decode) for path in paths]
@@ -146,7 +147,7 @@ _EMPTY_NODE = b"\x08\x00"
 
 
 def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
-    """The messages in ``data``; notes in ``starts`` the byte where each starts."""
+    """Yield the messages in ``data``; append the byte of each to ``starts``."""
     position = 0
     end = len(data)
     while position < end:
@@ -166,7 +167,7 @@ def _split_stream(data: bytes, starts: list[int]) -> Iterator[bytes]:
 
 
 def _length(data: bytes, position: int) -> tuple[int, int]:
-    """A length of more than one byte, and where its message begins."""
+    """Return a length of more than one byte, and the position of its message."""
     length = 0
     # Five bytes hold 35 bits; protobuf's messages end at 31.
     for i, byte in enumerate(data[position : position + 5]):
@@ -177,18 +178,18 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def join_stream(messages: Iterable[Any]) -> bytes:
-    """The messages, the metadata and then nodes, each behind its length."""
+    """Concatenate the messages, the metadata first, each behind its length."""
     metadata, *nodes = messages
     return b"".join((delimited(metadata.SerializeToString()), *map(node_bytes, nodes)))
 
 
 def node_bytes(message: Any) -> bytes:
-    """A node behind its length."""
+    """Encode a node behind its length."""
     return delimited(message.SerializeToString() or _EMPTY_NODE)
 
 
 def delimited(raw: bytes) -> bytes:
-    """A message behind its length."""
+    """Prefix a message with its length."""
     length = bytearray()
     rest = len(raw)
     while rest > 127:
@@ -206,7 +207,7 @@ class _OtherFileError(DimsweepError):
 
 
 def _split_json(data: bytes, starts: list[int]) -> Iterator[bytes]:
-    """The messages in ``data``, as in the binary form; notes in ``starts`` the line of each."""
+    """Yield the messages in ``data`` in binary form; append the line of each to ``starts``."""
     kind = GlobalMetadata
     try:
         for value in _json_values(data.decode("utf-8-sig"), starts):
@@ -261,14 +262,14 @@ def _after_space(text: str, position: int) -> int:
 
 
 def _join_json(messages: Iterable[Any]) -> bytes:
-    """The messages as JSON objects, one after the other."""
+    """Write the messages as consecutive JSON objects."""
     return "".join(f"{MessageToJson(message)}\n" for message in messages).encode()
 
 
 class _Form(NamedTuple):
-    """How messages lie in a file; places in it are counted in ``unit``.
+    """Encoding of messages in a file; places are counted in ``unit``.
 
-    ``split`` yields the messages in bytes and notes where each starts.  ``join`` does the reverse.
+    ``split`` yields the messages in bytes and notes where each starts. ``join`` does the reverse.
     """
 
     unit: str

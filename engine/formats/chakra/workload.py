@@ -49,18 +49,33 @@ _ALL = ("", "0")  # what the communicator of all ranks is called
 def read_chakra_workload(
     traces: Path, groups: Path | None, sizes: Sequence[int], name: str
 ) -> Workload:
-    """The workload of ``<traces>.<rank>.et`` (``.json``, or either in gzip) for every rank, or of
-    one file for all.
+    """Read traces as a workload of dimsweep's own model.
 
-    ``groups`` is a file of communicator groups (``{"1": [0, 1, ...]}``), which go before the groups
-    in the traces; ``sizes`` are the sizes of the topology's dimensions.  Computation is by FLOPs
-    and bytes where a node gives them, else by its duration; a CPU's is the host's, by its
-    duration.  Each communicator of a rank is a group of its own, and collectives are what
-    :mod:`engine.formats.chakra.node` says.  Nodes that are ready together start in the
-    order of their ids, as their framework issued them; those of our own traces as those of the
-    workload do that was written.  Raises :class:`DimsweepError` naming file, rank and node for
-    what cannot be read, for communications that lack an attribute, and for groups that are no
-    sub-mesh of the topology.
+    Parameters
+    ----------
+    traces
+        The prefix of ``<traces>.<rank>.et`` (``.json``, or either in gzip), a file for each
+        rank, or one file for all ranks.
+    groups
+        A file of communicator groups (``{"1": [0, 1, ...]}``), which precede the groups in
+        traces.
+    sizes
+        The sizes of the topology's dimensions.
+    name
+        The name of the workload.
+
+    Raises
+    ------
+    DimsweepError
+        Naming file, rank and node: an unreadable trace, a communication without a needed
+        attribute, or a group that is not a sub-mesh of the topology.
+
+    Notes
+    -----
+    Computation takes FLOPs and bytes if a node gives them, else its duration; a CPU's runs on the
+    host. Each communicator of a rank is a separate group; :mod:`engine.formats.chakra.node` maps
+    collectives. Nodes that are ready together start in the order of their ids, as their framework
+    issued them; those of our own traces in the order of the original workload.
     """
     n = math.prod(sizes)
     alone = traces.is_file() or traces.suffix in (".et", ".json")
@@ -70,7 +85,13 @@ def read_chakra_workload(
     noted = noted_groups(texts, n, read_groups(groups, n))
     conversion = _Conversion(sizes, noted.ranks)
     for file, trace in zip(files, read, strict=True):
-        _check_sizes(file, trace, sizes)
+        meant = trace.metadata.get(extras.SIZES, tuple(sizes))
+        if meant != tuple(sizes):
+            raise DimsweepError(
+                f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
+                where=str(file),
+                hint="involved_dim would mean other ranks: write the workload for this topology",
+            )
     # One trace may mean another thing on every rank; if it does not, a million cost no more.
     ranks = 1 if alone and not any(map(_names_ranks, read[0].nodes)) else n
     # By the number that our own writer gives a graph: what is simultaneous goes by their order.
@@ -81,7 +102,7 @@ def read_chakra_workload(
         )
         for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
     ]
-    graphs = sorted(dict.fromkeys(keys), key=lambda key: _order(key[0]))
+    graphs = sorted(dict.fromkeys(keys), key=lambda key: key[0] if isinstance(key[0], int) else 0)
     place = {key: i for i, key in enumerate(graphs)}
     return Workload(
         tuple(graph for _, graph in graphs),
@@ -93,9 +114,9 @@ def read_chakra_workload(
 
 
 def _files(prefix: Path, n: int) -> list[Path]:
-    """One file for each rank.
+    """Return one file for each rank.
 
-    Raises :class:`DimsweepError` if there are fewer or more files: part of a job is another job.
+    Raises :class:`DimsweepError` for fewer or more files: a part of a job is another job.
     """
     forms = [form for form in FORMS if Path(f"{prefix}.0.{form}").exists()]
     if len(forms) > 1:
@@ -120,47 +141,40 @@ def _files(prefix: Path, n: int) -> list[Path]:
 
 
 def noted_sizes(trace: Trace) -> tuple[int, ...] | None:
-    """The sizes of the dimensions that a trace of ours was written for; other traces have none."""
+    """Return the sizes of the dimensions that a trace of ours was written for; None in other
+    traces."""
     sizes = trace.metadata.get(extras.SIZES)
     if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
         return None
     return tuple(map(int, sizes))
 
 
-def _check_sizes(file: Path, trace: Trace, sizes: Sequence[int]) -> None:
-    meant = trace.metadata.get(extras.SIZES, tuple(sizes))
-    if meant != tuple(sizes):
-        raise DimsweepError(
-            f"the traces were written for dimensions of {meant!r} NPUs, not {tuple(sizes)}",
-            where=str(file),
-            hint="involved_dim would mean other ranks: write the workload for this topology",
-        )
-
-
 def _names_ranks(node: TraceNode) -> bool:
-    """Whether a node names ranks (a peer, or a group's), so that it differs from rank to rank."""
+    """Return whether a node names a peer or a group, and so differs from rank to rank."""
     if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
         return True
     return node.attributes.get("pg_name", "") not in _ALL
 
 
-def _order(number: Value) -> int:
-    return number if isinstance(number, int) else 0
-
-
 class _Conversion:
-    """From ranks, as traces name them, to places in the topology."""
+    """Converts ranks, as traces name them, to places in the topology."""
 
     def __init__(self, sizes: Sequence[int], ranks: Mapping[str, Sequence[int]]) -> None:
         self._sizes, self._ranks = tuple(sizes), ranks
-        self._number = _numbers(ranks)
+        seen: Counter[tuple[int, ...]] = Counter()
+        numbers = {}
+        for name, members in ranks.items():
+            over = tuple(sorted(members))
+            numbers[name] = seen[over]
+            seen[over] += 1
+        self._number = numbers
         self._named: dict[tuple[Group, int], str] = {}
         self.groups: dict[str, Group] = {}
         self._shared: dict[int, Work] = {}
         self._sub_mesh = lru_cache(maxsize=None)(self._find_sub_mesh)
 
     def graph(self, rank: int, nodes: Sequence[TraceNode]) -> tuple[Operator, ...]:
-        """One rank's operators, in the order of their ids."""
+        """Return one rank's operators, in the order of their ids."""
         nodes = sorted(nodes, key=lambda node: node.id)
         place = {node.id: i for i, node in enumerate(nodes)}
         return tuple(
@@ -220,7 +234,7 @@ class _Conversion:
         )
 
     def _group_name(self, rank: int, node: Node, ours: Mapping[str, Value]) -> str:
-        """The name in the workload of the group that a node is over."""
+        """Return the name in the workload of the node's group."""
         group = self._group(rank, node)
         name = str(ours.get(extras.GROUP) or self._own_name(node, group))
         if self.groups.setdefault(name, group) != group:
@@ -233,10 +247,10 @@ class _Conversion:
         return name
 
     def _own_name(self, node: Node, group: Group) -> str:
-        """Each communicator of a rank has a name, and so a stream, of its own.
+        """Name a communicator by its shape and the first of its kind, so that it has its own
+        stream.
 
-        Those of other ranks that look like it have the same, so that alike ranks stay alike: it is
-        called by its shape and by the first of them that is met.
+        Similar communicators of other ranks share the name, so that equal ranks stay equal.
         """
         if node.group in _ALL:
             return _name(group)
@@ -261,7 +275,7 @@ class _Conversion:
         return offset_between(rank, peer, self._sizes)
 
     def _find_sub_mesh(self, ranks: tuple[int, ...]) -> Group:
-        """The group of these ranks: the number and the distance of members in each dimension."""
+        """Return the group of these ranks: the number and distance of members in each dimension."""
         places = {coordinates_of(rank, self._sizes) for rank in ranks}
         used = [sorted({place[d] for place in places}) for d in range(len(self._sizes))]
         strides = [b[1] - b[0] if len(b) > 1 else 1 for b in used]
@@ -283,9 +297,10 @@ class _Conversion:
     def _check_tile(
         self, ranks: Sequence[int], d: int, places: Sequence[int], stride: int, n: int
     ) -> None:
-        """The groups of one shape tile a dimension from its first NPU on; these must be a tile.
+        """Check that the ranks are one of the tiles that groups of this shape cover a dimension
+        with.
 
-        Those that tile no dimension at all are told of when the workload is checked.
+        Shapes that tile no dimension at all are refused when the workload is checked.
         """
         p, span = len(places), len(places) * stride
         first = places[0] // span * span + places[0] % stride
@@ -303,17 +318,6 @@ class _Conversion:
 
 def _few(ranks: Sequence[int]) -> str:
     return f"{json.dumps(ranks[:8])}{'...' if len(ranks) > 8 else ''}"
-
-
-def _numbers(ranks: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Which communicator over its ranks each is, from 0."""
-    seen: Counter[tuple[int, ...]] = Counter()
-    numbers = {}
-    for name, members in ranks.items():
-        over = tuple(sorted(members))
-        numbers[name] = seen[over]
-        seen[over] += 1
-    return numbers
 
 
 def _name(group: Group) -> str:
@@ -335,6 +339,6 @@ def _compute(node: Node, ours: Mapping[str, Value]) -> Compute:
 
 
 def _exact(ours: Mapping[str, Value], name: str, whole: int) -> float:
-    """Our own attribute, or the whole number that all tools read."""
+    """Return our own attribute, or else the whole number that all tools read."""
     exact = ours.get(name)
     return exact if isinstance(exact, float) else float(whole)

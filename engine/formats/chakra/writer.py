@@ -52,12 +52,28 @@ _Piece = bytes | Callable[[int], bytes]  # the same on all ranks of a graph, or 
 def write_chakra_workload(
     workload: Workload, cluster: Cluster, prefix: Path, *, max_ranks: int = MAX_RANKS
 ) -> Path | None:
-    """Write ``<prefix>.<rank>.et`` for every rank; returns the file of communicator groups.
+    """Write ``<prefix>.<rank>.et`` for every rank.
 
-    That is ``<prefix>.groups.json``, or none if all groups are of whole dimensions.  A ``prefix``
-    that ends in ``.et`` is one file for all ranks.  :func:`read_chakra_workload` gives the workload
-    back.  Raises :class:`DimsweepError` for a workload that does not fit the cluster or Chakra,
-    for ranks that differ where one file is asked for, and for more than ``max_ranks`` files.
+    Parameters
+    ----------
+    workload, cluster
+        The workload, and the cluster whose topology it fits.
+    prefix
+        If it ends in ``.et``, one file is written for all ranks.
+    max_ranks
+        The largest number of files.
+
+    Returns
+    -------
+    Path or None
+        ``<prefix>.groups.json``, the file of communicator groups; None if all groups are of
+        whole dimensions. :func:`read_chakra_workload` reads the workload back.
+
+    Raises
+    ------
+    DimsweepError
+        For a workload that does not fit the cluster or Chakra, for ranks that differ if one
+        file is requested, and for too many files.
     """
     workload.check(cluster.topology.sizes)
     if workload.shares_ports:
@@ -104,7 +120,7 @@ class _Communicators:
         self._numbers: dict[Group, NDArray[np.int64]] = {}
 
     def of(self, group: Group) -> NDArray[np.int64]:
-        """The number of every rank's group, shape (N,)."""
+        """Return the number of every rank's group, shape (N,)."""
         if group not in self._numbers:
             _, which = np.unique(first_members(group, self._sizes), return_inverse=True)
             self._numbers[group] = which + len(self.ranks) + 1
@@ -133,17 +149,17 @@ class _Writer:
 
     @property
     def ranks_are_equal(self) -> bool:
-        """Whether one trace is that of every rank."""
+        """Whether one trace fits every rank."""
         fixed = all(isinstance(piece, bytes) for piece in self._pieces[self._graph_of[0]])
         return fixed and bool((self._graph_of == self._graph_of[0]).all())
 
     def trace(self, rank: int) -> Iterator[bytes]:
-        """The file of a rank, piece by piece."""
+        """Yield the file of a rank, piece by piece."""
         for piece in self._pieces[self._graph_of[rank]]:
             yield piece if isinstance(piece, bytes) else piece(rank)
 
     def _sent(self, graph: Graph) -> dict[tuple[Offset, int], list[float]]:
-        """Sizes of the messages to each peer under each tag, in order."""
+        """Return the sizes of the messages to each peer under each tag, in order."""
         sizes: dict[tuple[Offset, int], list[float]] = {}
         for operator in graph:
             if isinstance(operator.work, Send):
@@ -220,7 +236,7 @@ class _Writer:
         )
 
     def _compute(self, work: Compute) -> tuple[_Attributes, int]:
-        """Attributes and whole microseconds."""
+        """Return attributes and whole microseconds."""
         if work.duration is not None:
             micros = round(work.duration / _MICROSECOND)
             return {extras.DURATION: int(work.duration)}, micros
@@ -255,7 +271,7 @@ class _Writer:
     def _over(
         self, name: str, attributes: _Attributes, node: Callable[[_Attributes], bytes]
     ) -> _Piece:
-        """A node over the group called ``name``."""
+        """Encode a node over the group called ``name``."""
         group, attributes = self._workload.groups[name], {**attributes, extras.GROUP: name}
         if all(p in (1, n) for p, n in zip(group.sizes, self._sizes, strict=True)):
             return node({**attributes, "involved_dim": tuple(p > 1 for p in group.sizes)})
@@ -266,7 +282,8 @@ class _Writer:
     def _receive(
         self, key: tuple[Offset, int], place: int, rank: int, source: int, name: str
     ) -> _Attributes:
-        """A receive, with the size of the message: ASTRA-sim matches messages by size, too."""
+        """Return the attributes of a receive, with its message's size, by which ASTRA-sim matches,
+        too."""
         offset, tag = key
         way_back = back(offset, self._sizes)
         sizes = self._sends[self._graph_of[source]].get((way_back, tag), [])

@@ -15,7 +15,6 @@ from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace
 from dimsweep.engine.formats.pytorch.recorded import (
     HostOp,
     HostTrace,
-    Kernel,
     Profile,
     Span,
     read_host,
@@ -55,12 +54,12 @@ class Communication:
 
 
 def is_communication(name: str) -> bool:
-    """Whether a kernel communicates, by its name."""
+    """Return whether a kernel communicates, by its name."""
     return "nccl" in name.lower()
 
 
 def of_host(op: HostOp) -> Communication | None:
-    """What an operator communicates, if that is what it does."""
+    """Return the communication of an operator, or None."""
     if op.name == "record_param_comms":
         return _communication(op.attributes, str(op.attributes.get("collective_name", "")), op)
     if op.name.startswith("gloo:"):
@@ -69,9 +68,10 @@ def of_host(op: HostOp) -> Communication | None:
 
 
 def of_kernel(name: str, arguments: Mapping[str, Any], callers: Iterable[HostOp]) -> Communication:
-    """What a kernel communicates; ``callers`` are the operator that launched it, and its callers.
+    """Return the communication of a kernel.
 
-    Raises :class:`DimsweepError` if nothing says what it is.
+    ``callers`` are the operator that launched it, and its callers. Raises :class:`DimsweepError` if
+    neither says what is communicated.
     """
     known = {_host_name(key): value for key, value in arguments.items()}
     names = [str(arguments.get("Collective name", ""))]
@@ -91,7 +91,7 @@ def of_kernel(name: str, arguments: Mapping[str, Any], callers: Iterable[HostOp]
 
 
 def _host_name(key: str) -> str:
-    """A kernel's argument by the name that the host's trace gives it."""
+    """Return the name that the host's trace gives to a kernel's argument."""
     named = {"Process Group Name": "pg_name", "Src Rank": "src_rank", "Dst Rank": "dst_rank"}
     return named.get(key, key.lower().replace(" ", "_"))
 
@@ -132,14 +132,14 @@ def _whole(known: Mapping[str, Any], key: str) -> int:
 
 
 def _size(known: Mapping[str, Any], elements: str, op: HostOp | None) -> int:
-    """Bytes by the recorded elements; else those of the tensors that went in."""
+    """Return the recorded number of bytes, or else the size of the input tensors."""
     if elements in known and "dtype" in known:
         return _whole(known, elements) * _element_bytes(str(known["dtype"]))
     return sum(tensor.n_bytes for tensor in op.inputs) if op is not None else 0
 
 
 def _element_bytes(dtype: str) -> int:
-    """Bytes of one element of c10's types: Float, BFloat16, Float8_e4m3fn, Long..."""
+    """Return the size of an element of c10's types: Float, BFloat16, Float8_e4m3fn, Long..."""
     name = dtype.lower()
     bits = _BITS.search(name)
     if "complex" in name:
@@ -155,10 +155,11 @@ _MOST = 1 << 20  # ranks, which are listed
 
 
 class Groups:
-    """PyTorch's names are each rank's own, and ranks make groups in the same order: the first group
-    of some ranks is the first of these ranks everywhere, and the second another one.
+    """Process groups of all ranks.
 
-    The first group of all ranks, the default one, has no name and no entry.
+    PyTorch's names differ from rank to rank, but ranks create groups in the same order: the n-th
+    group over a set of ranks is the same group on all of them. The first group of all ranks, the
+    default one, has no name and no entry.
     """
 
     def __init__(self) -> None:
@@ -168,7 +169,7 @@ class Groups:
     def of_rank(
         self, host: Mapping[str, Sequence[int]], profile: Profile, n_traces: int
     ) -> dict[str, str]:
-        """Our names of the groups that a rank's traces name."""
+        """Map the group names in a rank's traces to our names."""
         world = profile.world or n_traces
         if not 0 < world <= _MOST:
             raise DimsweepError(f"world_size {world} is no number of ranks", hint=f"1 to {_MOST:,}")
@@ -184,7 +185,8 @@ class Groups:
         return names
 
     def _name(self, ranks: tuple[int, ...], number: int, *, is_default: bool) -> str:
-        """Our name of the group of these ranks that was made after ``number`` others of them."""
+        """Return our name of the group that was created after ``number`` others over the same
+        ranks."""
         if is_default and number == 0:
             return ""
         if (ranks, number) not in self._numbers:
@@ -258,14 +260,14 @@ class _Rank:
         self._awaited = self._kernels_awaited()
 
     def nodes(self) -> Iterator[TraceNode]:
-        """The host's operators under their ids, then the kernels."""
+        """Yield the host's operators under their ids, then the kernels."""
         yield from self._host_nodes()
         yield from self._kernel_nodes()
 
     # --- the host -------------------------------------------------------------------------------
 
     def _exclusive(self, called: Mapping[int | None, int]) -> dict[int, float]:
-        """Microseconds that each operator spent outside those that it called, and not waiting."""
+        """Return the microseconds of each operator without its callees and without waiting."""
         calls = self._profile.calls
         times = {
             op.id: calls[op.call].span.duration if op.call in calls else 0.0
@@ -284,7 +286,7 @@ class _Rank:
         return {number: max(time, 0.0) for number, time in left.items()}
 
     def _kernels_awaited(self) -> dict[int, int]:
-        """Operators that a thread ran next after it waited for the device, and for which kernel."""
+        """Map operators that follow a wait for the device to the kernel that was awaited."""
         calls = self._profile.calls
         began: dict[str, list[tuple[float, int]]] = {}  # start and operator, by thread
         for op in self._operators.values():
@@ -338,28 +340,18 @@ class _Rank:
             read = {tensor.storage for tensor in callers[0].inputs}
             data = {written[storage] for storage in read if storage in written}
             control = _known({launcher, last_of_stream.get(kernel.stream)})
-            yield self._kernel_node(number, kernel, callers, data, control)
+            attributes: dict[str, Value] = {"is_cpu_op": False}
+            type_ = NodeType.COMP
+            if is_communication(kernel.name):
+                communication = of_kernel(kernel.name, kernel.arguments, callers)
+                type_ = communication.type
+                attributes |= self._communicated(communication)
+            yield _node(number, kernel.name, type_, data, control, kernel.span, attributes)
             last_of_stream[kernel.stream] = number
             written.update((t.storage, number) for op in callers for t in op.outputs)
 
-    def _kernel_node(
-        self,
-        number: int,
-        kernel: Kernel,
-        callers: Sequence[HostOp],
-        data: Iterable[int],
-        control: Iterable[int],
-    ) -> TraceNode:
-        attributes: dict[str, Value] = {"is_cpu_op": False}
-        type_ = NodeType.COMP
-        if is_communication(kernel.name):
-            communication = of_kernel(kernel.name, kernel.arguments, callers)
-            type_ = communication.type
-            attributes |= self._communicated(communication)
-        return _node(number, kernel.name, type_, data, control, kernel.span, attributes)
-
     def _callers(self, number: int | None) -> Iterator[HostOp]:
-        """The operator, who called it, who called that..."""
+        """Yield the operator, its caller, and so on."""
         while number is not None:
             yield self._operators[number]
             number = self._operators[number].parent
@@ -368,21 +360,18 @@ class _Rank:
         attributes: dict[str, Value] = {"comm_size": communication.n_bytes}
         if communication.collective is not None:
             attributes["comm_type"] = int(communication.collective)
-            if name := self._group(communication.group):
+            group = communication.group  # "" if unknown, as of gloo; "0" is the default group
+            if group not in self._group_names and group not in ("", "0"):
+                raise DimsweepError(
+                    f"the ranks of process group {group!r} are in neither trace",
+                    hint="start the observer or the profiler after the groups were made",
+                )
+            if name := self._group_names.get(group, ""):
                 attributes["pg_name"] = name
             return attributes
         sends = communication.type is NodeType.COMM_SEND
         ends = (self._rank, communication.peer) if sends else (communication.peer, self._rank)
         return attributes | {"comm_src": ends[0], "comm_dst": ends[1], "comm_tag": 0}
-
-    def _group(self, name: str) -> str:
-        """Our name of a process group; gloo does not say which it was, the default group is "0"."""
-        if name not in self._group_names and name not in ("", "0"):
-            raise DimsweepError(
-                f"the ranks of process group {name!r} are in neither trace",
-                hint="start the observer or the profiler after the groups were made",
-            )
-        return self._group_names.get(name, "")
 
 
 def _node(

@@ -20,12 +20,12 @@ class Group(BaseModel):
 
 
 def names(groups: Iterable[Group]) -> dict[str, Sequence[int]]:
-    """The ranks of groups by name."""
+    """Return the ranks of groups by name."""
     return {str(group.pg_name): group.ranks for group in groups}
 
 
 def first_fault(error: ValidationError) -> str:
-    """What is wrong first, with its key."""
+    """Return the first fault, with its key."""
     fault = explained(error)
     return ": ".join(filter(None, (fault.where, fault.what)))
 
@@ -68,12 +68,15 @@ class HostTrace:
 
 
 def is_execution_trace(path: Path) -> bool:
-    """Whether a file looks like one: Chakra's own JSON form begins otherwise."""
+    """Return whether a file looks like an execution trace; Chakra's own JSON begins otherwise."""
     return bool(_HEAD.match(read_head(path, 4096)))
 
 
 def read_host(path: Path) -> HostTrace:
-    """Raises :class:`DimsweepError` naming file and node for what is no execution trace."""
+    """Read an execution trace.
+
+    Raises :class:`DimsweepError` naming file and node for anything else.
+    """
     content = read_json(path, "execution trace")
     nodes = content.get("nodes")
     if not _SCHEMA.fullmatch(str(content.get("schema"))) or not isinstance(nodes, list):
@@ -91,7 +94,8 @@ def read_host(path: Path) -> HostTrace:
             node = _renamed(node)
             named = _Named.model_validate(node)
             if _GROUPS in named.name:
-                groups |= names(_process_groups(node))
+                listed = str(_Init.model_validate(node).inputs.values[0])
+                groups |= names(_GROUP_LIST.validate_json(listed))
                 roots.add(named.id)
             elif named.name.startswith(_ROOT):
                 roots.add(named.id)
@@ -191,7 +195,7 @@ def _communicated(values: Any) -> dict[str, Any]:
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
-    """All tensors among values, those in lists as well."""
+    """Yield all tensors among values, nested ones included."""
     if not isinstance(values, list):
         return
     whole = [isinstance(value, int) and not isinstance(value, bool) for value in values]
@@ -216,14 +220,11 @@ class _Init(BaseModel):
 _GROUP_LIST = TypeAdapter(list[Group])
 
 
-def _process_groups(node: object) -> list[Group]:
-    return _GROUP_LIST.validate_json(str(_Init.model_validate(node).inputs.values[0]))
-
-
 def _called(operators: Mapping[int, HostOp]) -> dict[int, HostOp]:
-    """In the order of the calls; an operator is written when it ends, and numbered when it begins.
+    """Return the operators in the order of their calls; they are recorded in the order of their
+    ends.
 
-    Parents that are no operators (threads) become none.
+    Parents that are not operators (threads) become None.
     """
     calls: dict[int, HostOp] = {}
     for op in sorted(operators.values(), key=lambda op: op.id):
@@ -292,7 +293,10 @@ class Profile:
 
 
 def read_profile(path: Path) -> Profile:
-    """Raises :class:`DimsweepError` naming file and event for what is no profile."""
+    """Read a profile of Kineto.
+
+    Raises :class:`DimsweepError` naming file and event for anything else.
+    """
     content = read_json(path, "profile")
     events = content.get("traceEvents")
     if not isinstance(events, list):
@@ -376,7 +380,7 @@ class _Events:
                 self.call_of[links.external] = links.call
 
     def kernels(self) -> list[Kernel]:
-        """In the order of their starts."""
+        """Return the kernels in the order of their starts."""
         linked = (
             kernel._replace(
                 call=self.call_of.get(
