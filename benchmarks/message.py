@@ -21,10 +21,10 @@ from dimsweep.engine import (
     run_one,
 )
 from dimsweep.engine.extensions.wafer import MeshWafer
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import MessageRunner
 from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.network import Clos, Routing
 
 

@@ -35,24 +35,29 @@ from dimsweep.engine.errors import (
     told_defect,
     within,
 )
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.batch import Measures, Runner, outcome_error, run_batch, run_one
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.kernels.phase.state import FINISHED
-from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, QueueOrder
+from dimsweep.engine.kinds import ORDERS, CollectiveKind, DimensionOrder, Fidelity, QueueOrder
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.memory import check_memory, own_capacity, remote_capacity
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.topology.block import Block, SubgroupBandwidth
-from dimsweep.engine.topology.blocks import FullyConnected, Ring, Switch
-from dimsweep.engine.topology.grid import Mesh2D, Torus2D
+from dimsweep.engine.topology.blocks import (
+    Block,
+    FullyConnected,
+    Mesh2D,
+    Ring,
+    SubgroupBandwidth,
+    Switch,
+    Torus2D,
+)
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Dimension, Topology
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
     GraphBuilder,
-    Group,
     Operator,
     Receive,
     Send,

@@ -1,6 +1,6 @@
-"""Encodings that the compiled kernels and people share: whole numbers with a lower-case name."""
+"""Encodings that kernels and people share: numbers or words with a lower-case name."""
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from dimsweep.engine.registry import Registry
@@ -78,3 +78,19 @@ class QueueOrder(NamedInt):
     LIFO = 1
     SMALLEST_FIRST = 2
     PRIORITY = 3
+
+
+# --- fidelities -----------------------------------------------------------------------------------
+
+
+class Fidelity(StrEnum):
+    """``PHASE``: phases of chunks on dimensions; all others know every rank, message and link.
+
+    ``MESSAGE``: the messages of a link go one after another; ``FLOW``: they share it in the max-min
+    fair way; ``PACKET``: they go packet by packet, through buffers and under congestion control.
+    """
+
+    PHASE = "phase"
+    MESSAGE = "message"
+    FLOW = "flow"
+    PACKET = "packet"

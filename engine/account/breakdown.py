@@ -12,9 +12,9 @@ from dimsweep.engine.lower.program import Floats, Longs, Program
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import first_hops
 from dimsweep.engine.reliability import Renewal
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
+from dimsweep.engine.topology.coordinates import line
 from dimsweep.engine.units import PICOSECONDS
-from dimsweep.engine.workload.coordinates import line
 
 
 @dataclass(frozen=True)

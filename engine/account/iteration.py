@@ -9,10 +9,10 @@ from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.packet import transports  # noqa: F401  # all are registered
 from dimsweep.engine.kernels.phase.batch import of_order, run_one
 from dimsweep.engine.kernels.phase.kernel import MODEL
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.workload.graph import Workload

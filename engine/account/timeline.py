@@ -19,8 +19,8 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.phase.batch import Run
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_FLOW, NO_NODE, POINT_TO_POINT, Longs, NodeKind, Program
+from dimsweep.engine.topology.coordinates import coordinates_of, ranks_at
 from dimsweep.engine.units import format_time
-from dimsweep.engine.workload.coordinates import coordinates_of, ranks_at
 
 if TYPE_CHECKING:  # SimPy is imported by whoever simulates messages
     from dimsweep.engine.kernels.messages import MessageRun

@@ -11,10 +11,17 @@ from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.units import PICOSECONDS
-from dimsweep.engine.workload.graph import Collective, Compute, Group
-from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard
-from dimsweep.engine.workload.models.steps import CollectiveStep, elementwise
+from dimsweep.engine.workload.graph import Collective, Compute
+from dimsweep.engine.workload.models.model import (
+    CollectiveStep,
+    LayerBlock,
+    Model,
+    RankModel,
+    Shard,
+    elementwise,
+)
 from dimsweep.engine.workload.placement import AXES
 from dimsweep.engine.workload.plan.memory import PIECES, WORKSPACE, passing_of, state_bytes
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh

@@ -21,8 +21,8 @@ from dimsweep.engine.lower.forms import Forms
 from dimsweep.engine.lower.program import Floats, Longs
 from dimsweep.engine.lower.tables import of_forms
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.workload.coordinates import coordinates_of
-from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
+from dimsweep.engine.topology.coordinates import Group, coordinates_of
+from dimsweep.engine.workload.graph import Collective, Send, Workload
 from dimsweep.engine.workload.plan.mesh import DeviceMesh
 
 KINDS = tuple(CollectiveKind)

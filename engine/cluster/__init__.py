@@ -11,11 +11,10 @@ from dimsweep.engine.cluster.billing import (
     product_bill,
     with_npus,
 )
-from dimsweep.engine.cluster.cluster import OtherNpus
-from dimsweep.engine.cluster.compute import Dataflow, EfficiencyCurve, SystolicArray
+from dimsweep.engine.cluster.cluster import Nccl, OtherNpus, Timing, Timings
 from dimsweep.engine.cluster.cost import TierPrice, network_prices
 from dimsweep.engine.cluster.kernel_times import KernelTimes, kernel_times
-from dimsweep.engine.cluster.library import Nccl, Timing, Timings
 from dimsweep.engine.cluster.memory import MEMORIES, Request
 from dimsweep.engine.cluster.network import Switching
+from dimsweep.engine.cluster.npu import Dataflow, EfficiencyCurve, SystolicArray
 from dimsweep.engine.cluster.packets import Mark

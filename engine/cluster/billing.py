@@ -25,7 +25,7 @@ from dimsweep.engine.network.bill import (
 from dimsweep.engine.network.fabric import Fabric, fitted
 from dimsweep.engine.network.graph import Device, Kind, Link, Network
 from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.topology.topology import Dimension, Topology
 
 _OF_NO_TIER = (

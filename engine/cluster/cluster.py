@@ -9,19 +9,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.cluster.library import Nccl, Timings
 from dimsweep.engine.cluster.memory import RemoteMemory
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError, at
-from dimsweep.engine.kinds import DimensionOrder, QueueOrder
+from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
 from dimsweep.engine.settings import Bounds, Index, check_settings
-from dimsweep.engine.topology.block import SubgroupBandwidth
+from dimsweep.engine.topology.blocks import SubgroupBandwidth
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.units import MAX_PICOSECONDS, TIME, Duration
+
+# --- collective libraries and measured collectives ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Nccl:
+    """NCCL on GPUs of one kind: ``gpu`` is a name in
+    :data:`engine.collective.library.nccl.gpus.GPUS`.  ``algo``, ``proto`` and ``nvls_enable`` are
+    the values of NCCL_ALGO, NCCL_PROTO and NCCL_NVLS_ENABLE."""
+
+    gpu: str
+    algo: str = ""
+    proto: str = ""
+    nvls_enable: int = 2  # 0: NCCL does without the NVLink switch's reduction
+
+
+class Timing(NamedTuple):
+    """A measured collective of ``n_bytes`` (the size that nccl-tests prints: the larger of what a
+    rank gives and gets) among ``ranks`` GPUs on ``nodes`` nodes; ``duration`` in picoseconds."""
+
+    kind: CollectiveKind
+    ranks: int
+    nodes: int
+    n_bytes: int
+    duration: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What a cluster's own collectives took; ``source`` is where they were read.
+
+    ``bandwidth`` (bytes/s) is that of each dimension's links when they were measured: that of the
+    topology unless given.
+    """
+
+    timings: tuple[Timing, ...]
+    source: str
+    bandwidth: tuple[float, ...] = ()
+    left_out: str = ""  #: the rows of the source that are no timings, such as "2 rows of broadcast"
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
 
 _Chunks = Annotated[int, Bounds(at_least=1, at_most=65536)]
 _DELAY = Bounds(at_least=0, at_most=MAX_PICOSECONDS)

@@ -16,7 +16,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.routing import Router, Routing
-from dimsweep.engine.topology.block import SubgroupBandwidth
+from dimsweep.engine.topology.blocks import SubgroupBandwidth
 from dimsweep.engine.topology.topology import Dimension, Topology
 
 

@@ -10,7 +10,7 @@ from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology.coordinates import Group
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

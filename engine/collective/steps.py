@@ -14,7 +14,7 @@ another in a step are each rounded to a picosecond, as in a simulation of the si
 
 from dataclasses import dataclass, replace
 
-from dimsweep.engine.topology.block import Block, LinkUse, SubgroupBandwidth
+from dimsweep.engine.topology.blocks import Block, LinkUse, SubgroupBandwidth
 
 
 @dataclass(frozen=True)

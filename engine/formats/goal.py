@@ -27,7 +27,7 @@ import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.reading import read_text, whole
-from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.topology.coordinates import offset_between
 from dimsweep.engine.workload.graph import Compute, Operator, Receive, Send, Work, Workload
 
 _MOST_RANKS, _MOST_BYTES, _MOST_NS = 1 << 20, 1 << 50, 10**15

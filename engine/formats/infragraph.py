@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from dimsweep.engine.errors import DimsweepError, at, suggestion, within
 from dimsweep.engine.formats.reading import read_json, read_text, read_yaml, validated
 from dimsweep.engine.network import Kind, LinkRate, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 _WRAPPER = "infrastructure"  # the only key of files that hold more than InfraGraph's schema
 _MOST = 1_000_000  # components, or pairs of them

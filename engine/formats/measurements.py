@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from dimsweep.engine import units
-from dimsweep.engine.cluster.library import Timing, Timings
+from dimsweep.engine.cluster.cluster import Timing, Timings
 from dimsweep.engine.errors import DimsweepError, within
 from dimsweep.engine.formats.reading import (
     delimiter_of,

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.reading import read_bytes
 from dimsweep.engine.network import Kind, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 ROOT = "system"
 _NVSWITCH, _PROCESSOR = "0x068000", "0x068001"  # classes of PCI devices at the far end of an NVLink

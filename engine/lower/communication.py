@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import Chosen
 from dimsweep.engine.network.fabric import Auto
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Topology
-from dimsweep.engine.workload.graph import Group
 
 # An access that goes through the I/O controllers of a wafer; one a node.
 ACCESS = np.dtype(

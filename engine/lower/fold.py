@@ -14,17 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.workload.coordinates import (
+from dimsweep.engine.topology.coordinates import (
+    Group,
     Offset,
     all_coordinates,
     at_offset,
-    graph_by_rank,
     group_members,
     modulo,
     place_in,
     ranks_at,
 )
-from dimsweep.engine.workload.graph import Access, Collective, Group, Receive, Send, Workload
+from dimsweep.engine.workload.graph import (
+    Access,
+    Collective,
+    Receive,
+    Send,
+    Workload,
+    graph_by_rank,
+)
 
 # --- by stages ------------------------------------------------------------------------------------
 # Folding by stages: a rank's place in one group says which graph it runs; nothing else differs.

@@ -11,9 +11,9 @@ from dimsweep.engine.collective.library import Library, Phases, Request, library
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.topology.block import SubgroupBandwidth
-from dimsweep.engine.workload.coordinates import coordinates_of, modulo, runners_along
-from dimsweep.engine.workload.graph import Collective, Group, Send, Workload
+from dimsweep.engine.topology.blocks import SubgroupBandwidth
+from dimsweep.engine.topology.coordinates import Group, coordinates_of, modulo
+from dimsweep.engine.workload.graph import Collective, Send, Workload, runners_along
 
 _T = TypeVar("_T", bound=Hashable)
 

@@ -12,9 +12,9 @@ from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Shar
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.lower.fold import NODES, Folding
+from dimsweep.engine.topology.coordinates import Group, all_coordinates, place_in
 from dimsweep.engine.units import format_bytes
-from dimsweep.engine.workload.coordinates import all_coordinates, place_in
-from dimsweep.engine.workload.graph import Access, Footprint, Graph, Group, Workload, stamps_of
+from dimsweep.engine.workload.graph import Access, Footprint, Graph, Workload, stamps_of
 
 
 def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None) -> None:

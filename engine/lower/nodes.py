@@ -19,7 +19,7 @@ from dimsweep.engine.lower.fold import Folding
 from dimsweep.engine.lower.forms import Forms, Interned
 from dimsweep.engine.lower.issue import Waits, order_of_issue, turns
 from dimsweep.engine.lower.memory import Served, Servers
-from dimsweep.engine.workload.coordinates import Offset, back, modulo
+from dimsweep.engine.topology.coordinates import Offset, back, modulo
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,

@@ -1,7 +1,7 @@
 """Networks as graphs of devices and links: the fabrics that build them, files, and routing."""
 
 from dimsweep.engine.network.bill import Bill, Item, bill_of, needs_of
-from dimsweep.engine.network.degrade import Change, degraded
+from dimsweep.engine.network.degrade import Change, Which, degraded
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from dimsweep.engine.network.files import parse_network, read_network, write_network
 from dimsweep.engine.network.graph import Device, Kind, Link, LinkRate, Medium, Network
@@ -15,7 +15,5 @@ from dimsweep.engine.network.parts import (
     PartKind,
     PriceList,
 )
-from dimsweep.engine.network.paths import PathLengths, path_lengths
+from dimsweep.engine.network.paths import PathLengths, Spread, Wiring, path_lengths
 from dimsweep.engine.network.routing import Routing, has_equal_ways
-from dimsweep.engine.network.spread import Spread, Wiring
-from dimsweep.engine.network.which import Which

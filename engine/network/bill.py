@@ -14,8 +14,7 @@ from functools import lru_cache
 from dimsweep.engine.network.fabric import Auto, Fabric
 from dimsweep.engine.network.graph import Device, Kind, Link, Medium, Network
 from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
-from dimsweep.engine.topology.block import Node
-from dimsweep.engine.topology.blocks import Switch
+from dimsweep.engine.topology.blocks import Node, Switch
 from dimsweep.engine.topology.topology import Dimension
 
 Needs = Counter[Need]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs do
     from scipy.sparse import csr_array

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError, nearest
 from dimsweep.engine.network.graph import Device, Kind, Link, Network, node_name, some
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from dimsweep.engine.errors import DimsweepError, suggestion
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from dimsweep.engine.errors import DimsweepError, suggestion
 from dimsweep.engine.network.fabric import MAX_LINKS
 from dimsweep.engine.network.graph import Device, Kind, Medium, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import LENGTH, MONEY, POWER, TIME
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do

@@ -9,8 +9,8 @@ from typing import NamedTuple, cast
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.topology.block import Node
-from dimsweep.engine.workload.coordinates import coordinates_of, line
+from dimsweep.engine.topology.blocks import Node
+from dimsweep.engine.topology.coordinates import coordinates_of, line
 
 _Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that lead nearer
 
@@ -129,7 +129,7 @@ class Router:
         """The links of all shortest ways, and the share of the ways that pass each of them.
 
         Each link is one way, however many lanes it has, as where a switch hashes or sprays over
-        its links; :class:`engine.network.spread.Spread` counts each lane.
+        its links; :class:`engine.network.paths.Spread` counts each lane.
 
         What lies between the switches of two NPUs is found once for all pairs that have these.
         """

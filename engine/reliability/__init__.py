@@ -2,12 +2,14 @@
 
 from dimsweep.engine.reliability.interruptions import (
     Checkpoint,
+    Outage,
     Reliability,
     Renewal,
     Spares,
     best_interval,
+    mean_speed,
+    share_down,
 )
-from dimsweep.engine.reliability.outages import Outage, mean_speed, share_down
 
 __all__ = [
     "Checkpoint",

@@ -1,12 +1,14 @@
 """How often a job is interrupted, and how much of its time is left for training."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
+from dimsweep.engine.network.graph import Device
 from dimsweep.engine.units import format_duration
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -302,3 +304,52 @@ class Reliability:
         """How many times as much is paid as for the NPUs that are ``billed``, with spares; see
         :meth:`Spares.price`."""
         return 1.0 if self.spares is None else self.spares.price(training, billed)
+
+
+# --- outages --------------------------------------------------------------------------------------
+
+
+_YEAR = 365.25 * 86400
+
+
+@dataclass(frozen=True)
+class Outage:
+    """Things of a kind, so many of them: each is ``down`` for a share of the time, and training has
+    these ``speeds`` (shares of its own) while one of them is, one a thing that was simulated."""
+
+    what: str
+    count: int
+    down: float
+    speeds: tuple[float, ...]
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long an iteration takes while one is down, in the mean."""
+        return len(self.speeds) / sum(self.speeds)
+
+    @property
+    def time(self) -> float:
+        """The share of the time in which at least one is down."""
+        return float(1 - (1 - self.down) ** self.count)
+
+
+def mean_speed(outages: Iterable[Outage]) -> float:
+    """The speed of training in the mean, as a share of that on the whole network.
+
+    Things are down independently of each other, and the speeds of several that are down at once
+    multiply: each takes a factor 1 - u (1 - v), with its share u of the time and the speed v.
+    """
+    left = 1.0
+    for outage in outages:
+        lost = 1 - sum(outage.speeds) / len(outage.speeds)
+        left *= (1 - outage.down * lost) ** outage.count
+    return left
+
+
+def share_down(device: Device) -> float | None:
+    """The share of the time that a device is down which fails so many times a year of its being up,
+    and is repaired so long; None where it does not say both."""
+    if device.fails is None or device.repair is None:
+        return None
+    down = device.fails * device.repair / _YEAR
+    return down / (1 + down)

@@ -12,9 +12,8 @@ from dimsweep.engine.account.breakdown import merits
 from dimsweep.engine.bound.closed_form import demand_of
 from dimsweep.engine.collective.library import request_for
 from dimsweep.engine.collective.library.measured import rows_for
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.batch import run_batch
-from dimsweep.engine.kinds import CollectiveKind, QueueOrder
+from dimsweep.engine.kinds import CollectiveKind, Fidelity, QueueOrder
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.workload.graph import Collective, Compute
 

@@ -7,7 +7,7 @@ import numpy as np
 from dimsweep.engine.kernels.phase.batch import run_batch
 from dimsweep.engine.lower.program import POINT_TO_POINT, Program
 from dimsweep.engine.network.fabric import Auto
-from dimsweep.engine.topology.block import SubgroupBandwidth
+from dimsweep.engine.topology.blocks import SubgroupBandwidth
 
 # --- between fidelities ---------------------------------------------------------------------------
 # How far phases and messages may be apart, by the kind of a plan.

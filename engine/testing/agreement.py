@@ -10,11 +10,11 @@ from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.collective.algorithms import algorithm_of_phase
 from dimsweep.engine.collective.rounds import SwitchRounds
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.block import Block
+from dimsweep.engine.kinds import CollectiveKind, Fidelity
+from dimsweep.engine.topology.blocks import Block
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Dimension, Topology
-from dimsweep.engine.workload.graph import Collective, Group, Workload
+from dimsweep.engine.workload.graph import Collective, Workload
 
 _MOST = 5  # findings that are told: the first ones are the causes of the rest
 

@@ -14,8 +14,7 @@ from dimsweep.engine.collective.algorithms import (
 from dimsweep.engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
@@ -29,9 +28,7 @@ from dimsweep.engine.testing.agreement import (
     raise_findings,
     topology_of,
 )
-from dimsweep.engine.topology.block import Block
-from dimsweep.engine.topology.blocks import BLOCKS
-from dimsweep.engine.topology.grid import Grid
+from dimsweep.engine.topology.blocks import BLOCKS, Block, Grid
 
 # --- messages -------------------------------------------------------------------------------------
 

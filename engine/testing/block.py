@@ -17,24 +17,16 @@ from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
-from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.network import Kind, Network, read_network, write_network
 from dimsweep.engine.network.generators import Generator
 from dimsweep.engine.network.graph import node_name
 from dimsweep.engine.testing.agreement import disagreements, faults_of_copies, raise_findings
 from dimsweep.engine.testing.algorithm import cases, kinds_of
-from dimsweep.engine.topology.block import Block
-from dimsweep.engine.topology.blocks import Switch
+from dimsweep.engine.topology.blocks import Block, Switch
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Dimension, Topology
-from dimsweep.engine.workload.graph import (
-    Collective,
-    Group,
-    Operator,
-    Receive,
-    Send,
-    Workload,
-)
+from dimsweep.engine.workload.graph import Collective, Operator, Receive, Send, Workload
 
 # --- blocks ---------------------------------------------------------------------------------------
 

@@ -11,13 +11,13 @@ from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.phase.batch import times_of
-from dimsweep.engine.kinds import CollectiveKind, DimensionOrder
+from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, Fidelity
 from dimsweep.engine.testing.agreement import faults_of_copies, raise_findings
 from dimsweep.engine.testing.transport import others
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Topology
-from dimsweep.engine.workload.graph import Access, Collective, Group, Kernel, Workload
+from dimsweep.engine.workload.graph import Access, Collective, Kernel, Workload
 from dimsweep.engine.workload.models import Model, RankModel, Shard
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training
 

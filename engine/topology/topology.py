@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, at, in_yaml, nearest
-from dimsweep.engine.topology.block import Block
-from dimsweep.engine.topology.blocks import BLOCKS, GRIDS
-from dimsweep.engine.topology.grid import Grid
+from dimsweep.engine.topology.blocks import BLOCKS, GRIDS, Block, Grid
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 

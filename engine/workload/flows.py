@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.workload.coordinates import offset_between
+from dimsweep.engine.topology.coordinates import offset_between
 from dimsweep.engine.workload.graph import Compute, GraphBuilder, Receive, Send, Workload
 
 FLOW, ARRIVAL = "flow", "arrival"  # the names of operators that send and receive flows

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.settings import check_settings
+from dimsweep.engine.topology.coordinates import Group, all_coordinates, coordinates_of, place_in
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 
@@ -76,22 +77,6 @@ def fullest(stages: Sequence[Footprint]) -> Footprint:
     """The footprint of the fullest of all stages."""
     most = max(stages, key=lambda each: each.total)
     return replace(most, stages=tuple(stages)) if len(stages) > 1 else most
-
-
-@dataclass(frozen=True)
-class Group:
-    """A process group as a sub-mesh: ``sizes[d]`` members of dimension d, ``strides[d]`` apart.
-
-    Every rank is in exactly one group of this form: the ranks that share its coordinates except
-    for these steps.  Size 1 leaves a dimension unused.
-    """
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def n_members(self) -> int:
-        return math.prod(self.sizes)
 
 
 class MatMul(NamedTuple):
@@ -518,3 +503,34 @@ def _check_work(name: str, work: Work, groups: dict[str, Group], sizes: tuple[in
             )
         if all(o % n == 0 for o, n in zip(work.offset, sizes, strict=True)):
             raise DimsweepError("it sends to, or receives from, itself", where=where)
+
+
+# --- ranks of a workload --------------------------------------------------------------------------
+
+
+def runners_along(
+    workload: Workload, sizes: Sequence[int], graph: int, dim: int
+) -> NDArray[np.bool_]:
+    """Which ranks of each :func:`line` of a dimension run a graph, shape (lines, n); lines with the
+    same ones once."""
+    n = sizes[dim]
+    if workload.stages is not None:
+        stages = workload.groups[workload.stages]
+        place = coordinates_of(graph, stages.sizes)[dim]
+        return (np.arange(n) // stages.strides[dim] % stages.sizes[dim] == place)[None, :]
+    if workload.graph_of_rank is None:
+        return np.ones((1, n), dtype=np.bool_)
+    runs = workload.graph_of_rank == graph
+    if n == len(runs):  # one line
+        return runs[None, :]
+    runs = runs.reshape(tuple(sizes), order="F")
+    return np.unique(np.moveaxis(runs, dim, -1).reshape(-1, n), axis=0)
+
+
+def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """The number of the graph that each rank runs, shape (N,)."""
+    if workload.stages is not None:
+        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
+    if workload.graph_of_rank is not None:
+        return workload.graph_of_rank.astype(np.int64)
+    return np.zeros(math.prod(sizes), dtype=np.int64)

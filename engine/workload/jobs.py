@@ -12,20 +12,20 @@ import numpy as np
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.topology.blocks import Switch
+from dimsweep.engine.topology.coordinates import Group, all_coordinates
 from dimsweep.engine.topology.topology import Topology
-from dimsweep.engine.workload.coordinates import all_coordinates, graph_by_rank
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Footprint,
     Graph,
-    Group,
     Operator,
     Receive,
     Send,
     StampedGraph,
     Work,
     Workload,
+    graph_by_rank,
     sections_of,
     stamps_of,
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeGuard
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, at, suggestion
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology.coordinates import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
 REST = "rest"  # an axis that takes whatever the others leave

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.errors import check_least
 from dimsweep.engine.workload.models import LayerBlock, Model, RankModel, Shard, refuse
-from dimsweep.engine.workload.models.rank import Task
-from dimsweep.engine.workload.models.steps import Step, elementwise, linear, product
+from dimsweep.engine.workload.models.model import Step, Task, elementwise, linear, product
 from dimsweep.sweeper.config.workload.model import FAMILIES
 
 

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from dimsweep.engine import Cluster, DimsweepError, Npu, Ring, Switch, Topology, Workload
 from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.cluster.packets import PacketModel
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.network.degrade import Change
+from dimsweep.engine.network.degrade import Change, Which
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.network.which import Which
 from tests.support.programs import (
     collective_models,
     pipelines,

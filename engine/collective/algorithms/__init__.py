@@ -17,7 +17,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.registry import Registry
-from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.blocks import Block
 
 AUTO = "auto"
 ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")  # by name

@@ -9,7 +9,7 @@ from dimsweep.engine.collective.rounds import MemberRounds, Shifts, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.block import Block
+from dimsweep.engine.topology.blocks import Block
 
 if TYPE_CHECKING:
     from dimsweep.engine.network.graph import Network

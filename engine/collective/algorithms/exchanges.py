@@ -4,7 +4,7 @@ from dimsweep.engine.collective.algorithms.algorithm import Algorithm, AllToAllO
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, Shifts, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.block import LinkUse, SubgroupBandwidth
+from dimsweep.engine.topology.blocks import LinkUse, SubgroupBandwidth
 
 # --- direct ---------------------------------------------------------------------------------------
 

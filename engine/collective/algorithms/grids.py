@@ -16,8 +16,7 @@ from dimsweep.engine.collective.rounds import MemberRounds, Round, Shifts, Stran
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, backwards
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.block import Block, SubgroupBandwidth
-from dimsweep.engine.topology.grid import Grid
+from dimsweep.engine.topology.blocks import Block, Grid, SubgroupBandwidth
 
 
 @dataclass(frozen=True)

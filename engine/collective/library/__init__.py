@@ -10,8 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from dimsweep.engine.cluster.cluster import CollectiveModel
-from dimsweep.engine.cluster.library import Timings
+from dimsweep.engine.cluster.cluster import CollectiveModel, Timings
 from dimsweep.engine.collective.library.measured import is_measured, measured_answer
 from dimsweep.engine.collective.library.nccl.gpus import Gpu, Limits, gpu_called
 from dimsweep.engine.collective.library.nccl.phases import answer as nccl_answer

@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import log
 from statistics import fmean
 
-from dimsweep.engine.cluster.library import Timing, Timings
+from dimsweep.engine.cluster.cluster import Timing, Timings
 from dimsweep.engine.collective.request import Answer, Phases, Request
 from dimsweep.engine.collective.steps import PhaseSteps, Step
 from dimsweep.engine.kinds import CollectiveKind

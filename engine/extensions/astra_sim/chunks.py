@@ -14,7 +14,7 @@ from dimsweep.engine.extensions.astra_sim.algorithms import (
 from dimsweep.engine.extensions.astra_sim.links import Clock
 from dimsweep.engine.formats.astra_sim import Network, System, key_of
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.coordinates import line
+from dimsweep.engine.topology.coordinates import line
 
 FLEX = "offlineGreedyFlex"
 GREEDY = ("themis", "offlineGreedy", FLEX)

@@ -15,7 +15,7 @@ from dimsweep.engine.extensions.astra_sim.links import ways as ways_of
 from dimsweep.engine.formats.astra_sim import Inputs
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
 from dimsweep.engine.formats.chakra.trace import NodeType
-from dimsweep.engine.workload.coordinates import line
+from dimsweep.engine.topology.coordinates import line
 
 _TREE = "doubleBinaryTree"
 _SHARED_MEMORY = ("PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL")

@@ -8,8 +8,8 @@ import numpy as np
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.repurpose.methods import Restructured
 from dimsweep.engine.extensions.repurpose.problem import Workers
+from dimsweep.engine.topology.coordinates import all_coordinates, offset_between
 from dimsweep.engine.topology.topology import Topology
-from dimsweep.engine.workload.coordinates import all_coordinates, offset_between
 from dimsweep.engine.workload.graph import Compute, GraphBuilder, Operator, Receive, Send, Workload
 from dimsweep.engine.workload.trained import Values
 

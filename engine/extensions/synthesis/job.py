@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, within
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.coordinates import Offset, all_coordinates, graph_by_rank, modulo
+from dimsweep.engine.topology.coordinates import Group, Offset, all_coordinates, modulo
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
     Graph,
-    Group,
     Operator,
     Receive,
     Send,
     Work,
     Workload,
+    graph_by_rank,
 )
 
 _NUMBER = re.compile(r"\d+([.:]\d+)*")

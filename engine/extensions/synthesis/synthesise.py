@@ -16,12 +16,11 @@ from dimsweep.engine.extensions.synthesis.job import Symbol, offset_to, stage_of
 from dimsweep.engine.extensions.synthesis.model import Extent, Part, TraceModel, case, part_name
 from dimsweep.engine.extensions.synthesis.waiting import SEPARATOR, Reader, Steps
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.coordinates import all_coordinates
+from dimsweep.engine.topology.coordinates import Group, all_coordinates
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
-    Group,
     Operator,
     Receive,
     Send,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 NOBODY = -1
 Route = tuple[Node, ...]

@@ -12,7 +12,7 @@ from dimsweep.engine.extensions.wafer.plan import Line, WaferPlan, at
 from dimsweep.engine.extensions.wafer.tree import Tree
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 
 class Wafer(ABC):

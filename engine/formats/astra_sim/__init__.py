@@ -17,8 +17,7 @@ from dimsweep.engine.formats.chakra.trace import TraceNode
 from dimsweep.engine.formats.chakra.trace_files import read_traces
 from dimsweep.engine.formats.reading import read_json, read_yaml, validated
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.block import Block
-from dimsweep.engine.topology.blocks import BLOCKS
+from dimsweep.engine.topology.blocks import BLOCKS, Block
 from dimsweep.engine.topology.topology import Topology
 
 GIB = 2**30  # what a network "GB/s" is here

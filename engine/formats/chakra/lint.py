@@ -43,7 +43,7 @@ from dimsweep.engine.formats.chakra.trace import (
     strong_components,
 )
 from dimsweep.engine.formats.chakra.trace_files import Scanned
-from dimsweep.engine.workload.coordinates import first_members
+from dimsweep.engine.topology.coordinates import first_members
 
 _MOST_IDS = 6
 

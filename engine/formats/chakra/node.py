@@ -46,7 +46,7 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, TraceNode
 from dimsweep.engine.formats.reading import read_json, validated
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology.coordinates import Group
 
 MOST_RANKS = 2**31  # ranks that a group may name, where the number of traces does not say
 _INIT = "process_group:init"

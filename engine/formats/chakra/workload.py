@@ -30,12 +30,11 @@ from dimsweep.engine.formats.chakra.node import (
 )
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.chakra.trace_files import FORMS, read_traces
-from dimsweep.engine.workload.coordinates import coordinates_of, offset_between
+from dimsweep.engine.topology.coordinates import Group, coordinates_of, offset_between
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
-    Group,
     Operator,
     Receive,
     Send,

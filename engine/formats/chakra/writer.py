@@ -21,25 +21,25 @@ from dimsweep.engine.formats.chakra.node import KINDS
 from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.chakra.trace_files import delimited, node_bytes
-from dimsweep.engine.units import PICOSECONDS
-from dimsweep.engine.workload.coordinates import (
+from dimsweep.engine.topology.coordinates import (
+    Group,
     Offset,
     at_offset,
     back,
     first_members,
-    graph_by_rank,
     modulo,
 )
+from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
     Compute,
     Graph,
-    Group,
     Operator,
     Receive,
     Send,
     Workload,
+    graph_by_rank,
 )
 
 MAX_RANKS = 16_384

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Mapping
 
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers.carrier import (
     Carrier,
     FlowCarrier,
@@ -13,6 +12,7 @@ from dimsweep.engine.kernels.carriers.carrier import (
     Ways,
     ways_between,
 )
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.network.graph import Network
 
 # A carrier on a network under a model, which notes what the links of some numbers do.

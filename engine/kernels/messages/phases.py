@@ -16,7 +16,7 @@ from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.workload.coordinates import members_along
+from dimsweep.engine.topology.coordinates import members_along
 
 # Lower ones go first.
 OF_TENSOR = 0

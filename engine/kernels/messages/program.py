@@ -15,22 +15,20 @@ from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.errors import DimsweepError, TooManyError, at
 from dimsweep.engine.extensions.wafer import WaferPlan
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import CARRIERS
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import Measures, explain_stuck, outcome_error, try_one
 from dimsweep.engine.kernels.phase.phase_time import whole
 from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG
-from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.program import NO_STEPS, Program
 from dimsweep.engine.network.degrade import degraded
-from dimsweep.engine.network.fabric import build_network, fitted
+from dimsweep.engine.network.fabric import build_network, fitted, is_product
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.network.product import is_product
 from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.topology.coordinates import members_along
 from dimsweep.engine.units import PICOSECONDS, format_bytes
-from dimsweep.engine.workload.coordinates import members_along
 from dimsweep.engine.workload.graph import Workload
 
 

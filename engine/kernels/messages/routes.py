@@ -26,8 +26,8 @@ from dimsweep.engine.lower.communication import NOT_SHARED
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
-from dimsweep.engine.topology.block import Node
-from dimsweep.engine.workload.coordinates import group_members
+from dimsweep.engine.topology.blocks import Node
+from dimsweep.engine.topology.coordinates import group_members
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:

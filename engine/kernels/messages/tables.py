@@ -34,7 +34,7 @@ from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_STEPS, Floats, Ints, Longs, Program, Structure, Table
 from dimsweep.engine.network.graph import Network
-from dimsweep.engine.workload.coordinates import all_coordinates, place_in
+from dimsweep.engine.topology.coordinates import all_coordinates, place_in
 
 _LONGEST_WAY = 5  # links from an NPU to the top, those between switches down again, too
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimsweep.engine.compiler import compiled, kernel
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import Kind, PacketCarrier, Traffic, ways_between
 from dimsweep.engine.kernels.carriers.carrier import PARTS
 from dimsweep.engine.kernels.core.agenda import next_time, take_due
@@ -42,6 +41,7 @@ from dimsweep.engine.kernels.network.clock import (
 )
 from dimsweep.engine.kernels.network.links import end_on_links, free_parcel, new_parcel, set_out
 from dimsweep.engine.kernels.network.state import Wires
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Ints, Longs, Program, Table
 from dimsweep.engine.network.graph import Network
 

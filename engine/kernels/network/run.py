@@ -15,7 +15,6 @@ import numpy as np
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import Traffic
 from dimsweep.engine.kernels.carriers.carrier import fabric_of
 from dimsweep.engine.kernels.core.tables import NONE
@@ -43,6 +42,7 @@ from dimsweep.engine.kernels.network import state as st
 from dimsweep.engine.kernels.network.carrying import CARRIERS, Packets
 from dimsweep.engine.kernels.network.kernel import run
 from dimsweep.engine.kernels.network.setup import How, enlarged, new_state
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Floats, Program, Table
 from dimsweep.engine.network.graph import Network
 

@@ -27,7 +27,7 @@ from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
 from dimsweep.engine.kernels.phase.classes import book_port, note_start, slots_of
 from dimsweep.engine.kernels.phase.state import Sim, transfer_of
 from dimsweep.engine.kinds import QueueOrder
-from dimsweep.engine.topology.block import ENTRANCES
+from dimsweep.engine.topology.blocks import ENTRANCES
 
 
 @inlined

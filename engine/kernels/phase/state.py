@@ -13,7 +13,7 @@ from dimsweep.engine.kernels.core.tables import NEVER, NONE
 from dimsweep.engine.kernels.phase.phase_time import PhaseTimes
 from dimsweep.engine.lower.program import POINT_TO_POINT, Floats, Ints, Longs, Structure, Table
 from dimsweep.engine.records import new_table, record
-from dimsweep.engine.topology.block import ENTRANCES
+from dimsweep.engine.topology.blocks import ENTRANCES
 
 BEGINNING = -1  # the critical predecessor of what starts the run
 # Outcomes of a run.  TIED: the order of two events at one instant matters and is not known.

@@ -11,7 +11,6 @@ is told the other way.  At the end of each instant operators settle, then server
 from collections.abc import Collection
 
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.core.tables import DONE, LONGEST
 from dimsweep.engine.kernels.messages.phases import wafer_plan
 from dimsweep.engine.kernels.messages.program import (
@@ -29,6 +28,7 @@ from dimsweep.engine.kernels.reference.links import LinkTransport
 from dimsweep.engine.kernels.reference.operators import Operators
 from dimsweep.engine.kernels.reference.ports import Ports
 from dimsweep.engine.kernels.reference.transport import CarriedTransport, Transport
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Program
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.extensions.wafer import WaferPlan
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
 from dimsweep.engine.kernels.core.tables import LONGEST
 from dimsweep.engine.kernels.messages.program import (
@@ -26,6 +25,7 @@ from dimsweep.engine.kernels.messages.program import (
 )
 from dimsweep.engine.kernels.messages.routes import router_of
 from dimsweep.engine.kernels.reference.clock import Clock
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.network.graph import Link, Network
 
 

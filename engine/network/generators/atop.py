@@ -14,7 +14,7 @@ from dimsweep.engine.network.generators.generator import (
     check_count,
     check_divides,
 )
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 
 @dataclass(frozen=True, kw_only=True)

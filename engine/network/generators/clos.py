@@ -13,7 +13,7 @@ from dimsweep.engine.network.generators.generator import (
     check_divides,
     fold,
 )
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH
 
 

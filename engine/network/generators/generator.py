@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.fabric import MAX_LINKS
 from dimsweep.engine.network.graph import Medium, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, TIME
 
 NEAR, RAIL, LAYER, FAR = 3.0, 15.0, 30.0, 50.0  # metres of cables, as ATOP (SIGCOMM 2025) has them

@@ -16,7 +16,7 @@ from dimsweep.engine.network.generators.generator import (
     fold,
 )
 from dimsweep.engine.network.graph import Kind
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.topology.blocks import Node
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Models as layers of kernels and collectives: transformers, convolutions, DLRM, GNMT."""
 
 from dimsweep.engine.workload.models.convolution import ConvNet
-from dimsweep.engine.workload.models.rank import (
+from dimsweep.engine.workload.models.model import (
     ContextExchange,
     LayerBlock,
     Model,

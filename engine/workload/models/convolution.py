@@ -4,8 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard, refuse
-from dimsweep.engine.workload.models.steps import elementwise, linear
+from dimsweep.engine.workload.models.model import (
+    LayerBlock,
+    Model,
+    RankModel,
+    Shard,
+    elementwise,
+    linear,
+    refuse,
+)
 
 # He et al., "Deep residual learning" (CVPR 2016), table 1; Simonyan and Zisserman (ICLR 2015),
 # table 1, configuration D.

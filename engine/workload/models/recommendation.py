@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, check_least
 from dimsweep.engine.kinds import CollectiveKind as Kind
-from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard, refuse
-from dimsweep.engine.workload.models.steps import (
+from dimsweep.engine.workload.models.model import (
     CollectiveStep,
+    LayerBlock,
+    Model,
+    RankModel,
+    Shard,
     Step,
     WaitStep,
     elementwise,
     linear,
+    refuse,
 )
 
 

@@ -3,8 +3,17 @@
 from dataclasses import dataclass
 
 from dimsweep.engine.errors import check_least
-from dimsweep.engine.workload.models.rank import LayerBlock, Model, RankModel, Shard, refuse
-from dimsweep.engine.workload.models.steps import Step, elementwise, linear, product
+from dimsweep.engine.workload.models.model import (
+    LayerBlock,
+    Model,
+    RankModel,
+    Shard,
+    Step,
+    elementwise,
+    linear,
+    product,
+    refuse,
+)
 
 
 @dataclass(frozen=True)

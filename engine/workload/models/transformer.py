@@ -6,19 +6,22 @@ from dataclasses import replace
 from dimsweep.engine.errors import InfeasibleError
 from dimsweep.engine.kinds import CollectiveKind as Kind
 from dimsweep.engine.workload.graph import Kernel
-from dimsweep.engine.workload.models import attention, experts, latent, mlp
-from dimsweep.engine.workload.models.parallel import Region
-from dimsweep.engine.workload.models.rank import (
+from dimsweep.engine.workload.models.attention import attention_block, latent_attention_block
+from dimsweep.engine.workload.models.feed_forward import dense_block, expert_block
+from dimsweep.engine.workload.models.model import (
+    CollectiveStep,
     ContextExchange,
     LayerBlock,
     Model,
     RankModel,
     Recompute,
     Shard,
+    Step,
     Task,
+    elementwise,
+    narrow_linear,
 )
-from dimsweep.engine.workload.models.shape import TransformerShape
-from dimsweep.engine.workload.models.steps import CollectiveStep, Step, elementwise, narrow_linear
+from dimsweep.engine.workload.models.shape import Region, TransformerShape
 
 LAYER = "layer"  # the name of a block of attention and feed-forward network
 
@@ -118,8 +121,8 @@ class Transformer(TransformerShape, Model):
     def _layer(self, r: Region, dense: bool, sees_all: bool) -> LayerBlock:
         attends = replace(self, window=0) if self.window and sees_all else self
         parts = [
-            (latent.block if self.kv_rank else attention.block)(attends, r),
-            (mlp.block if dense else experts.block)(self, r),
+            (latent_attention_block if self.kv_rank else attention_block)(attends, r),
+            (dense_block if dense else expert_block)(self, r),
         ]
         forward = tuple(step for part in parts for step in part.forward)
         backward = tuple(step for part in reversed(parts) for step in part.backward)

@@ -3,9 +3,14 @@
 from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.inference import Serving, serving
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
-from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, Optimizer, ParallelPlan
+from dimsweep.engine.workload.plan.plan import (
+    GradientExchange,
+    Offload,
+    Optimizer,
+    ParallelPlan,
+    Stack,
+)
 from dimsweep.engine.workload.plan.schedule import Schedule
-from dimsweep.engine.workload.plan.stack import Stack
 from dimsweep.engine.workload.plan.training import (
     grouped,
     training,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dimsweep.engine.workload.graph import Amount, Kernel
-from dimsweep.engine.workload.models.rank import Model, Shard, Task
+from dimsweep.engine.workload.models.model import Model, Shard, Task
 from dimsweep.engine.workload.models.transformer import Transformer
 
 _PASSES = 3  # a backward pass has twice the operations of the forward pass

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
 from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, fullest
-from dimsweep.engine.workload.models.rank import LayerBlock, Shard, Task
-from dimsweep.engine.workload.models.steps import Step, elementwise
+from dimsweep.engine.workload.models.model import LayerBlock, Shard, Step, Task, elementwise
 from dimsweep.engine.workload.models.transformer import Transformer
 from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.mesh import DeviceMesh

@@ -8,11 +8,10 @@ with the measured memory of Megatron-LM.
 from collections.abc import Sequence
 
 from dimsweep.engine.workload.graph import Footprint
-from dimsweep.engine.workload.models.rank import LayerBlock
+from dimsweep.engine.workload.models.model import LayerBlock
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, DeviceMesh
-from dimsweep.engine.workload.plan.plan import Offload, Optimizer, ParallelPlan
+from dimsweep.engine.workload.plan.plan import Held, Offload, Optimizer, ParallelPlan
 from dimsweep.engine.workload.plan.schedule import Action, at_once, n_passes
-from dimsweep.engine.workload.plan.stack import Held
 from dimsweep.engine.workload.plan.stages import Stage
 
 # What cuBLAS keeps for its products on Hopper and later (PyTorch's getChosenWorkspaceSize).

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
-from dimsweep.engine.workload.coordinates import coordinates_of
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology.coordinates import Group, coordinates_of
 from dimsweep.engine.workload.placement import AXES, join, place
 
 REPLICAS = "replicas"  # the ranks that hold the same weights

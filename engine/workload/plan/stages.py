@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.models.rank import LayerBlock, RankModel
-from dimsweep.engine.workload.models.steps import CollectiveStep, Step
+from dimsweep.engine.workload.models.model import CollectiveStep, LayerBlock, RankModel, Step
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dimsweep.engine.workload.graph import (
     StampedGraph,
     Work,
 )
-from dimsweep.engine.workload.models.steps import AccessStep, CollectiveStep, Step, WaitStep
+from dimsweep.engine.workload.models.model import AccessStep, CollectiveStep, Step, WaitStep
 
 
 class Item(NamedTuple):

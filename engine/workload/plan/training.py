@@ -19,10 +19,11 @@ from dimsweep.engine.workload.graph import (
     Workload,
     fullest,
 )
-from dimsweep.engine.workload.models.rank import LayerBlock, Model
-from dimsweep.engine.workload.models.steps import (
+from dimsweep.engine.workload.models.model import (
     AccessStep,
     CollectiveStep,
+    LayerBlock,
+    Model,
     Step,
     WaitStep,
     elementwise,

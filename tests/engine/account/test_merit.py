@@ -16,7 +16,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.engine.workload.models.rank import Task
+from dimsweep.engine.workload.models.model import Task
 from dimsweep.engine.workload.plan.amount import amount
 
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])

@@ -26,8 +26,7 @@ from dimsweep.engine.bound.ways import Groups, Table
 from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
-from dimsweep.engine.network.degrade import Change
-from dimsweep.engine.network.which import Which
+from dimsweep.engine.network.degrade import Change, Which
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.models import Recompute, Transformer
 from dimsweep.engine.workload.plan import (

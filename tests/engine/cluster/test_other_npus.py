@@ -28,7 +28,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster import OtherNpus
 from dimsweep.engine.network import Change, Which
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training, training_footprint
 from tests.support.examples import examples

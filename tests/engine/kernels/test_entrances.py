@@ -30,9 +30,9 @@ from dimsweep.engine import (
     lower,
     run_batch,
 )
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kinds import Fidelity
 from tests.support.examples import examples
 from tests.support.messages import both, times
 from tests.support.programs import one_collective

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network import Network, build_network
-from dimsweep.engine.network.forest import Forest, forest_of
-from dimsweep.engine.network.forest.likeness import likeness_of
+from dimsweep.engine.network.forest import Forest, forest_of, likeness_of
 from dimsweep.engine.network.generators import DragonflyNetwork, DragonflyPlus, ZCube
 from tests.support.examples import examples
 from tests.support.graphs import (

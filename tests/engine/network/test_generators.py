@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network import Kind, Network, build_network, paths
+from dimsweep.engine.network.fabric import is_product
 from dimsweep.engine.network.generators import (
     GENERATORS,
     Atop,
@@ -35,7 +36,6 @@ from dimsweep.engine.network.generators import (
 )
 from dimsweep.engine.network.generators.generator import Wires
 from dimsweep.engine.network.paths import path_lengths
-from dimsweep.engine.network.product import is_product
 from dimsweep.engine.testing import check_generator
 
 

@@ -11,9 +11,9 @@ from dimsweep.engine import (
     Topology,
     simulate,
 )
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.workload import ListedFlow, flows_workload
 
 US, MB = 10**6, 10**6  # ps, bytes

@@ -10,7 +10,7 @@ from rich.console import Console
 from dimsweep import load
 from dimsweep.engine import DimsweepError, InfeasibleError, Result, run_one
 from dimsweep.engine.workload.graph import Kernel
-from dimsweep.engine.workload.models.rank import Shard
+from dimsweep.engine.workload.models.model import Shard
 from dimsweep.sweeper.cli.sweep import sweep_study
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.megatron import CASES, simulate_case

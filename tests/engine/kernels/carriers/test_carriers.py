@@ -36,7 +36,7 @@ from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network
 from dimsweep.engine.network.generators import FatTree, HyperX, Jellyfish, ZCube
 from dimsweep.engine.network.routing import Router
-from dimsweep.engine.workload.coordinates import coordinates_of
+from dimsweep.engine.topology.coordinates import coordinates_of
 from tests.support.examples import examples
 from tests.support.programs import one_collective
 

@@ -24,11 +24,10 @@ from dimsweep.engine import (
 from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.network.degrade import Change, degraded
+from dimsweep.engine.network.degrade import Change, Which, degraded
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
-from dimsweep.engine.network.which import Which
 from tests.support.examples import examples
 from tests.support.messages import Sending, carry, line_of, nothing_is_lost
 from tests.support.programs import topologies

@@ -23,8 +23,8 @@ from dimsweep.engine import (
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
-from dimsweep.engine.fidelity import Fidelity
 from dimsweep.engine.kernels.messages import lower_by_rank
+from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
 from tests.support.examples import examples

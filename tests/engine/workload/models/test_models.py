@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from dimsweep.engine import CollectiveKind, DimsweepError
 from dimsweep.engine.workload.graph import Kernel, MatMul
 from dimsweep.engine.workload.models import ConvNet, Dlrm, Gnmt, TensorOverlap, Transformer
-from dimsweep.engine.workload.models.rank import (
+from dimsweep.engine.workload.models.model import (
+    CollectiveStep,
     LayerBlock,
     Module,
     RankModel,
     Recompute,
     Shard,
+    Step,
     Task,
+    WaitStep,
 )
-from dimsweep.engine.workload.models.steps import CollectiveStep, Step, WaitStep
 
 GPT3 = Transformer(12288, 96, 96, 2048, vocabulary=51200)
 LLAMA70 = Transformer(

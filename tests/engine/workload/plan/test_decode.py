@@ -20,9 +20,9 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.engine.workload.models.experts import reached
-from dimsweep.engine.workload.models.parallel import Region
-from dimsweep.engine.workload.models.rank import Shard, Task
+from dimsweep.engine.workload.models.feed_forward import reached
+from dimsweep.engine.workload.models.model import Shard, Task
+from dimsweep.engine.workload.models.shape import Region
 from dimsweep.engine.workload.plan import DeviceMesh, Serving, serving
 
 _PLAIN = {

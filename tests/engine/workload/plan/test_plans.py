@@ -47,8 +47,8 @@ from dimsweep.engine.workload.plan import (
     training,
     training_footprint,
 )
+from dimsweep.engine.workload.plan.plan import Held
 from dimsweep.engine.workload.plan.schedule import Action, actions
-from dimsweep.engine.workload.plan.stack import Held
 from dimsweep.engine.workload.plan.training import optimizer_bytes
 from tests.support.examples import examples
 

@@ -16,7 +16,7 @@ from dimsweep.engine import (
     Send,
 )
 from dimsweep.engine.workload.graph import Kernel
-from dimsweep.engine.workload.models.steps import CollectiveStep, Step, WaitStep
+from dimsweep.engine.workload.models.model import CollectiveStep, Step, WaitStep
 from dimsweep.engine.workload.plan.steps import Item, RankGraph, partly_beside
 from tests.support.examples import examples
 

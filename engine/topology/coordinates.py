@@ -1,16 +1,16 @@
-"""Ranks and their coordinates in the network dimensions: mixed radix, dimension 0 the fastest.
+"""Ranks, groups of ranks, and their coordinates in the network dimensions.
 
-``sizes`` are the sizes of the D dimensions; N is their product.  A group has ``p`` members,
-``stride`` coordinates apart, in each dimension (see :class:`engine.workload.graph.Group`).
+Coordinates are mixed radix, dimension 0 the fastest.  ``sizes`` are the sizes of the D dimensions;
+N is their product.  A group has ``p`` members, ``stride`` coordinates apart, in each dimension (see
+:class:`Group`).
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dimsweep.engine.workload.graph import Group, Workload
 
 Ranks = NDArray[np.int64]
 Coordinates = NDArray[np.int64]
@@ -77,6 +77,22 @@ def at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
 # --- groups -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Group:
+    """A process group as a sub-mesh: ``sizes[d]`` members of dimension d, ``strides[d]`` apart.
+
+    Every rank is in exactly one group of this form: the ranks that share its coordinates except
+    for these steps.  Size 1 leaves a dimension unused.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def n_members(self) -> int:
+        return math.prod(self.sizes)
+
+
 def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> range:
     """The members of the rank's group that differ from it in dimension ``dim`` only, and itself."""
     p, stride = group.sizes[dim], group.strides[dim]
@@ -107,31 +123,3 @@ def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
     here = all_coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
     return here - here % span + here % np.asarray(group.strides)
-
-
-def runners_along(
-    workload: Workload, sizes: Sequence[int], graph: int, dim: int
-) -> NDArray[np.bool_]:
-    """Which ranks of each :func:`line` of a dimension run a graph, shape (lines, n); lines with the
-    same ones once."""
-    n = sizes[dim]
-    if workload.stages is not None:
-        stages = workload.groups[workload.stages]
-        place = coordinates_of(graph, stages.sizes)[dim]
-        return (np.arange(n) // stages.strides[dim] % stages.sizes[dim] == place)[None, :]
-    if workload.graph_of_rank is None:
-        return np.ones((1, n), dtype=np.bool_)
-    runs = workload.graph_of_rank == graph
-    if n == len(runs):  # one line
-        return runs[None, :]
-    runs = runs.reshape(tuple(sizes), order="F")
-    return np.unique(np.moveaxis(runs, dim, -1).reshape(-1, n), axis=0)
-
-
-def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """The number of the graph that each rank runs, shape (N,)."""
-    if workload.stages is not None:
-        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
-    if workload.graph_of_rank is not None:
-        return workload.graph_of_rank.astype(np.int64)
-    return np.zeros(math.prod(sizes), dtype=np.int64)

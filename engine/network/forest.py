@@ -5,20 +5,154 @@ Fabrics" (arXiv 2402.06787): the narrowest cut says how fast all NPUs can send t
 once; switches are taken out so that no cut becomes narrower; then Edmonds' theorem gives the trees.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
-from dimsweep.engine.network.forest.direct import direct_ways
-from dimsweep.engine.network.forest.likeness import Joined, likeness_of
-from dimsweep.engine.network.forest.packing import Branchings, Grown, Splitter
-from dimsweep.engine.network.forest.wires import Bundle, Way, Wires
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.topology.block import Node
+from dimsweep.engine.network.packing import Branchings, Bundle, Grown, Splitter, Way, Wires
+from dimsweep.engine.topology.blocks import Node
+
+# --- groups whose surroundings are alike ----------------------------------------------------------
+# Ranks are numbered in their order.  Other devices are numbered by the devices that they are joined
+# to, and so on until no more can be told apart (the refinement of colours); one of those that are
+# still alike is then taken first, and the rest told apart by it.  Two groups that get the same
+# numbered links are joined in the same way, which the links themselves prove.  Groups whose
+# likeness is not found are merely packed twice.
+
+
+Joined = tuple[
+    tuple[int, int, float], ...
+]  # devices by number, and the bandwidth from one to another
+
+
+class Likeness(NamedTuple):
+    """``joined``: links between numbered devices, of which the first are the ranks; ``links``: the
+    number of each in its network."""
+
+    joined: Joined
+    links: tuple[int, ...]
+
+
+def likeness_of(links: Mapping[int, Link], ranks: Sequence[int]) -> Likeness:
+    """What some links between ``ranks`` and other devices look like."""
+    number = _numbered(links, ranks)
+    rows = sorted((number[x.source], number[x.target], x.bandwidth, i) for i, x in links.items())
+    return Likeness(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
+
+
+def _numbered(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Node, int]:
+    around: defaultdict[Node, list[tuple[Node, float, int]]] = defaultdict(list)
+    for link in links.values():
+        around[link.source].append((link.target, link.bandwidth, 0))
+        around[link.target].append((link.source, link.bandwidth, 1))
+    number: dict[Node, int] = {rank: i for i, rank in enumerate(ranks)}
+    others = [node for node in around if node not in number]
+    number |= dict.fromkeys(others, len(ranks))
+    while True:
+        n_before = len({number[node] for node in others})
+        looks = {
+            node: (number[node], sorted((number[a], b, way) for a, b, way in around[node]))
+            for node in others
+        }
+        alike: dict[str, list[Node]] = {}
+        for node in sorted(others, key=looks.__getitem__):
+            alike.setdefault(repr(looks[node]), []).append(node)
+        for i, nodes in enumerate(alike.values(), len(ranks)):
+            number |= dict.fromkeys(nodes, i)
+        if len(alike) > n_before:
+            continue
+        several = next((nodes for nodes in alike.values() if len(nodes) > 1), None)
+        if several is None:
+            return number
+        # Doubled, so that there is a number between it and the next.
+        number |= {node: 2 * number[node] for node in others}
+        number[several[0]] -= 1
+
+
+# --- trees of one level ---------------------------------------------------------------------------
+# Every root sends to each of the others itself, where switches have room.  On a switch, or a
+# network of switches that is not oversubscribed, no trees are faster, and none has fewer levels.
+# Whether there is room is tried: each unit takes the shortest path with the most room.
+
+
+_WAYS = 16  # of two NPUs, that are tried
+_Before = dict[int, list[int]]  # the devices before each one on shortest ways
+
+
+def direct_ways(wires: Wires, ranks: tuple[int, ...], k: int) -> dict[tuple[int, int], Bundle]:
+    """How ``k`` units get from each rank to each other one, without passing by a third; nothing if
+    they do not find room."""
+    room = {(a, b): n for a, b, n in wires.items()}
+    found: dict[tuple[int, int], Bundle] = {}
+    for place, source in enumerate(ranks):
+        before = _shortest(wires, source, set(ranks))
+        for target in (*ranks[place + 1 :], *ranks[:place]):
+            ways = list(islice(_ways(before, source, target), _WAYS))
+            bundle = _fill(ways, room, k)
+            if not bundle:
+                return {}
+            found[source, target] = {_links(way, wires): n for way, n in bundle.items()}
+    return found
+
+
+def _shortest(wires: Wires, source: int, ranks: set[int]) -> _Before:
+    """Of all that is reached from a rank by other devices only, in the fewest hops."""
+    before: _Before = {source: []}
+    layer = [source]
+    while layer:
+        following: _Before = {}
+        for a in layer:
+            if a == source or a not in ranks:
+                for b in wires.out[a]:
+                    if b not in before:
+                        following.setdefault(b, []).append(a)
+        before |= following
+        layer = list(following)
+    return before
+
+
+def _ways(before: Mapping[int, list[int]], source: int, target: int) -> Iterator[tuple[int, ...]]:
+    """The devices on each shortest way."""
+    if target == source:
+        yield (source,)
+    for device in before.get(target, ()):
+        yield from ((*way, target) for way in _ways(before, source, device))
+
+
+def _fill(ways: list[tuple[int, ...]], room: dict[tuple[int, int], int], k: int) -> Bundle:
+    """``k`` units on some ways, in equal parts as far as that goes; nothing if they do not fit."""
+    bundle: Bundle = {}
+    while k and ways:
+        least = {way: min(room[pair] for pair in _pairs(way)) for way in ways}
+        best = max(ways, key=least.__getitem__)
+        n = min(max(1, k // len(ways)), least[best])
+        if not n:
+            return {}
+        for pair in _pairs(best):
+            room[pair] -= n
+        bundle[best] = bundle.get(best, 0) + n
+        k -= n
+    return bundle
+
+
+def _pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
+    return list(pairwise(way))
+
+
+def _links(way: tuple[int, ...], wires: Wires) -> Way:
+    """The links of a way over devices, each pair of which one link joins."""
+    return tuple(link for a, b in _pairs(way) for (link,) in wires.ways(a, b))
+
+
+# --- forests --------------------------------------------------------------------------------------
+
 
 _GROWN = 128  # NPUs, beyond which trees of several levels are not looked for
 # Trees from an NPU: with more, capacities are rounded down to what so many of them can use.

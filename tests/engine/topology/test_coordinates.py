@@ -6,8 +6,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine.workload import coordinates as c
-from dimsweep.engine.workload.graph import Group
+from dimsweep.engine.topology import coordinates as c
+from dimsweep.engine.topology.coordinates import Group
 from tests.support.examples import examples
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
