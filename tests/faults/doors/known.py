@@ -47,6 +47,7 @@ NO_READER = {
     "sweeper.ledger.record._frontier": "a part of a record, whose types Pydantic checks",
     "sweeper.ledger.rows.Column._pattern": "the name of a column of ours, once a process",
     "sweeper.ledger.place.create": "it writes",
+    "sweeper.places._may_name_plugins": "metadata of installed packages, once a process",
     "sweeper.plugins._arrived": _OWN,
     "sweeper.run.executor.cluster._last_words": _OWN,
     "sweeper.run.executor.cluster._silence": _OWN,
@@ -57,6 +58,7 @@ NO_READER = {
     "sweeper.run.executor.ray_inside.read_again": "the environment, by Ray",
     "sweeper.run.executor.worker.Luggage.of": _OWN,
     "sweeper.run.executor.worker._data_bytes": "what Linux tells of a process",
+    "sweeper.extensions.verify.command.verifications": "plug-ins that are installed",
     "sweeper.extensions.verify.files.Files.what": "a study's comment, whatever bytes it has",
     "sweeper.extensions.verify.published.own_rows": "rows that it has just swept",
 }
