@@ -7,7 +7,10 @@ from functools import partial
 from time import process_time
 
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.config.composition import compose_whole
+from dimsweep.sweeper.config.overrides import read
 from dimsweep.sweeper.places import groups
+from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.simulation.program import build_program
 
 _STUDY = ("study=libra_gpt3_4d",)
@@ -18,21 +21,40 @@ def main() -> None:
     """Print the CPU time of a cell, by what it differs in from cells before it."""
     chips = groups()["npu"]
     compose(_STUDY)  # Hydra's plug-ins and the files of the defaults
-    for override in [*(f"workload={name}" for name in _MODELS), *(f"npu={name}" for name in chips)]:
-        compose([override])
+    first, *others = [[f"workload={m}", f"npu={c}"] for m, c in zip(_MODELS, chips, strict=False)]
+    compose(first)
     gc.collect()
     gc.freeze()  # as in a driver, whose modules were looked at by the collector before
+    whole = [partial(compose_whole, list(map(read, each))) for each in others]
+    hydras = _tell("Hydra alone, two options", whole)
+    _tell("compose two options not seen before", [partial(compose, o) for o in others], hydras)
     options = [[f"workload={model}", f"npu={chip}"] for model in _MODELS for chip in chips]
-    _tell("compose options not seen together before", [partial(compose, each) for each in options])
-    values = [{"collective.chunks": n} for n in range(1, 201)]
-    _tell("compose values", [partial(compose, _STUDY, v, may_sweep=True) for v in values])
-    configs = [compose(_STUDY, v, may_sweep=True).config for v in values[::10]]
-    _tell("lower GPT-3 on the 4D network", [partial(build_program, c) for c in configs])
+    together = [each for each in options if each not in (first, *others)]
+    _tell(
+        "compose options not seen together", [partial(compose, each) for each in together], hydras
+    )
+    for name, axes in (
+        ("values", f"collective.chunks={','.join(map(str, range(1, 201)))}"),
+        ("options", f"npu={','.join(chips)}"),
+    ):
+        study = compose([*_STUDY, axes], may_sweep=True)
+        grid = Grid(study, study.config.grid, may_prune=True)
+        _tell(
+            f"a cell of a grid of {name}",
+            [partial(grid.compose, n) for n in range(len(grid))],
+            hydras,
+        )
+    configs = [compose(_STUDY, {"collective.chunks": n}).config for n in range(1, 201, 10)]
+    _tell("lower GPT-3 on the 4D network", [partial(build_program, c) for c in configs], hydras)
 
 
-def _tell(what: str, runs: Sequence[Callable[[], object]]) -> None:
+def _tell(what: str, runs: Sequence[Callable[[], object]], unit: float | None = None) -> float:
+    """Print and return the median CPU time of some runs, and its ratio to ``unit``."""
     times = [_cpu_seconds(run) for run in runs]
-    print(f"{what}: {statistics.median(times) * 1e3:.1f} ms (median of {len(times)})", flush=True)
+    median = statistics.median(times)
+    ratio = "" if unit is None else f", {median / unit:.2f} of Hydra alone"
+    print(f"{what}: {median * 1e3:.1f} ms (median of {len(times)}{ratio})", flush=True)
+    return median
 
 
 def _cpu_seconds(run: Callable[[], object]) -> float:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,21 +48,41 @@ class Composed(Origin):
     """A configuration, and where it came from."""
 
     config: Config
+    state: int | None = field(default=None, kw_only=True, compare=False)  # of all files of options
 
 
 def compose(
-    overrides: Sequence[str], values: Mapping[str, Any] | None = None, *, may_sweep: bool = False
+    overrides: Sequence[str],
+    values: Mapping[str, Any] | None = None,
+    *,
+    may_sweep: bool = False,
+    state: int | None = None,
 ) -> Composed:
-    """The configuration under Hydra ``overrides`` such as ``study=x`` and ``topology.shape=...``,
-    and then under ``values`` of dotted keys.  If it ``may_sweep``, overrides of several values are
-    axes of its grid, or what is searched of their keys; of a group it then has the first option.
+    """Return the configuration under overrides, and then under values of dotted keys.
 
-    Raises :class:`DimsweepError` naming the file and the key that are wrong.
+    Parameters
+    ----------
+    overrides
+        Hydra's overrides, such as ``study=x`` and ``topology.shape=...``.
+    values
+        Values of dotted keys, of a cell of a grid; None if the configuration is not a cell.
+    may_sweep
+        Whether overrides may have several values. They become axes of the grid, or a range that
+        is searched; a group has the first of several options.
+    state
+        State of the files, as an earlier :attr:`Composed.state` has it; the files are looked at
+        unless it is given.
+
+    Raises
+    ------
+    DimsweepError
+        Names the file and the key that are wrong.
     """
     words = list(map(read, overrides))
     for word in words if not may_sweep else ():
         _refuse_sweep(word)
-    choices, node = _compose_node(words, anew=values is None)  # workers have a cell's plug-ins
+    # Workers have a cell's plug-ins.
+    choices, node, state = _compose_node(words, anew=values is None, state=state)
     origin = Origin(tuple(overrides), choices, varied=tuple(values or ()))
     with explaining(origin):
         for key, value in (values or {}).items():
@@ -80,13 +100,13 @@ def compose(
             config = Config.of(plain)
         except DimsweepError as error:
             raise _of_portfolio(error, plain, choices) from error.__cause__
-    return Composed(origin.overrides, origin.choices, config, varied=origin.varied)
+    return Composed(origin.overrides, origin.choices, config, varied=origin.varied, state=state)
 
 
 def compose_keys(overrides: Sequence[str], *, may_sweep: bool = False) -> DictConfig:
     """Return the configuration that :func:`compose` would resolve and check."""
     words = list(map(read, overrides))
-    choices, node = _compose_node(words)
+    choices, node, _ = _compose_node(words)
     with explaining(Origin(tuple(overrides), choices)):
         if may_sweep:
             take_over(node, words)
@@ -125,11 +145,14 @@ def _refuse_sweep(word: Word) -> None:
 
 
 def _compose_node(
-    words: Sequence[Word], *, anew: bool = True
-) -> tuple[Mapping[str, str], DictConfig]:
-    """Return the option chosen for each group, and the keys of files and overrides, unresolved and
-    unchecked.  Plug-ins are loaded before, and ``anew`` where they have changed: Hydra is to know
-    their options and kinds of workloads."""
+    words: Sequence[Word], *, anew: bool = True, state: int | None = None
+) -> tuple[Mapping[str, str], DictConfig, int]:
+    """Return the option chosen for each group, the keys of files and overrides, unresolved and
+    unchecked, and the state of the files.
+
+    Loads plug-ins before, and ``anew`` where they have changed: Hydra must know their options and
+    kinds of workloads.
+    """
     origin = Origin(tuple(word.text for word in words), {})
     if len(named := _named_studies(words)) > 1:
         hint = "give one; `dimsweep compare` shows the best of several"
@@ -140,7 +163,8 @@ def _compose_node(
         load_plugins({"plugins": plugins}, anew=anew)
     with explaining(origin):
         chosen = _for_hydra(words, plugins)
-        tree = compose_files(chosen, state_of_files(chosen))
+        state = state_of_files(chosen) if state is None else state
+        tree = compose_files(chosen, state)
     node = tree.node()
     with explaining(Origin(origin.overrides, tree.choices)):
         for word in words:
@@ -149,7 +173,7 @@ def _compose_node(
             if word.sets_a_key and not word.sweeps:
                 value = word.parsed.value()
                 OmegaConf.update(node, word.key, value, merge=True, force_add=True)
-    return tree.choices, node
+    return tree.choices, node, state
 
 
 def _choose(words: Sequence[Word]) -> list[Word]:

@@ -10,8 +10,8 @@ import os
 import pickle
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -24,11 +24,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import OverrideType
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf, flag_override
-from omegaconf.errors import OmegaConfBaseException
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats import explain_yaml
@@ -304,32 +302,37 @@ def compose_files(chosen: Sequence[Word], state: int) -> Tree:
     """Return the keys that files set under ``chosen`` options, while the files are in ``state``."""
     rest, options = list[Word](), dict[str, Word]()
     for word in chosen:
-        if _is_plain(word):
+        if (
+            word.chooses
+            and word.key != STUDY
+            and word.parsed.type is OverrideType.CHANGE
+            and word.parsed.package is None
+            and isinstance(word.parsed.value(), str)
+        ):
             options[word.key] = word  # as Hydra has it, the last of several counts
         else:
             rest.append(word)
-    return _compose_options(tuple(rest), _by_group(options), state)
+    return _compose_options(tuple(rest), tuple(options[g] for g in sorted(options)), state)
 
 
-def _is_plain(word: Word) -> bool:
-    """Return whether an override names one option of a group whose files may set only its keys."""
-    parsed = word.parsed
-    return (
-        word.chooses
-        and word.key != STUDY
-        and parsed.type is OverrideType.CHANGE
-        and parsed.package is None
-        and isinstance(parsed.value(), str)
-    )
+@dataclass(frozen=True)
+class Family:
+    """Compositions that differ in options of groups only: the first one with its options, and by
+    group and option a composition with that option, whose keys of the group may be merged."""
+
+    base: Tree
+    options: dict[str, Word]
+    parts: dict[tuple[str, Word | None], Tree]
+
+    def changed(self, options: Mapping[str, Word]) -> dict[str, Word | None]:
+        """Return the ``options`` that are not those of the first composition, by group."""
+        groups = {**self.options, **options}
+        return {g: options.get(g) for g in groups if options.get(g) != self.options.get(g)}
 
 
-def _by_group(options: Mapping[str, Word]) -> tuple[Word, ...]:
-    return tuple(options[group] for group in sorted(options))
-
-
-# By all else that is chosen and the state of the files: the options that were first chosen with it.
-_bases: dict[tuple[tuple[Word, ...], int], dict[str, Word]] = {}
-_MOST_BASES = 64
+# By all else that is chosen and the state of the files.
+_families: dict[tuple[tuple[Word, ...], int], Family] = {}
+_MOST_FAMILIES = 64
 
 
 @lru_cache(maxsize=512)
@@ -337,46 +340,46 @@ def _compose_options(rest: tuple[Word, ...], chosen: tuple[Word, ...], state: in
     """Compose ``chosen`` options of groups, and the ``rest`` of what is chosen.
 
     Files are merged key by key.  So if the files of options set keys and choose options of their
-    own groups only, then with option B of one group and C of another, the keys of the first group
-    are those of the composition with B alone, and the keys of the second those with C alone.
+    own groups only, the keys of a group are those of any composition with the same option of it.
     """
     options = {word.key: word for word in chosen}
-    if len(_bases) >= _MOST_BASES and (rest, state) not in _bases:
-        _bases.clear()
-    start = _bases.setdefault((rest, state), options)
-    turned = [g for g in {**start, **options} if start.get(g) != options.get(g)]
-    if len(turned) > 1 and all(map(_is_known, rest)):
-        with suppress(HydraException, OmegaConfBaseException, DimsweepError):  # the whole's counts
-            base = _compose_options(rest, _by_group(start), state)
-            parts = dict[str, Tree]()
-            for group in turned:
-                one = {**start, group: options[group]} if group in options else {**start}
-                if group not in options:
-                    del one[group]
-                parts[group] = _compose_options(rest, _by_group(one), state)
-            if all(_is_apart(base, part, group) for group, part in parts.items()):
-                return _merge(base, parts)
+    family = _families.get((rest, state))
+    changed = family.changed(options) if family else {}
+    if family is not None:
+        parts = {group: family.parts.get((group, option)) for group, option in changed.items()}
+        known = {group: part for group, part in parts.items() if part is not None}
+        if known.keys() == changed.keys():
+            return _merge(family.base, known)
     _Files.read.clear()
     composed = compose_whole((*rest, *chosen))
     choices = dict(composed.hydra.runtime.choices)
     keys: Any = composed  # whatever they are: the schema refuses what is no text
     own = _take({key: composed for key in keys if key != "hydra"})
-    return Tree(choices, pickle.dumps(own), dict(_Files.read))
+    tree = Tree(choices, pickle.dumps(own), dict(_Files.read))
+    if family is not None and _differ_within(changed, family.base, tree):
+        family.parts.update(dict.fromkeys(changed.items(), tree))
+    elif family is None and all(map(_is_read_by_us, rest)):
+        if len(_families) >= _MOST_FAMILIES:
+            _families.clear()
+        _families[rest, state] = Family(tree, options, {})
+    return tree
 
 
-def _is_known(word: Word) -> bool:
+def _is_read_by_us(word: Word) -> bool:
     """Return whether an override has Hydra search no other folders than our sources read."""
     places: Any = word.parsed.value() if word.is_hydras else ()
     return all(str(place).startswith(f"{_Conf.scheme()}://") for place in places)
 
 
-def _is_apart(base: Tree, part: Tree, group: str) -> bool:
-    """Return whether the only files in which a composition differs set keys of ``group`` only."""
-    if any(file.interpolates for tree in (base, part) for file in tree.files.values()):
+def _differ_within(groups: Collection[str], one: Tree, other: Tree) -> bool:
+    """Return whether each file that only one of two compositions has sets keys of one of ``groups``
+    only, whose option it is."""
+    files = one.files | other.files
+    if any("/" in group for group in groups) or any(f.interpolates for f in files.values()):
         return False
     return all(
-        path.startswith(f"{group}/") and (base.files | part.files)[path].is_within(group)
-        for path in base.files.keys() ^ part.files.keys()
+        any(path.startswith(f"{group}/") and files[path].is_within(group) for group in groups)
+        for path in one.files.keys() ^ other.files.keys()
     )
 
 
@@ -384,13 +387,9 @@ def _merge(base: Tree, parts: Mapping[str, Tree]) -> Tree:
     """Return ``base`` with the keys of each group as in its composition in ``parts``."""
     whole, nodes = base.node(), {group: part.node() for group, part in parts.items()}
     keys: Any = whole
-    choices, files = dict(base.choices), base.files
-    for group, part in parts.items():
-        choices[group] = part.choices[group]
-        files = {p: f for p, f in files.items() if not p.startswith(f"{group}/")}
-        files |= {p: f for p, f in part.files.items() if p.startswith(f"{group}/")}
+    choices = {**base.choices, **{group: part.choices[group] for group, part in parts.items()}}
     merged = _take({key: nodes.get(key, whole) for key in keys})
-    return Tree(choices, pickle.dumps(merged), files)
+    return Tree(choices, pickle.dumps(merged), {})
 
 
 def _take(places: Mapping[Any, DictConfig]) -> DictConfig:

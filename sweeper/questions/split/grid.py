@@ -93,7 +93,8 @@ class Grid:
         options = [choice_of(k, str(value)) for k, value in ours.items() if k in chosen]
         values = {k: value for k, value in ours.items() if k not in chosen}
         label = {k: value_label(value) for k, value in ours.items()}
-        return label, compose([*self._kept, *options], values, may_sweep=True)
+        state = self.composed.state
+        return label, compose([*self._kept, *options], values, may_sweep=True, state=state)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """The plan of a cell, or why it cannot be; raises :class:`DimsweepError` if it may not be

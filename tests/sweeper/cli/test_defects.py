@@ -69,6 +69,7 @@ def quantity() -> Use:
 def configuration() -> Use:
     compose(SMALL)  # so that Hydra has found its plugins
     composition._compose_options.cache_clear()
+    composition._families.clear()
     options._pickled.cache_clear()
     return lambda: compose(SMALL)
 

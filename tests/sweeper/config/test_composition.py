@@ -106,7 +106,7 @@ def test_the_cells_of_a_grid_compose_each_option_once(monkeypatch: pytest.Monkey
         composition, "compose_whole", lambda chosen: composed.append(1) or compose_whole(chosen)
     )
     composition._compose_options.cache_clear()
-    composition._bases.clear()
+    composition._families.clear()
     study = ["npu=a100,h100,h200", "workload=gpt3_libra,llama3_8b", "cost=none,libra_4d"]
     first = compose([*study, "collective.chunks=4,8", "what_if=null"], may_sweep=True)
     grid = Grid(first, first.config.grid, may_prune=True)
