@@ -6,6 +6,7 @@ A comment before a block may say what a test does instead of what is printed:
     <!-- small: skip, WHY -->         the block is not run
     <!-- written -->                  the block is a file that others run: it is written only
     <!-- output -->                   the block is what the commands before it print
+    <!-- output: 9 lines from TEXT -->  the block is 9 lines of it, from the one that begins so
 
 After ``<!-- keys: PLACE -->`` the page has the table of the keys at a dotted key, which is derived
 from the fields.
@@ -57,7 +58,17 @@ class Block:
 
     @property
     def is_output(self) -> bool:
-        return self.note == "output"
+        return self.note == "output" or self.note.startswith("output: ")
+
+    def shown(self, printed: str) -> str:
+        """Return the part of ``printed`` that an output shows."""
+        excerpt = re.fullmatch(r"output: (\d+) lines from (.+)", self.note)
+        if excerpt is None:
+            return printed
+        lines = printed.splitlines(keepends=True)
+        starts = [place for place, line in enumerate(lines) if line.startswith(excerpt[2])]
+        assert starts, f"no line of the output begins with {excerpt[2]!r}"
+        return "".join(lines[starts[0] :][: int(excerpt[1])])
 
     @property
     def only_written(self) -> bool:
@@ -181,7 +192,8 @@ def write_outputs(page: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, in_folder(Path(folder)):
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):
             if block.is_output:
-                text = text.replace(block.text, "\n".join(_kept(block.text, printed)) + "\n")
+                kept = _kept(block.text, block.shown(printed))
+                text = text.replace(block.text, "\n".join(kept) + "\n")
             elif not block.skipped:
                 is_small = after is None or not after.is_output
                 printed = run(block, page, names, is_small)
