@@ -18,11 +18,12 @@ from dimsweep.sweeper.ledger.rows import BANDWIDTH
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.questions.findings import read_report
+from dimsweep.sweeper.questions.what_if.findings import WhatIf, groups
 from dimsweep.sweeper.report.decisions import scenes
 from dimsweep.sweeper.report.naming import label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.what_if import WhatIf, groups
 
 _HEIGHT = 620  # pixels of a notebook's output
 
@@ -81,7 +82,7 @@ class Results:
     @property
     def report(self) -> Report:
         """The findings; raises :class:`DimsweepError` while no trial is complete."""
-        return Report.read(self.folder)
+        return read_report(self.folder)
 
     @property
     def headline(self) -> str:

@@ -39,10 +39,10 @@ from dimsweep.sweeper.charts.frame import (
 )
 from dimsweep.sweeper.draw.page import STYLE, render
 from dimsweep.sweeper.ledger.place import Place
+from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.colours import series_colour
 from dimsweep.sweeper.report.naming import cell_label, folded
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.terminal import plural
 
 _AXIS = "times as bad as the best"
@@ -311,7 +311,7 @@ class _ReportPage(RequestHandler):
 
     def get(self, name: str) -> None:
         try:
-            self.write(render(Report.read(self._folder / name)))
+            self.write(render(read_report(self._folder / name)))
         except DimsweepError as error:
             self.set_status(404)
             self.set_header("Content-Type", "text/plain; charset=utf-8")

@@ -10,13 +10,13 @@ from dimsweep.engine import units
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import draw_rows, legend_outside, rows
 from dimsweep.sweeper.charts.points import Points
+from dimsweep.sweeper.questions.what_if.findings import WhatIf, claim, factor, groups
 from dimsweep.sweeper.report import describe, naming
 from dimsweep.sweeper.report.charts import Bars, RowChart, chart_best_split, chart_values
 from dimsweep.sweeper.report.colours import BLUE, GREY, ORANGE, PALETTE, dimension_colour
 from dimsweep.sweeper.report.decisions import Decisions
 from dimsweep.sweeper.report.sections import claim_next_bandwidth, common_unit, saved_at_best
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.what_if import WhatIf, claim, factor, groups
 from dimsweep.sweeper.report.words import seconds
 
 

@@ -32,10 +32,10 @@ from dimsweep.sweeper.charts.frame import WIDGET, legend_outside, plot, small_ho
 from dimsweep.sweeper.charts.points import Points, scale, span, useful
 from dimsweep.sweeper.ledger.record import Proof
 from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.questions.networks.findings import trade
 from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 from dimsweep.sweeper.report.naming import folded
-from dimsweep.sweeper.report.proof import trade
 from dimsweep.sweeper.report.summary import Floats
 
 _MARKED = 60  # cells whose best trials are marked

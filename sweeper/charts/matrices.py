@@ -23,12 +23,11 @@ from dimsweep.sweeper.charts.frame import (
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.ledger.record import Regions
 from dimsweep.sweeper.report import naming, sentences
+from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.colours import BLUE, GREY, WAITING, series_colour
 from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
 from dimsweep.sweeper.report.naming import beside, folded
-from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.recheck import Comparison, agreement
-from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.report.words import loss, ratios
 from dimsweep.sweeper.terminal import plural
 
@@ -42,7 +41,7 @@ _LINE, _ROW = 14, 30  # pixels: of a line of a name, of a row of factors
 
 def draw_regret(points: Points) -> tuple[str, UIElement] | None:
     portfolios, decisions = points.report.portfolios[:_MOST_PORTFOLIOS], points.report.decisions
-    made, claims = [_of_portfolio(one) for one in portfolios], []
+    made, claims = [_draw_matrix(one.regret_matrix()) for one in portfolios], []
     told = [each for each in factors(decisions)[:_FACTORS] if len(each.ranges) > 1]
     if told and told[0].reference == BASELINE:
         told = told[:1]  # the others are in the table
@@ -52,7 +51,7 @@ def draw_regret(points: Points) -> tuple[str, UIElement] | None:
     n = len(decisions.decisions)
     # Of two decisions a factor says it all.
     if n > 1 and len(decisions.scenarios) > 1 and not (n == 2 and told):
-        made.append(_of_decisions(decisions))
+        made.append(_draw_matrix(_of_decisions(decisions)))
         claims.append("by how much each decision is worse than the best one of each scenario")
     elif portfolios:
         one = len(portfolios) == 1
@@ -84,15 +83,8 @@ def _of_factors(own: Factors) -> figure:
     return chart
 
 
-def _of_portfolio(portfolio: PortfolioSummary) -> figure:
-    networks = portfolio.made_for()
-    regrets = np.maximum(portfolio.regrets[[i for _, i in networks]], 0.0)
-    title = f"workload that runs on it{f' ({portfolio.label})' if portfolio.label else ''}"
-    return _table((title, "network made for"), portfolio.names, [n for n, _ in networks], regrets)
-
-
-def _of_decisions(decisions: Decisions) -> figure:
-    """Decisions against scenarios, those down of which there are more."""
+def _of_decisions(decisions: Decisions) -> RegretMatrix:
+    """Return decisions against scenarios, with the longer ones down."""
     n_d, n_s = len(decisions.decisions), len(decisions.scenarios)
     most_d, most_s = (_COLUMNS, _ROWS) if n_s > n_d else (_ROWS, _COLUMNS)
     shown, scenes = decisions.ranking[:most_d], range(min(n_s, most_s))
@@ -101,17 +93,14 @@ def _of_decisions(decisions: Decisions) -> figure:
     names, places = [decisions.name(d) for d in shown], [decisions.scene(s) for s in scenes]
     regrets = decisions.regrets[shown][:, : len(scenes)]
     if n_s > n_d:
-        return _table((d_title, s_title), names, places, regrets.T)
-    return _table((s_title, d_title), places, names, regrets)
+        return RegretMatrix((d_title, s_title), names, places, regrets.T)
+    return RegretMatrix((s_title, d_title), places, names, regrets)
 
 
-def _table(
-    titles: tuple[str, str], across: Sequence[str], down: Sequence[str], regrets: Floats
-) -> figure:
-    """A row for each of ``down`` and a column for each of ``across``; NaN where nothing ran."""
-    x, y = titles
-    across = [folded(name, _LETTERS, len(name)) for name in across]
-    down = [folded(name, most=len(name)) for name in down]
+def _draw_matrix(matrix: RegretMatrix) -> figure:
+    (x, y), regrets = matrix.titles, matrix.regrets
+    across = [folded(name, _LETTERS, len(name)) for name in matrix.across]
+    down = [folded(name, most=len(name)) for name in matrix.down]
     names = list(dict.fromkeys(down))
     lines = [max(text.count("\n") + 1 for text in texts) for texts in (across, names)]
     height = 90 + _LINE * (lines[0] + 1) + max(44, _LINE * (lines[1] + 1)) * len(names)

@@ -25,7 +25,7 @@ def command(study: str, csv: str | None, parquet: str | None, optuna: str | None
     from dimsweep.sweeper.export.rows import write_csv, write_parquet
     from dimsweep.sweeper.ledger.place import results_in
     from dimsweep.sweeper.ledger.stored import Stored
-    from dimsweep.sweeper.report.report import Report
+    from dimsweep.sweeper.questions.findings import report_of
 
     if not (csv or parquet or optuna):
         raise click.UsageError("say what to write: --csv, --parquet or --optuna")
@@ -37,6 +37,6 @@ def command(study: str, csv: str | None, parquet: str | None, optuna: str | None
         write_parquet(stored, parquet)
         click.echo(f"wrote {parquet}")
     if optuna:
-        for name in write_optuna(Report.of(stored, stored.study), optuna):
+        for name in write_optuna(report_of(stored, stored.study), optuna):
             click.echo(f"wrote {name!r} to {optuna}")
     return 0

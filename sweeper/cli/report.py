@@ -97,12 +97,12 @@ def report_study(folder: "Place", console: "Console", picture: Path | None = Non
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.draw.page import write_report
     from dimsweep.sweeper.draw.terminal import print_report
-    from dimsweep.sweeper.report.report import Report
+    from dimsweep.sweeper.questions.findings import read_report
     from dimsweep.sweeper.terminal import say
 
     if picture is not None:
         kind_of(picture, "--picture")  # refuses a wrong one before anything is written
-    report = Report.read(folder)
+    report = read_report(folder)
     print_report(report, console)
     say(f"wrote {write_report(report, folder / 'report')}", console)
     if picture is not None:

@@ -127,9 +127,8 @@ def the_design(report: Report) -> Design | None:
     """The design that the answer names, and where it has one for each scenario the first of them,
     whose name says which; None where there is none that can be drawn (see :func:`design_of`)."""
     decisions, (cell, row) = report.decisions, report.chosen[0]
-    if len(report.portfolios) == 1:
-        of = f", with the plan of {report.portfolios[0].names[0]}" if report.study.is_shared else ""
-        return design_of(cell, row, f"one network for all{of}")
+    if report.one_for_all is not None:
+        return design_of(cell, row, report.one_for_all.title)
     name = describe.best_name(cell)
     if row.name != cell.best.name:  # of two objectives the trade-off that is advised
         name = f"{describe.noun(cell)} within 1% of the {name}"

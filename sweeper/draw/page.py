@@ -7,12 +7,12 @@ from typing import Any
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.place import Place, make, reaching, write
+from dimsweep.sweeper.questions.findings import details_of_cell, tables_of_cell, tables_of_study
 from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import details_of_cell, tables_of_cell, tables_of_study
 from dimsweep.sweeper.report.table import Table
 
 _HERE = Path(__file__).parent

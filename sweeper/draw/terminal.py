@@ -5,9 +5,9 @@ from rich.console import Console
 from rich.text import Text
 
 from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.questions.findings import tables_of_study
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.terminal import plural
 

@@ -10,10 +10,8 @@ from dimsweep.engine import units
 from dimsweep.sweeper.objective import COST, PERF_PER_COST
 from dimsweep.sweeper.report import describe, naming, sentences, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question
-from dimsweep.sweeper.report.portfolio import PortfolioSummary
-from dimsweep.sweeper.report.proof import trade
 from dimsweep.sweeper.report.recheck import Comparison, agreement
-from dimsweep.sweeper.report.report import Report, describe_gain, describe_loss
+from dimsweep.sweeper.report.report import Report, SharedDesign, describe_gain, describe_loss
 from dimsweep.sweeper.report.sections import claim_next_bandwidth, common_unit
 from dimsweep.sweeper.report.sentences import join
 from dimsweep.sweeper.report.summary import CellSummary
@@ -21,7 +19,6 @@ from dimsweep.sweeper.terminal import plural
 
 # How good the search was, and how far the model is from measurements: two answers, never one.
 _HOW_SURE = "How sure is the search"
-_RUNNING = "Not proven yet: the search is not over"
 _NETWORK = {"topology.shape", "topology.bandwidth"}  # with which a design's name says all of it
 _ALL = 0.001  # of a budget, which no step of a bandwidth may fit
 _LISTED = 4  # scenarios whose designs are told one after the other
@@ -44,13 +41,9 @@ def answers(report: Report) -> list[Answer]:
     cells = decisions.chosen()
     # Of several scenarios the one of which the search says least.
     least_sure = max(cells, key=_unsure)
-    built, search = _build(report, decisions), _search(report, least_sure)
-    if len(report.portfolios) == 1:
-        one = report.portfolios[0]
-        built = _build_shared(one, *report.chosen[0])
-        if not report.study.is_shared:
-            search = Answer(_HOW_SURE, one.finding())
-    found = [built, search, _model(report), _cost(report)]
+    one = report.one_for_all
+    built = _build(report, decisions) if one is None else _build_shared(one, *report.chosen[0])
+    found = [built, _search(report, least_sure), _model(report), _cost(report)]
     changes, then = report.what_changes
     if changes:
         found.append(Answer("What would change the answer", changes, then))
@@ -87,7 +80,7 @@ def _build(report: Report, decisions: Decisions) -> Answer:
     told = cell.of_graph or cell.cell.coordinates.keys() >= _NETWORK
     gain, trade_off = describe_gain(cell), ""
     if len(cell.objectives) > 1:
-        trade_off = trade(report.study) or describe.trade_off(cell)
+        trade_off = report.trade_off
     rest = join(
         "" if told else f"{on_network}{_over(cell)}",
         " and ".join(each.claim(each.of(row)) for each in cell.objectives),
@@ -138,7 +131,7 @@ def _listed(texts: Sequence[str]) -> list[str]:
     return [*texts[:_LISTED], *([sentences.MORE_IN_TABLE(n=more)] if more > 0 else [])]
 
 
-def _build_shared(one: PortfolioSummary, cell: CellSummary, row: pd.Series) -> Answer:
+def _build_shared(one: SharedDesign, cell: CellSummary, row: pd.Series) -> Answer:
     """The one network of a portfolio."""
     if builds := one.describe_builds():
         return Answer("What to build", one.split, join(*_listed(builds)))
@@ -174,9 +167,8 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 def _search(report: Report, cell: CellSummary) -> Answer:
     """How good the search was, by the ``cell`` of the answer of which least is known."""
-    if report.study.is_certified:
-        short, _, rest = (report.proof or _RUNNING).partition(": ")
-        return Answer(_HOW_SURE, short, join(rest, report.ties))
+    if report.search_claim is not None:
+        return Answer(_HOW_SURE, *report.search_claim)
     if not any(each.split_varies or each.parameters for each in report.found):
         n = len(report.found)
         short = sentences.ONE_SIMULATED() if n == 1 else sentences.ALL_SIMULATED(n=n)

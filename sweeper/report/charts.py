@@ -35,6 +35,16 @@ class Marks(NamedTuple):
     is_limit: bool = False
 
 
+class RegretMatrix(NamedTuple):
+    """Relative losses: a row for each of ``down`` and a column for each of ``across``, NaN where
+    nothing ran.  ``titles`` are those of the columns and of the rows."""
+
+    titles: tuple[str, str]
+    across: Sequence[str]
+    down: Sequence[str]
+    regrets: Floats
+
+
 @dataclass(frozen=True)
 class RowChart:
     """Rows of bars and marks.

@@ -20,7 +20,6 @@ from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, fl
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.naming import short_keys
-from dimsweep.sweeper.report.portfolio import PortfolioSummary
 from dimsweep.sweeper.report.sentences import FACTORS, FIRST_OF
 from dimsweep.sweeper.report.summary import CellSummary, Floats, value_of
 
@@ -54,9 +53,10 @@ class Decisions:
         cls,
         study: StudyRecord,
         found: Sequence[CellSummary],
-        portfolios: Sequence[PortfolioSummary],
+        weights: Mapping[str, float],
     ) -> Self:
-        """The decisions and scenarios of the cells that have complete trials."""
+        """Return the decisions and scenarios of the cells with complete trials; ``weights`` are
+        those of the workloads of a portfolio."""
         pairs = {
             cell.cell.cell: (
                 tuple(study.decision(cell.cell.coordinates).items()),
@@ -67,11 +67,6 @@ class Decisions:
         decisions = list(dict.fromkeys(decision for decision, _ in pairs.values()))
         scenarios = list(dict.fromkeys(scenario for _, scenario in pairs.values()))
         losses = np.full((len(decisions), len(scenarios)), np.nan)
-        weights = {
-            name: weight
-            for one in portfolios
-            for name, weight in zip(one.names, one.together.weighing.share.tolist(), strict=True)
-        }
         cells = {}
         rows = {decision: i for i, decision in enumerate(decisions)}
         columns = {scenario: i for i, scenario in enumerate(scenarios)}

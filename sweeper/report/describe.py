@@ -160,9 +160,9 @@ def tolerance(summary: CellSummary) -> str:
     return sentences.TOLERANCE(ranges=" and ".join(ranges))
 
 
-def effort(study: StudyRecord, summaries: Sequence[CellSummary]) -> str:
-    """What was simulated, and how; of a sweep that has not come to its end also what was
-    planned."""
+def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -> str:
+    """Return what was simulated ``by`` a search (default: the samplers of the cells, which may stop
+    early); of an unfinished sweep also what was planned."""
     complete = sum(summary.trials.n_complete for summary in summaries)
     broken = sum(summary.trials.n_broken for summary in summaries)
     samplers = ", ".join(sorted(set().union(*(each.searchers for each in summaries))))
@@ -171,8 +171,8 @@ def effort(study: StudyRecord, summaries: Sequence[CellSummary]) -> str:
     return sentences.join(
         sentences.COMPLETE(complete=complete, tried=complete + broken),
         _unfinished(study, [summary for summary in summaries if summary.begun]),
-        sentences.SEARCHED_BY(samplers="bounds, best first" if study.is_certified else samplers),
-        "" if study.is_certified else _stopped_early(summaries),
+        sentences.SEARCHED_BY(samplers=by or samplers),
+        "" if by else _stopped_early(summaries),
         *(sentences.SIMULATED_AGAIN(n=n, fidelity=name) for name, n in again.items()),
         sentences.FOR_ALL_WORKLOADS(n=shared) if shared else "",
         by="",

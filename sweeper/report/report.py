@@ -1,35 +1,34 @@
-"""All that a report tells of a study, and its finding in one sentence."""
+"""The report of a study: all of its findings as data, and the finding in one sentence."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Protocol, Self
 
 import pandas as pd
 
-from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.report import describe, naming, sentences, words
 from dimsweep.sweeper.report.causes import frequent_errors
+from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question, factors, question
-from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from dimsweep.sweeper.report.proof import moved, rival, sentence, ties
 from dimsweep.sweeper.report.remarks import idle_axes, no_baseline, tight, unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of, without_baseline
+from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.report.trials import Overview, Rows
-from dimsweep.sweeper.study.ranking import physical
 
 
-def headline(decisions: Decisions) -> str:
+def headline(report: "Report") -> str:
     """Return the finding of a study in one sentence: whose best, against what, over which
     scenarios."""
+    decisions = report.decisions
     several = len(decisions.decisions) > 1, len(decisions.scenarios) > 1
     if several == (True, True):
         return _of_regrets(decisions)
     if several == (True, False):
-        return _of_decisions(decisions)
+        return _of_decisions(report)
     if several == (False, True):
         return _of_scenarios(decisions)
     (cell,) = decisions.cells.values()
@@ -40,8 +39,9 @@ def headline(decisions: Decisions) -> str:
     return f"{_who([cell])}{finding}"
 
 
-def _of_decisions(decisions: Decisions) -> str:
-    """Which decision is best in the one scenario, and how near the next one is."""
+def _of_decisions(report: "Report") -> str:
+    """Name the best decision in the one scenario, and how near the next one is."""
+    decisions = report.decisions
     best, gain = decisions.best(0), describe_gain(decisions.best(0))
     return sentences.IS_BEST(
         who=_who(list(decisions.cells.values())),
@@ -49,11 +49,12 @@ def _of_decisions(decisions: Decisions) -> str:
         most=describe.most(best),
         gained="" if gain is None else f", {gain}",
         values=describe.values_of(best, best.best),
-        next=_next(decisions),
+        next=_next(report),
     )
 
 
-def _next(decisions: Decisions) -> str:
+def _next(report: "Report") -> str:
+    decisions = report.decisions
     found = decisions.behind(0)
     if found is None:
         return ""
@@ -66,21 +67,9 @@ def _next(decisions: Decisions) -> str:
             name=name, more=more, are="are" if more else "is", cheaper=_cheaper(decisions)
         )
     cell = decisions.cells[other, 0]
-    which = "runner-up" if _is_next(cell) else "next simulated design"
+    which = "runner-up" if report.is_next(cell) else "next simulated design"
     behind = describe.behind_best(share, cell, cell.best)
     return sentences.NEXT(which=which, name=name, behind=behind)
-
-
-def _is_next(cell: CellSummary) -> bool:
-    """Return whether no design can be between the best one and a ``cell``'s; among networks and
-    plans only some designs are simulated, and a proof says which one is next."""
-    proof = cell.study.proof
-    if not cell.study.is_certified or (proof is not None and proof.cells == proof.simulated):
-        return True
-    rival = None if proof is None else proof.rival
-    if rival is None or rival.is_open or rival.by is None:
-        return False
-    return physical(rival.by) == physical(cell.cell.coordinates)
 
 
 def _cheaper(decisions: Decisions) -> str:
@@ -206,160 +195,186 @@ def _who(cells: list[CellSummary]) -> str:
     return sentences.WHO(workload=workload, npus=n_npus)
 
 
+class SharedDesign(Protocol):
+    """One design for all workloads of a study, as the report shows it."""
+
+    @property
+    def noun(self) -> str:
+        """The thing that the workloads share: split or network."""
+
+    @property
+    def title(self) -> str:
+        """Its name in the drawing of the design."""
+
+    @property
+    def split(self) -> str:
+        """The design in words."""
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The share of each workload."""
+
+    def headline(self) -> str:
+        """Return the finding in a sentence without a full stop."""
+
+    def describe_builds(self) -> list[str]:
+        """Return what each workload does, where each has a separate plan."""
+
+    def tables(self) -> list[Table]:
+        """Return the loss of each workload, here and on other designs."""
+
+    def regret_matrix(self) -> RegretMatrix:
+        """Return the chart of these losses."""
+
+
 @dataclass(frozen=True)
 class Report:
-    """What a study found.
-
-    ``seen`` is what one look through its rows tells.  ``summaries`` has an entry for each cell, and
-    ``portfolios`` one for each portfolio that is searched at least in part.  ``idle`` are the axes
-    whose values made no difference.  ``without_baseline`` are the scenarios in which the baseline
-    cannot be simulated, each with the cause.
-    """
+    """The findings of a study.  A question with other findings than the best design of each cell
+    has a subclass, and a line in :data:`sweeper.questions.findings.REPORTS`."""
 
     study: StudyRecord
+    #: One look through the rows.
     seen: Overview
+    #: One for each cell.
     summaries: list[CellSummary]
-    portfolios: list[PortfolioSummary]
+    #: Axes whose values made no difference.
     idle: list[str]
+    #: The scenarios in which the baseline cannot be simulated, each with the cause.
     without_baseline: list[tuple[Mapping[str, str], str]] = field(default_factory=list)
+    #: The designs that several workloads share, of searches that have begun.
+    portfolios: Sequence[SharedDesign] = ()
+
+    @classmethod
+    def asks(cls, study: StudyRecord) -> bool:
+        """Return whether a study asks the question of this report."""
+        return True
 
     @classmethod
     def of(cls, rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Self:
-        """The report of a study whose ledger has ``rows``: a table of all of them, or its files,
-        of which some columns are read at a time.
-
-        Raises :class:`DimsweepError` when no trial is complete.
-        """
+        """Return the report of ``rows``: a table, or the files of a ledger, which are read in
+        pieces.  Raises :class:`DimsweepError` when no trial is complete."""
         seen = Overview.of(Rows.of(rows), study)
-        summaries = summaries_of(seen, study)
-        portfolios = summarise_portfolios(summaries, study)
-        summaries, portfolios = _with_answers(summaries, portfolios)
+        summaries, portfolios = cls.share(summaries_of(seen, study), study)
         idle, missing = idle_axes(seen.rows, study), without_baseline(seen.beside, study)
-        return cls(study, seen, summaries, portfolios, idle, missing)
+        return cls(study, seen, summaries, idle, missing, portfolios)
 
     @classmethod
-    def read(cls, folder: Place) -> Self:
-        """The report of the study in ``folder``; raises :class:`DimsweepError` likewise, and if
-        there is none, or files of it are damaged."""
-        stored = Stored(folder)
-        return cls.of(stored, stored.study)
+    def share(
+        cls, summaries: list[CellSummary], study: StudyRecord
+    ) -> tuple[list[CellSummary], Sequence[SharedDesign]]:
+        """Return the summaries, with the row of the shared design in each, and these designs."""
+        return summaries, ()
 
     @property
     def tried(self) -> list[CellSummary]:
-        """The cells that have complete trials."""
+        """The cells with complete trials."""
         return [summary for summary in self.summaries if summary.found]
 
     @property
     def found(self) -> list[CellSummary]:
-        """The same; of one network for several workloads their best plans on it alone, and of
-        networks each design once, whatever names its blocks have."""
-        if self.study.is_shared and self.portfolios:
-            return list(self.portfolios[0].cells)
-        return _once(self.tried) if self.study.is_certified else self.tried
+        """The cells that the answer is among."""
+        return self.tried
+
+    @property
+    def ordered(self) -> list[CellSummary]:
+        """The same cells, the best one first where they compete."""
+        objective = self.study.objectives[0]
+        return sorted(self.found, key=lambda cell: objective.sign * objective.of(cell.best))
 
     @property
     def n_broken(self) -> int:
-        """How many trials failed or are infeasible."""
+        """Number of failed and infeasible trials."""
         return sum(summary.trials.n_broken for summary in self.summaries)
 
     @cached_property
     def causes(self) -> list[tuple[str, int]]:
-        """Why they did, and how many, the most frequent cause first."""
+        """The causes of these failures and their counts, the most frequent first."""
         return frequent_errors(self.seen.broken()) if self.n_broken else []
 
     @cached_property
     def decisions(self) -> Decisions:
-        """What competes with what, and where."""
-        return Decisions.of(self.study, self.found, self.portfolios)
+        """The competing decisions in each scenario."""
+        weights = {name: share for one in self.portfolios for name, share in one.weights.items()}
+        return Decisions.of(self.study, self.found, weights)
 
     @cached_property
     def chosen(self) -> list[tuple[CellSummary, pd.Series]]:
-        """The cells of the answer, each with the row of what the answer names there: its best
+        """The cells of the answer, each with the row that the answer names there: its best
         trial, or, in a portfolio, the one split for all."""
         return [(cell, cell.named) for cell in self.decisions.chosen()]
 
     @property
     def question(self) -> Question:
-        """What the study asks."""
+        """The kind of question that the study asks."""
         return question(self.decisions)
 
     @property
+    def one_for_all(self) -> SharedDesign | None:
+        """The design that all workloads share, if there is only one."""
+        return self.portfolios[0] if len(self.portfolios) == 1 else None
+
+    @property
     def headline(self) -> str:
-        """The finding of the study, which is its portfolio's if it has one; without full stop."""
-        if len(self.portfolios) == 1:
-            return self.portfolios[0].headline()
-        return headline(self.decisions)
+        """The finding of the study, without a full stop."""
+        return headline(self) if self.one_for_all is None else self.one_for_all.headline()
 
     @property
     def effort(self) -> str:
-        """What was simulated, and how, in a sentence without full stop; of a sweep that has not
-        come to its end also what was planned."""
+        """The number of simulations and the samplers; of an unfinished sweep also the plan."""
         return describe.effort(self.study, self.summaries)
 
     @property
+    def search_claim(self) -> tuple[str, str] | None:
+        """How good the search was, in short and at length, if the question says it for all cells
+        together."""
+        return None
+
+    @property
     def proof(self) -> str:
-        """How near the best of all networks and plans this is; without a full stop."""
-        return sentence(self.study)
+        """How near the best of all designs the answer is, without a full stop."""
+        return ""
 
     @property
     def ties(self) -> str:
-        """Which of all networks and plans come next to the best; without a full stop."""
-        proof = self.study.proof
-        if proof is None or proof.front or self.study.is_shared or not self.found:
-            return ""
-        if proof.rival is not None:
-            return rival(proof, self.ordered[0].cell.coordinates)
-        return ties(self.study.objectives[0], self.ordered)
-
-    @property
-    def ordered(self) -> list[CellSummary]:
-        """The cells that have complete trials, that of the best one first, where they compete."""
-        objective = self.study.objectives[0]
-        if self.study.is_shared:
-            return self.found
-        return sorted(self.found, key=lambda cell: objective.sign * objective.of(cell.best))
+        """The designs that come next to the best, without a full stop."""
+        return ""
 
     @property
     def what_changes(self) -> tuple[str, str]:
-        """What would change the answer among networks and plans, and what then wins."""
-        if self.study.proof is None or not self.chosen:
-            return "", ""
-        return moved(self.study.proof, self.chosen[0][0].cell.coordinates)
+        """What would change the answer, and what then wins."""
+        return "", ""
+
+    @property
+    def trade_off(self) -> str:
+        """The front of two objectives of the first chosen cell, in a sentence."""
+        return describe.trade_off(self.chosen[0][0])
+
+    @property
+    def can_compare_pairs(self) -> bool:
+        """Whether the decisions are all those of a grid, which differ pairwise in one value."""
+        return True
+
+    def is_next(self, cell: CellSummary) -> bool:
+        """Return whether no design can be between the best one and a ``cell``'s."""
+        return True
+
+    def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
+        """Return the heads of the columns that name cells, and all cells with their names."""
+        heads = naming.short_keys(list(self.summaries[0].cell.coordinates))
+        return heads, [(cell, list(cell.cell.coordinates.values())) for cell in self.summaries]
+
+    def tables(self) -> list[Table]:
+        """Return the tables that only this question has."""
+        return [table for one in self.portfolios for table in one.tables()]
 
     @property
     def notes(self) -> list[str]:
-        """Where the baseline cannot be simulated, which best designs barely fit the memory, what of
-        them no part offers, and the axes that made no difference."""
+        """Remarks on missing baselines, tight memories, unsold bandwidths and idle axes."""
         idle = [sentences.IDLE(axis=axis) for axis in self.idle]
         missing = no_baseline(self.without_baseline)
         return [*missing, *tight(self.found), *unsold(self.found), *idle]
 
     @property
     def remarks(self) -> list[str]:
-        """What the design rules found before the study, and its notes."""
+        """The findings of the design rules before the study, and its notes."""
         return [*self.study.warnings, *self.notes]
-
-
-def _once(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells without those that are an earlier one under another name."""
-    found: dict[object, CellSummary] = {}
-    for cell in cells:
-        values = tuple(str(cell.best.get(name)) for name in ("time_s", "cost_usd", "memory_bytes"))
-        found.setdefault((*physical(cell.cell.coordinates).items(), values), cell)
-    return list(found.values())
-
-
-def _with_answers(
-    summaries: list[CellSummary], portfolios: list[PortfolioSummary]
-) -> tuple[list[CellSummary], list[PortfolioSummary]]:
-    """The same, in which the cells of each portfolio know the row of its one split for all."""
-    rows = {
-        cell.cell.cell: row
-        for one in portfolios
-        for cell, row in zip(one.cells, one.at_best(), strict=True)
-    }
-    summaries = [replace(s, for_all=rows.get(s.cell.cell)) for s in summaries]
-    by_number = {s.cell.cell: s for s in summaries}
-    return summaries, [
-        replace(one, cells=[by_number[cell.cell.cell] for cell in one.cells]) for one in portfolios
-    ]

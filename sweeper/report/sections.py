@@ -1,6 +1,6 @@
-"""The tables of a report, in reading order.
+"""The tables of a report that all questions share.
 
-A table is a function here and a line in one of the lists at the end.
+A table is a function here and a line in one of the lists of :mod:`sweeper.questions.findings`.
 """
 
 import math
@@ -24,16 +24,7 @@ from dimsweep.sweeper.ledger.rows import (
     UTILISATION,
 )
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
-from dimsweep.sweeper.report import (
-    describe,
-    naming,
-    portfolio,
-    proof,
-    recheck,
-    sentences,
-    what_if,
-    words,
-)
+from dimsweep.sweeper.report import describe, naming, sentences, words
 from dimsweep.sweeper.report.decisions import BASELINE, Decisions, Factors, factors
 from dimsweep.sweeper.report.describe import short_split
 from dimsweep.sweeper.report.naming import narrow, short_keys
@@ -64,13 +55,10 @@ _NEARLY = 0.99  # dimensions that are worth as much as this of the most are alik
 
 def tabulate_best_of_cells(report: Report) -> list[Table]:
     """A row for each cell of a grid, or for each simulated design: its name and its best trial."""
-    summaries = report.summaries if report.study.proof is None else report.ordered
+    heads, named = report.named_cells()
+    summaries = [cell for cell, _ in named]
     if len(summaries) <= 1:
         return []
-    if report.study.proof is None:
-        heads, named = _cell_keys(summaries[0]), [_cell_values(s) for s in summaries]
-    else:  # designs have too many axes for a column each
-        heads, named = ["design"], [[name] for name in naming.in_turn(summaries)]
     over = next((s.reference.name for s in report.found if s.reference), "").removeprefix("the ")
     split = any(s.split_varies for s in report.found)
     priced = any(s.priced for s in summaries)
@@ -101,7 +89,7 @@ def tabulate_best_of_cells(report: Report) -> list[Table]:
     shown = [column for column in columns if column.is_shown]
     failed = any(s.trials.n_broken for s in summaries)
     rows = []
-    for s, names in zip(summaries, named, strict=True):
+    for s, names in named:
         texts = ["none complete", *["-"] * (len(shown) - 1)]
         if s.found:
             texts = [column.show(s) for column in shown]
@@ -214,7 +202,7 @@ def tabulate_regrets(report: Report) -> list[Table]:
 def tabulate_factors(report: Report) -> list[Table]:
     """One decision against another as factors: of two values of a decision a row for each scenario;
     of decisions against the baseline a row for each decision."""
-    if report.study.is_certified:  # a few of many designs, and none of them at random
+    if not report.can_compare_pairs:
         return []
     found = factors(report.decisions)
     if {each.reference for each in found} != {BASELINE} or len(found) == 1:
@@ -522,59 +510,3 @@ def _tabulate_trade_offs(summary: CellSummary, rows: pd.DataFrame, title: str) -
     own = rows.index if gaps is None else gaps  # no gaps, no column
     pairs = zip((row for _, row in rows.iterrows()), own, strict=True)
     return tabulate(title, pairs, columns, n_names=0)
-
-
-def _tabulate_proof(report: Report) -> list[Table]:
-    is_shared = report.study.is_shared and report.portfolios
-    show_mean = report.portfolios[0].show_mean if is_shared else None
-    return proof.tabulate_proof(report.study, report.ordered, show_mean)
-
-
-def _tabulate_portfolios(report: Report) -> list[Table]:
-    return [table for one in report.portfolios for table in portfolio.tabulate_portfolio(one)]
-
-
-# The tables of a study, which compare its cells or workloads; of one cell; and of one cell on the
-# page alone.  Each function returns no table where it has nothing to say.
-OF_STUDY: tuple[Callable[[Report], list[Table]], ...] = (
-    _tabulate_proof,
-    _tabulate_portfolios,
-    tabulate_scenarios,
-    tabulate_regrets,
-    tabulate_factors,
-    tabulate_best_of_cells,
-    tabulate_jobs,
-    tabulate_outages,
-    tabulate_next_bandwidth_of_cells,
-    what_if.tabulate_cells,
-    recheck.tabulate_cells,
-)
-OF_CELL: tuple[Callable[[CellSummary], list[Table]], ...] = (
-    tabulate_time_and_cost,
-    tabulate_dimensions,
-    tabulate_critical_path,
-    tabulate_next_bandwidth,
-    what_if.tabulate_cell,
-    tabulate_front,
-    recheck.tabulate_cell,
-)
-DETAILS: tuple[Callable[[CellSummary], list[Table]], ...] = (
-    tabulate_provisioned,
-    tabulate_whole_front,
-)
-
-
-def tables_of_study(report: Report) -> list[Table]:
-    """Return the tables of a study, and those of its cell if it has only one."""
-    tables = [table for make in OF_STUDY for table in make(report)]
-    return tables + (tables_of_cell(report.summaries[0]) if len(report.summaries) == 1 else [])
-
-
-def tables_of_cell(summary: CellSummary) -> list[Table]:
-    """Return the tables of one cell."""
-    return [table for make in OF_CELL for table in make(summary)]
-
-
-def details_of_cell(summary: CellSummary) -> list[Table]:
-    """Return the tables of one cell that only the page has room for."""
-    return [table for make in DETAILS for table in make(summary)]

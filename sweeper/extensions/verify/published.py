@@ -23,8 +23,8 @@ from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import BESIDE
 from dimsweep.sweeper.ledger.stored import load
+from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.session import run_in
 
@@ -110,7 +110,7 @@ def sweep(plan: StudyPlan) -> None:
     """Run a study, or continue it, and write its page."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         run_in(ledger, plan, lambda progress: None, tell=lambda text: None)
-    write_report(Report.read(plan.folder), plan.folder / "report")
+    write_report(read_report(plan.folder), plan.folder / "report")
 
 
 def own_rows(folder: Place) -> pa.Table:

@@ -17,10 +17,10 @@ from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.study.rules import design_warnings
 from tests.support.studies import planned, run
@@ -191,7 +191,7 @@ def test_a_study_by_whole_parts_and_its_page(tmp_path: Path) -> None:
     run(plan)
     (cell,) = plan.cells
     assert cell.bound is None and cell.prices is not None
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     best = report.summaries[0].best
     rails = 8 * -(-report.summaries[0].split(best)[1] // 50)  # and planes
     cost = 4 * 310_000 + rails * (36_000 + 4 * (640 + 120) + 2 * 1120)
@@ -219,7 +219,7 @@ def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> 
     for name, graph in (("graph", made), ("product", "null")):
         plan = planned([*words, f"network.generator={graph}", f"name={name}"], tmp_path)
         run(plan)
-        report = Report.read(plan.folder)
+        report = read_report(plan.folder)
         (best,) = sections.tabulate_best_of_cells(report)
         (dims,) = sections.tabulate_dimensions(report.summaries[0])
         told = any("GB/s" in column for column in (*best.columns, *dims.columns))

@@ -9,6 +9,7 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.questions import plan as planning
+from dimsweep.sweeper.questions.findings import report_of
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import SMALL, planned, run
@@ -24,8 +25,8 @@ def rows_of(folder, origin="baseline"):
     return rows[rows["origin"] == origin]
 
 
-def report_of(folder) -> Report:
-    return Report.of(load(folder).to_pandas(), read_study(folder))
+def read(folder) -> Report:
+    return report_of(load(folder).to_pandas(), read_study(folder))
 
 
 def test_there_is_one_in_each_scenario_and_it_is_no_candidate(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_there_is_one_in_each_scenario_and_it_is_no_candidate(tmp_path: Path) ->
     assert list(rows["workload"]) == ["gpt3_libra", "msft1t_libra"]
     assert set(rows["collective.chunks"]) == {"baseline"}
     assert set(rows["bandwidth_0_GBps"]) == {200.0} and rows["bandwidth_3_GBps"].isna().all()
-    report = report_of(plan.folder)
+    report = read(plan.folder)
     assert len(report.summaries) == 4
     for summary in report.summaries:
         reference = summary.reference
@@ -84,7 +85,7 @@ def test_a_study_may_get_another_baseline_and_come_back(tmp_path: Path) -> None:
     for words in ((), (TODAY,), ("baseline={topology.bandwidth: 50 GB/s}",), (TODAY,)):
         plan = planned([*WORDS, *words], tmp_path)
         run(plan)
-        report = report_of(plan.folder)
+        report = read(plan.folder)
         references = [s.reference for s in report.summaries]
         times.append([None if r is None else (r.name, r.row["time_s"]) for r in references])
     assert times[1] == times[3] != times[2]
@@ -96,12 +97,12 @@ def test_a_study_may_get_another_baseline_and_come_back(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_large_grids_have_baselines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(planned([*WORDS, TODAY], tmp_path / "whole"))
-    whole = report_of(tmp_path / "whole" / "libra_gpt3_4d")
+    whole = read(tmp_path / "whole" / "libra_gpt3_4d")
     monkeypatch.setattr(planning, "LARGE", 1)
     plan = planned([*WORDS, TODAY], tmp_path)
     assert plan.stream is not None
     run(plan)
-    streamed = report_of(plan.folder)
+    streamed = read(plan.folder)
     gains = [[s.speedup for s in report.summaries] for report in (whole, streamed)]
     assert gains[0] == gains[1]
     assert streamed.headline == whole.headline
@@ -109,11 +110,11 @@ def test_large_grids_have_baselines_too(tmp_path: Path, monkeypatch: pytest.Monk
     assert run(again).done == again.n_trials == 14
     # Another one takes its place, and the first one's cells are forgotten.
     run(planned([*WORDS, "baseline={topology.bandwidth: 50 GB/s}"], tmp_path))
-    other = report_of(plan.folder)
+    other = read(plan.folder)
     assert len(other.study.baselines) == 2 and len(other.summaries) == 4
     assert [s.speedup for s in other.summaries] != gains[0]
     run(planned(WORDS, tmp_path))
-    assert report_of(plan.folder).study.baselines == ()
+    assert read(plan.folder).study.baselines == ()
 
 
 @pytest.mark.long
@@ -126,13 +127,13 @@ def test_one_that_does_not_fit_is_told_and_the_study_goes_on(tmp_path: Path) -> 
     ]
     plan = planned([*words, "baseline={workload.parallel.tensor: 1}"], tmp_path)
     run(plan)
-    report = report_of(plan.folder)
+    report = read(plan.folder)
     (note,) = report.notes
     assert note.startswith("the baseline cannot be simulated, so no gain is told there: npu.memory")
     assert "\n" not in note and " x " not in report.headline
     assert report.summaries[0].reference is None
     run(planned([*words, "baseline={workload.parallel.tensor: 8}"], tmp_path))
-    report = report_of(plan.folder)
+    report = read(plan.folder)
     assert "the baseline" in report.headline and not report.notes
     assert report.summaries[0].reference.row["workload.parallel.tensor"] == "8"
 
@@ -154,7 +155,7 @@ def test_maxima_alone_have_no_equal_split(tmp_path: Path) -> None:
     words = [*SMALL, "space.bandwidth={total: null, max: [900 GB/s, 100 GB/s, 90 GB/s, 80 GB/s]}"]
     plan = planned([*words, "~space.bandwidth.constraints", "budget.trials=3"], tmp_path)
     run(plan)
-    report = report_of(plan.folder)
+    report = read(plan.folder)
     assert not len(rows_of(plan.folder, "equal")) and len(rows_of(plan.folder, "middle"))
     assert "equal" not in report.headline and " than " not in report.headline
     assert report.summaries[0].reference is None
@@ -167,14 +168,14 @@ def test_portfolios_and_two_objectives_have_one(tmp_path: Path) -> None:
     workloads = "portfolio.workloads={gpt3_libra: 2, msft1t_libra: 1}"
     plan = planned([*words, workloads, "~portfolio.workloads", f"+{workloads}", today], tmp_path)
     run(plan)
-    report = report_of(plan.folder)
+    report = read(plan.folder)
     assert report.headline.startswith("One network of")
     assert all(s.reference and s.reference.is_common for s in report.summaries)
     plan = planned(
         [*SMALL, "objective=[time,cost]", today, "name=two", "budget.trials=3"], tmp_path
     )
     run(plan)
-    (summary,) = report_of(plan.folder).summaries
+    (summary,) = read(plan.folder).summaries
     assert summary.gain(summary.objectives[1]) is not None
 
 

@@ -11,11 +11,11 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.objective import OBJECTIVES, TIME
 from dimsweep.sweeper.questions import plan as planning
+from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.split.grid import Grid, grid_of
 from dimsweep.sweeper.questions.split.search import CellsQuestion
 from dimsweep.sweeper.questions.what_if import catalogue
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import OneRound, Search, StudyPlan, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trials
 from tests.support.studies import SMALL, run
@@ -44,7 +44,7 @@ def test_a_new_question_is_a_class_and_a_line(
     few, others = plan_study(compose(words)), plan_study(compose([*words, "name=all", "note=null"]))
     progress = run(few)
     assert progress.done == len(few.cells[0].first) == len(load(few.folder))
-    assert Report.read(few.folder).headline
+    assert read_report(few.folder).headline
     run(others)
     assert len(load(others.folder)) == 40
 
@@ -67,6 +67,6 @@ def test_a_new_objective_is_one_object(small: Small, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(OBJECTIVES, "wait", wait)
     plan = small("objective=wait")
     run(plan)
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     assert report.study.objectives == (wait,)
     assert plan.cells[0].bound is not None, "its column has a bound"

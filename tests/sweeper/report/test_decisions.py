@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.objective import OBJECTIVES
+from dimsweep.sweeper.questions.findings import report_of, tables_of_study
 from dimsweep.sweeper.report import describe
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.decisions import Question, factors, scenes
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.study.ranking import best, front, near
 from tests.support.examples import examples
 from tests.support.reports import (
@@ -49,10 +48,6 @@ def three_models(**options):
     base = {"gnmt": 0.1, "gpt3": 1.0, "mixtral": 10.0}
     worse = {"slow": 1.5, "fast": 1.0, "even": 1.02}
     return grid({(m, n): t * worse[n] for m, t in base.items() for n in NETWORKS}, **options)
-
-
-def report_of(rows, study):
-    return Report.of(rows, study)
 
 
 def test_no_minimum_is_taken_over_different_models() -> None:
@@ -291,7 +286,7 @@ def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
 
     class Made(Results):
         record = property(lambda self: three_models()[1])
-        report = property(lambda self: Report.of(*three_models()))
+        report = property(lambda self: report_of(*three_models()))
 
     with pytest.raises(DimsweepError, match="3 scenarios"):
         _ = Made(tmp_path).best

@@ -9,9 +9,8 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
+from dimsweep.sweeper.questions.findings import read_report, tables_of_study
 from dimsweep.sweeper.report import describe
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from tests.support.studies import planned, run
 
 
@@ -39,7 +38,7 @@ def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:
     plan = planned(words, tmp_path)
     run(plan)
     found = [
-        sheet for sheet in tables_of_study(Report.read(plan.folder)) if "every cell" in sheet.title
+        sheet for sheet in tables_of_study(read_report(plan.folder)) if "every cell" in sheet.title
     ]
     at = found[0].columns.index("effective time")
     rows = load(plan.folder).to_pylist()
@@ -62,6 +61,6 @@ def test_of_designs_that_are_as_good_the_headline_tells_which_costs_less(
     words += [f"grid={{topology.bandwidth: [{', '.join(each if dear_first else each[::-1])}]}}"]
     plan = planned(words, tmp_path)
     run(plan)
-    headline = Report.read(plan.folder).headline
+    headline = read_report(plan.folder).headline
     assert " is as good" in headline
     assert bool(re.search(r"is as good and costs [\d.]+% less$", headline)) == dear_first

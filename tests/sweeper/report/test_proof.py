@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Step
-from dimsweep.sweeper.report.proof import moved, why
+from dimsweep.sweeper.questions.networks.findings import moved, why
 from dimsweep.sweeper.report.words import fine_percent
 
 

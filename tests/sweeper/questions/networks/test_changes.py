@@ -15,17 +15,16 @@ from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
+from dimsweep.sweeper.questions.findings import read_report, tables_of_study
 from dimsweep.sweeper.questions.networks.changes import Changes, _rival, changes_of
 from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.networks.findings import format_lost_at
+from dimsweep.sweeper.questions.networks.findings import rival as next_to_it
 from dimsweep.sweeper.questions.networks.places import AS_IS, Moved
 from dimsweep.sweeper.questions.networks.race import LAYERS, Known
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.proof import format_lost_at
-from dimsweep.sweeper.report.proof import rival as next_to_it
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.cell import PlannedCell
@@ -327,7 +326,7 @@ def test_a_design_by_another_name_is_not_the_next_one(tmp_path: Path) -> None:
     file.write_text(TWINS)
     plan = plan_study(compose([f"study={file}", f"results={tmp_path}"]))
     run(plan)
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     proof = report.study.proof
     assert proof is not None and proof.rival is not None and proof.rival.by is not None
     assert (len(report.tried), len(report.found)) == (4, 2)
@@ -341,7 +340,7 @@ def test_gains_of_a_network_are_against_the_baseline(tmp_path: Path) -> None:
     file.write_text(f"{TWINS}what_if: null\n{TODAY}")
     plan = plan_study(compose([f"study={file}", f"results={tmp_path}"]))
     run(plan)
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     best = report.ordered[0]
     assert best.reference is not None and best.reference.is_common
     today = compose([f"study={file}"]).config.changed(
@@ -418,7 +417,7 @@ def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
 def test_the_report_tells_what_would_change_the_answer(composed: Composed, found: Changes) -> None:
     plan = plan_study(composed)
     run(plan)
-    proof, report = proof_of(plan), Report.read(plan.folder)
+    proof, report = proof_of(plan), read_report(plan.folder)
     assert Changes(proof.changes, proof.rival, proof.regions) == found
     (sheet,) = [
         each for each in tables_of_study(report) if each.title == "What would change the answer"

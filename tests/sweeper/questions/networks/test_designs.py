@@ -11,12 +11,12 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import Proof, PrunedCell, read_study
+from dimsweep.sweeper.questions.findings import read_report
+from dimsweep.sweeper.questions.networks import findings as proof_module
 from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.networks.findings import sentence
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.report import proof as proof_module
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.proof import sentence
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from tests.support.studies import Workers, run
 
@@ -233,7 +233,7 @@ def test_a_budget_leaves_a_gap_that_is_told(which: Callable[..., StudyPlan]) -> 
     assert proof.bound is not None
     assert proof.best < proof.bound, "performance per cost is to be large"
     assert sentence(record).startswith("Within ")
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     (sure,) = [each for each in answers(report) if "search" in each.question]
     assert sure.short.startswith("Within ")
     assert f"of the best of all {proof.cells} networks x plans: 1 was simulated" in report.proof
@@ -263,7 +263,7 @@ def test_no_design_lies_below_the_front_of_time_and_cost(
         assert step.bound == pytest.approx(least, rel=1e-9)
     # What costs less than the cheapest step by more than the front's fineness is not there.
     assert costs.min() > proof.front[-1].cost / 1.002
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     assert "No design is faster" in report.proof
     told = f"in {len(proof.front)} steps"
     assert told in answers(report)[0].rest
@@ -294,7 +294,7 @@ def test_a_gap_makes_a_front_of_fewer_steps_below_which_no_design_lies(
 def test_what_is_as_good_in_practice_is_a_tie(which: Callable[..., StudyPlan]) -> None:
     plan = which("objective=perf_per_cost")
     run(plan)
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     values = sorted((cell.best["perf_per_cost"] for cell in report.found), reverse=True)
     n = sum(values[0] / value - 1 <= 0.01 for value in values[1:])
     told = f"{n} other simulated designs are" if n > 1 else "1 other simulated design is"

@@ -14,10 +14,10 @@ from dimsweep.engine.bound.ways import by_npus, members_of
 from dimsweep.engine.network.generators import FatTree, Generator, Hpn, ZCube
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.record import PrunedCell, read_study
+from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.networks.designs import Designs
+from dimsweep.sweeper.questions.networks.findings import sentence
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.report.proof import sentence
-from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
@@ -153,7 +153,7 @@ def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
     assert 0 < left_out <= len(bounds)
     assert proof.cells == sum(proof.excluded) + proof.simulated + left_out
     assert sentence(read_study(study.folder)).startswith("Within ")
-    assert "left out" in Report.read(study.folder).proof
+    assert "left out" in read_report(study.folder).proof
     again = plan(*words, "what_if=default")
     run(again)
     assert proof_of(again) == proof

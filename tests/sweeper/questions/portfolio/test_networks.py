@@ -16,11 +16,10 @@ from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
+from dimsweep.sweeper.questions.findings import read_report, tables_of_study
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.portfolio.networks import SharedDesigns
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.run.loop import Progress, StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import Workers, run
@@ -104,7 +103,7 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
     assert proof.cells == len(seconds) == sum(proof.excluded) + proof.simulated
     assert proof.simulated < len(seconds) / 3
     # Each has its best plan there, and on the networks that are best for one of them alone.
-    report = Report.read(plan.folder)
+    report = read_report(plan.folder)
     (one,) = report.portfolios
     assert all(sheet.rows for sheet in tables_of_study(report))
     assert np.isclose(one.losses[-1], losses, rtol=1e-9).all(axis=1).any()
@@ -117,7 +116,7 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
 def test_what_generators_make_is_bought_for_all(shared: Plan) -> None:
     plan = shared("space.network.generators=[{kind: zcube, n: 4, k: 2, bandwidth: 900 GB/s}]")
     run(plan)
-    (one,) = Report.read(plan.folder).portfolios
+    (one,) = read_report(plan.folder).portfolios
     assert one.split == "zcube(bandwidth 900 GB/s, n 4)"
 
 
@@ -175,7 +174,7 @@ def test_a_budget_leaves_a_gap_that_is_told(shared: Plan) -> None:
     assert proof.best is not None
     assert proof.bound is not None
     assert proof.bound < proof.best
-    told = Report.read(plan.folder).proof
+    told = read_report(plan.folder).proof
     assert told.startswith("Within ")
     assert f"of the best of all {proof.cells} networks x plans of 2 workloads" in told
 

@@ -19,12 +19,11 @@ from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
+from dimsweep.sweeper.questions.findings import report_of, tables_of_study
+from dimsweep.sweeper.questions.portfolio.findings import PortfolioSummary, summarise_portfolios
 from dimsweep.sweeper.questions.portfolio.portfolio import Together
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.answers import answers
-from dimsweep.sweeper.report.portfolio import PortfolioSummary, summarise_portfolios
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_study
 from dimsweep.sweeper.report.summary import summarise
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
@@ -68,7 +67,7 @@ def test_the_answer_is_the_one_network_and_what_it_costs(small: Small) -> None:
     """It had the range of what networks for each workload alone cost."""
     plan = small(TWO, *FAST)
     run(plan)
-    report = Report.of(load(plan.folder).to_pandas(), read_study(plan.folder))
+    report = report_of(load(plan.folder).to_pandas(), read_study(plan.folder))
     (one,) = report.portfolios
     rows = [row for _, row in report.chosen]
     assert [row["time_s"] for row in rows] == list(one.losses[one.best])
@@ -136,9 +135,9 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert [list(entry.cells) for entry in study.portfolios] == [[0, 1], [2, 3]]
     text = io.StringIO()
-    print_report(Report.of(rows, study), Console(file=text, width=100))
+    print_report(report_of(rows, study), Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(Report.of(rows, study)))
+    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(report_of(rows, study)))
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:

@@ -1,8 +1,8 @@
 """One network for several workloads: what each of them loses against a network of its own."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,8 +13,11 @@ from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.roles import is_plan
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
+from dimsweep.sweeper.questions.networks.findings import NetworksReport
 from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of
 from dimsweep.sweeper.report import naming, sentences, words
+from dimsweep.sweeper.report.charts import RegretMatrix
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.report.table import Column, Table, tabulate
 
@@ -48,6 +51,14 @@ class PortfolioSummary:
     def names(self) -> list[str]:
         """The workloads, as the configuration calls them."""
         return [cell.cell.coordinates[WORKLOAD] for cell in self.cells]
+
+    @property
+    def title(self) -> str:
+        return "one network for all"
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        return dict(zip(self.names, self.together.weighing.share.tolist(), strict=True))
 
     @property
     def best(self) -> int:
@@ -173,6 +184,53 @@ class PortfolioSummary:
             return ""
         return sentences.PROVEN_LEAST(noun=self.noun, bound=self.show(self.bound))
 
+    def regret_matrix(self) -> RegretMatrix:
+        """Return the loss of each workload on each network of the tables."""
+        networks = self.made_for()
+        regrets = np.maximum(self.regrets[[i for _, i in networks]], 0.0)
+        title = f"workload that runs on it{f' ({self.label})' if self.label else ''}"
+        titles = title, "network made for"
+        return RegretMatrix(titles, self.names, [name for name, _ in networks], regrets)
+
+    def tables(self) -> list[Table]:
+        """Return the loss of each workload, here and on the networks made for the others."""
+        where = f" ({self.label})" if self.label else ""
+        title = f"One {self.noun} for all{where}: {self.split}"
+        workloads = range(len(self.names))
+        here, alone = self.losses[self.best], self.together.own
+
+        def show(i: int, value: float) -> str:
+            objective = self.cells[i].objective
+            return objective.show(float(objective.loss(value)))
+
+        of_workloads = [
+            Column("workload", lambda i: self.names[i]),
+            Column("weight", lambda i: words.percent(float(self.together.weighing.share[i]))),
+            Column("here", lambda i: show(i, float(here[i]))),
+            Column("alone", lambda i: show(i, float(alone[i]))),
+            Column("loss", lambda i: words.loss(here[i] / alone[i] - 1)),
+            *(
+                Column(head, lambda i, place=place: self.more(i)[place])
+                for place, head in enumerate(self.more_columns)
+            ),
+        ]
+        of_networks = [
+            Column("network made for", lambda network: network[0]),
+            *(
+                Column(
+                    naming.narrow(name),
+                    lambda network, i=i: words.loss(self.regrets[network[1], i]),
+                )
+                for i, name in enumerate(self.names)
+            ),
+            Column(self.measure, lambda network: self.show(float(self.measured[network[1]]))),
+        ]
+        lost = f"What a workload loses on a network{where}"
+        return [
+            *tabulate(title, workloads, of_workloads),
+            *tabulate(lost, self.made_for(), of_networks),
+        ]
+
 
 class NetworkSummary(PortfolioSummary):
     """One network for the workloads of a portfolio, each with its own best plan on it: ``cells``.
@@ -183,6 +241,10 @@ class NetworkSummary(PortfolioSummary):
 
     noun = "network"
     more_columns = ("plan here", "network alone")
+
+    @property
+    def title(self) -> str:
+        return f"one network for all, with the plan of {self.names[0]}"
 
     @property
     def best(self) -> int:
@@ -291,43 +353,73 @@ def _rows(cell: CellSummary) -> pd.DataFrame:
     return pd.concat([each[columns].sort_values("trial") for each in (own, shared)])
 
 
-def tabulate_portfolio(portfolio: PortfolioSummary) -> list[Table]:
-    """What the workloads of a portfolio lose, and which other networks would do."""
-    where = f" ({portfolio.label})" if portfolio.label else ""
-    title = f"One {portfolio.noun} for all{where}: {portfolio.split}"
-    workloads = range(len(portfolio.names))
-    here, alone = portfolio.losses[portfolio.best], portfolio.together.own
+class SplitPortfolioReport(Report):
+    """The report of one split for several workloads."""
 
-    def show(i: int, value: float) -> str:
-        objective = portfolio.cells[i].objective
-        return objective.show(float(objective.loss(value)))
+    portfolios: Sequence[PortfolioSummary]
 
-    of_workloads = [
-        Column("workload", lambda i: portfolio.names[i]),
-        Column("weight", lambda i: words.percent(float(portfolio.together.weighing.share[i]))),
-        Column("here", lambda i: show(i, float(here[i]))),
-        Column("alone", lambda i: show(i, float(alone[i]))),
-        Column("loss", lambda i: words.loss(here[i] / alone[i] - 1)),
-        *(
-            Column(head, lambda i, place=place: portfolio.more(i)[place])
-            for place, head in enumerate(portfolio.more_columns)
-        ),
-    ]
-    of_networks = [
-        Column("network made for", lambda network: network[0]),
-        *(
-            Column(
-                naming.narrow(name),
-                lambda network, i=i: words.loss(portfolio.regrets[network[1], i]),
-            )
-            for i, name in enumerate(portfolio.names)
-        ),
-        Column(
-            portfolio.measure, lambda network: portfolio.show(float(portfolio.measured[network[1]]))
-        ),
-    ]
-    lost = f"What a workload loses on a network{where}"
-    return [
-        *tabulate(title, workloads, of_workloads),
-        *tabulate(lost, portfolio.made_for(), of_networks),
+    @classmethod
+    def asks(cls, study: StudyRecord) -> bool:
+        return bool(study.portfolios)
+
+    @classmethod
+    def share(
+        cls, summaries: list[CellSummary], study: StudyRecord
+    ) -> tuple[list[CellSummary], list[PortfolioSummary]]:
+        return _with_answers(summaries, summarise_portfolios(summaries, study))
+
+    @property
+    def search_claim(self) -> tuple[str, str] | None:
+        return (self.portfolios[0].finding(), "") if len(self.portfolios) == 1 else None
+
+
+class SharedNetworksReport(NetworksReport):
+    """The report of one network for several workloads, each with a plan of its own."""
+
+    portfolios: Sequence[PortfolioSummary]
+
+    @classmethod
+    def asks(cls, study: StudyRecord) -> bool:
+        return study.is_shared
+
+    @classmethod
+    def share(
+        cls, summaries: list[CellSummary], study: StudyRecord
+    ) -> tuple[list[CellSummary], list[PortfolioSummary]]:
+        return _with_answers(summaries, summarise_portfolios(summaries, study))
+
+    @property
+    def found(self) -> list[CellSummary]:
+        """The best plans on the one network."""
+        return list(self.portfolios[0].cells) if self.portfolios else super().found
+
+    @property
+    def ordered(self) -> list[CellSummary]:
+        return self.found
+
+    @property
+    def ties(self) -> str:
+        return ""
+
+    def tables(self) -> list[Table]:
+        return [*super().tables(), *Report.tables(self)]
+
+    @property
+    def show_mean(self) -> Callable[[float], str] | None:
+        return self.portfolios[0].show_mean if self.portfolios else None
+
+
+def _with_answers(
+    summaries: list[CellSummary], portfolios: list[PortfolioSummary]
+) -> tuple[list[CellSummary], list[PortfolioSummary]]:
+    """Give the cells of each portfolio the row of its one split for all."""
+    rows = {
+        cell.cell.cell: row
+        for one in portfolios
+        for cell, row in zip(one.cells, one.at_best(), strict=True)
+    }
+    summaries = [replace(s, for_all=rows.get(s.cell.cell)) for s in summaries]
+    by_number = {s.cell.cell: s for s in summaries}
+    return summaries, [
+        replace(one, cells=[by_number[cell.cell.cell] for cell in one.cells]) for one in portfolios
     ]

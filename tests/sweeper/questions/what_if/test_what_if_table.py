@@ -7,10 +7,9 @@ from bokeh.models import ColumnDataSource
 
 from dimsweep.sweeper.charts.bars import WHAT_IF
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.sections import tables_of_cell, tables_of_study
+from dimsweep.sweeper.questions.findings import report_of, tables_of_cell, tables_of_study
+from dimsweep.sweeper.questions.what_if.findings import claim, groups
 from dimsweep.sweeper.report.summary import summarise
-from dimsweep.sweeper.report.what_if import claim, groups
 from tests.support.reports import (
     grid,
     make_rows,
@@ -92,7 +91,7 @@ def test_the_cells_of_a_grid_are_compared_by_their_factors():
     for cell in (0, 2):
         best = rows[(rows["cell"] == cell) & (rows["origin"] != "what_if")]["time_s"].min()
         rows = what_if(rows, {"fast": 0.5 * best, "fat": None}, cell=cell)
-    report = Report.of(rows, make_study(rows, grid=["a.total"]))
+    report = report_of(rows, make_study(rows, grid=["a.total"]))
     table = next(sheet for sheet in tables_of_study(report) if sheet.title.startswith("What if"))
     assert table.rows == [
         ("fast", "2.000x", "2.000x"),

@@ -1,4 +1,5 @@
-"""How near the best of all networks and plans the answer is, and what would change it."""
+"""The findings about networks and plans: the proof, the next designs, and what would change the
+answer."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +9,101 @@ import pandas as pd
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, Step, StudyRecord
 from dimsweep.sweeper.ledger.rows import EXPOSED, WAITED
 from dimsweep.sweeper.objective import TIME, Objective
-from dimsweep.sweeper.report import sentences
+from dimsweep.sweeper.report import describe, sentences
 from dimsweep.sweeper.report.naming import beside, in_turn
+from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.table import Column, Table, tabulate
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
-from dimsweep.sweeper.study.ranking import NEAR
+from dimsweep.sweeper.study.ranking import NEAR, physical
 from dimsweep.sweeper.terminal import plural
 
 _NOTHING = 1e-9  # a relative gap that is rounding
 _SHOWN = 6  # designs, the best one with them
 _STEPS = 8
 _LITTLE = 0.002  # relative: what differs less is no reason
+_RUNNING = "Not proven yet: the search is not over"
+
+
+class NetworksReport(Report):
+    """The report of a search among networks and plans, which proves its answer."""
+
+    @classmethod
+    def asks(cls, study: StudyRecord) -> bool:
+        return study.is_certified
+
+    @property
+    def found(self) -> list[CellSummary]:
+        """The simulated designs, each once, whatever names its blocks have."""
+        found: dict[object, CellSummary] = {}
+        for cell in self.tried:
+            figures = (cell.best.get(name) for name in ("time_s", "cost_usd", "memory_bytes"))
+            same = (*physical(cell.cell.coordinates).items(), tuple(map(str, figures)))
+            found.setdefault(same, cell)
+        return list(found.values())
+
+    @property
+    def effort(self) -> str:
+        return describe.effort(self.study, self.summaries, by="bounds, best first")
+
+    @property
+    def search_claim(self) -> tuple[str, str]:
+        short, _, rest = (self.proof or _RUNNING).partition(": ")
+        return short, sentences.join(rest, self.ties)
+
+    @property
+    def proof(self) -> str:
+        return sentence(self.study)
+
+    @property
+    def ties(self) -> str:
+        proof = self.study.proof
+        if proof is None or proof.front or not self.found:
+            return ""
+        if proof.rival is not None:
+            return rival(proof, self.ordered[0].cell.coordinates)
+        return ties(self.study.objectives[0], self.ordered)
+
+    @property
+    def what_changes(self) -> tuple[str, str]:
+        if self.study.proof is None or not self.chosen:
+            return "", ""
+        return moved(self.study.proof, self.chosen[0][0].cell.coordinates)
+
+    @property
+    def trade_off(self) -> str:
+        return trade(self.study) or super().trade_off
+
+    @property
+    def can_compare_pairs(self) -> bool:
+        """Never: only some of the designs are simulated, and not at random."""
+        return False
+
+    def is_next(self, cell: CellSummary) -> bool:
+        proof = self.study.proof
+        if proof is None:
+            return False
+        if proof.cells == proof.simulated:
+            return True
+        next_one = proof.rival
+        if next_one is None or next_one.is_open or next_one.by is None:
+            return False
+        return physical(next_one.by) == physical(cell.cell.coordinates)
+
+    def named_cells(self) -> tuple[list[str], list[tuple[CellSummary, list[str]]]]:
+        """Return one name for each design: there are too many axes for a column each."""
+        if self.study.proof is None:
+            return super().named_cells()
+        names = [[name] for name in in_turn(self.ordered)]
+        return ["design"], list(zip(self.ordered, names, strict=True))
+
+    def tables(self) -> list[Table]:
+        return tabulate_proof(self.study, self.ordered, self.show_mean)
+
+    @property
+    def show_mean(self) -> Callable[[float], str] | None:
+        """Format the measure of several workloads, if there are some."""
+        return None
 
 
 def sentence(study: StudyRecord) -> str:
