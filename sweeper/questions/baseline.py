@@ -19,18 +19,16 @@ from dimsweep.sweeper.ledger.rows import BASELINE
 from dimsweep.sweeper.places import find_study
 from dimsweep.sweeper.questions.networks.shapes import fixed
 from dimsweep.sweeper.questions.split.grid import Grid
-from dimsweep.sweeper.run.loop import OneRound, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import OneRound, Question, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trial, Trials
-from dimsweep.sweeper.study.cell import CellPlan, PlannedCell, describe, plan_cell
+from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell, describe, plan_cell
 
 # What says how candidates are searched, looked at again, or put together.
 _OF_A_SEARCH = ("space", "recheck", "portfolio")
 
 
-class Baselines:
+class Baselines(CellSource):
     """The baseline of a study in each combination of its scenarios, in the order of the grid."""
-
-    always_streams = False
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Baselines:
                     where=f"baseline.{name}",
                     hint=f"leave it out, or say roles: {{{name}: decision}}",
                 )
-        self._composed, self._axes, self._given = composed, tuple(axes), dict(given)
+        self.composed, self.axes, self._given = composed, axes, dict(given)
         own = {name: (value,) for name, value in given.items()}
         if networks is not None and given and "topology" not in given:
             # Latencies and tiers are those of the networks that are searched.
@@ -75,14 +73,14 @@ class Baselines:
     def warnings(self) -> list[str]:
         """Where the study's own keys hold for an option that the baseline chooses: as on the
         command line, a study's keys come after the options of its groups."""
-        file = self._composed.study and find_study(self._composed.study)
+        file = self.composed.study and find_study(self.composed.study)
         nodes = [read_options(file).node] if file else []
         found = []
         for group, option in self._given.items():
             if not is_group(group) or isinstance(option, Mapping):
                 continue
             own = [f"{group}.{key}" for node in nodes for key in node.get(group) or ()]
-            own += [key for key in self._composed.overridden if key.startswith(f"{group}.")]
+            own += [key for key in self.composed.overridden if key.startswith(f"{group}.")]
             kept = [key for key in dict.fromkeys(own) if key not in self._given]
             if kept:
                 found.append(
@@ -96,7 +94,7 @@ class Baselines:
 
         Raises :class:`DimsweepError` for what is wrong with its keys.
         """
-        scenario = dict.fromkeys(self._axes, BASELINE)
+        scenario = dict.fromkeys(self.axes, BASELINE)
         try:
             labels, composed = self._grid.compose(place)
             scenario |= {axis: labels[axis] for axis in self._scenarios}
@@ -115,7 +113,7 @@ class Baselines:
         cell = replace(plan.cell, coordinates={**scenario, **own})
         plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
         (key,) = plan.content.keys(Trials.of(plan.first))
-        record = describe(plan, program, self._composed.config)
+        record = describe(plan, program, self.composed.config)
         parts = {name: fixed.text[name] for name in _OF_A_SEARCH}
         own_config = {**(record.config or {}), **parts}
         record = record.model_copy(
@@ -124,7 +122,7 @@ class Baselines:
         return PlannedCell(plan, record, program)
 
 
-class BaselineQuestion:
+class BaselineQuestion(Question):
     """What does the design of today do in each combination of the scenarios?
 
     ``planned``: all baselines, or None if they are planned one after the other.
@@ -154,9 +152,6 @@ class BaselineQuestion:
             else:
                 driver.ledger.enter(found.record)
                 yield found.plan
-
-    def findings(self, study: StudyRecord) -> StudyRecord:
-        return study
 
 
 def _text(config: Config, name: str) -> str | None:

@@ -34,8 +34,8 @@ LARGE = 256  # cells; up to so many a grid is planned as a whole before anything
 _LONGEST = 200  # characters of a name; file systems take 255 bytes
 
 
-#: The questions that studies ask; the first whose ``of`` is not None answers a study.  A new
-#: question is a module with a class that follows ``AnswerQuestion``, and a line here.
+#: The questions that studies ask; the first whose ``from_study`` is not None answers a study.
+#: A new question is a module with a class that derives from ``AnswerQuestion``, and a line here.
 QUESTIONS: list[type[AnswerQuestion]] = [
     SharedNetworksQuestion,
     NetworksQuestion,
@@ -48,7 +48,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     """Return the plan of a composed study.  Raises :class:`DimsweepError` for mistakes in it."""
     config, name = composed.config, study_name(composed)
     with composed.blaming():
-        question = next(found for each in QUESTIONS if (found := each.of(composed)) is not None)
+        question = next(filter(None, (each.from_study(composed) for each in QUESTIONS)))
         source = question.source
         roles, weights = roles_of(config, source.axes), weights_of(config, source.axes)
         today = Baselines(composed, source.axes, roles, len(source))
@@ -58,7 +58,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     with composed.blaming():
         _check(config, roles, planned, baselines)
     streams = not _is_small(source)
-    question.plan(planned, streams=streams)
+    question.set_cells(planned, streams=streams)
     study = StudyRecord(
         name=name,
         note=config.note,
@@ -80,7 +80,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         no_baselines=tuple(no_baselines),
         provenance=(provenance(),),
         config=_kept(config),
-        **question.described(),
+        **question.record_fields(),
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
     schema = row_schema(n_dims, study.grid, study.parameters)
@@ -155,19 +155,19 @@ def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]
     planned, pruned = _sorted(map(source.plan, _looked_at(source)))
     if planned:
         return planned, pruned
-    for found in map(source.plan, source.one_of_each()):
+    for found in map(source.plan, source.alternatives()):
         if isinstance(found, PlannedCell):
             return [found], pruned
         pruned.append(found)
-    raise source.no_cell(pruned)
+    raise source.infeasible_error(pruned)
 
 
-def _looked_at(cells: CellSource | Baselines) -> Sequence[int]:
+def _looked_at(cells: CellSource) -> Sequence[int]:
     """Return the numbers of all cells, or of the corners of many."""
     return range(len(cells)) if _is_small(cells) else cells.corners(LOOKED_AT)
 
 
-def _is_small(cells: CellSource | Baselines) -> bool:
+def _is_small(cells: CellSource) -> bool:
     """Return whether all cells are planned before anything is simulated."""
     return not cells.always_streams and len(cells) <= LARGE
 

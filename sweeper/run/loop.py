@@ -7,6 +7,7 @@ in the order of its work; so the rows are the same for any number of workers.  A
 again from the start, or from a checkpoint, and the results in the ledger are not simulated again.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,13 +20,14 @@ from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.ledger.record import StudyRecord
+from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import BESIDE, Cell
 from dimsweep.sweeper.run.checkpoint import in_pieces
 from dimsweep.sweeper.run.executor import Executor
 from dimsweep.sweeper.run.executor.evaluate import Job
 from dimsweep.sweeper.space.trials import Floats, Integers, Trials
 from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell
+from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 
 @dataclass(frozen=True)
@@ -67,43 +69,51 @@ class Search(Protocol):
         """Learn the results of the oldest round in flight."""
 
 
-class Question(Protocol):
+class Question(ABC):
     """One of the questions that a study asks."""
 
+    @abstractmethod
     def searches(self, study: StudyRecord, driver: "SweepDriver") -> Iterator[Search]:
         """Yield the searches that answer the question, each one when the one before is over;
         ``study`` has the findings of the questions before."""
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
+    def add_findings(self, study: StudyRecord) -> StudyRecord:
         """Return the record of the study with the findings of the searches."""
+        return study
 
 
-class AnswerQuestion(Question, Protocol):
+class AnswerQuestion(Question):
     """The main question of a study: it plans the cells, and its answer is what what-ifs change."""
 
-    @property
-    def source(self) -> CellSource:
-        """The cells of the study."""
+    #: the cells of the study
+    source: CellSource
 
     @classmethod
-    def of(cls, composed: Composed) -> Self | None:
+    @abstractmethod
+    def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study; None if the study does not ask it."""
 
-    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells of the source; all of them, unless it ``streams``."""
+    def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        """Take the planned cells of the source.  Of a source that ``streams`` they are a few, which
+        were planned to find mistakes early."""
 
     @property
+    @abstractmethod
     def n_trials(self) -> int:
         """Number of trials at most, baselines and what-ifs left out."""
 
-    def described(self) -> Mapping[str, Any]:
+    def record_fields(self) -> Mapping[str, Any]:
         """Return the fields of the study's record that describe the question."""
+        return {}
 
-    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the rows, of the complete ``rows``, that the answer names."""
+    def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+        """Return the answer's rows among the complete ``rows``: the best one of each scenario."""
+        return best_of_scenarios(rows, study)
 
-    def cell(self, number: int) -> CellPlan | None:
+    def plan_cell(self, number: int) -> CellPlan | None:
         """Return the plan of a cell, or None if the cell is infeasible."""
+        found = self.source.plan(number)
+        return None if isinstance(found, PrunedCell) else found.plan
 
 
 @dataclass(frozen=True)
@@ -173,7 +183,7 @@ def run_sweep(
     for question in plan.questions:
         for search in question.searches(study, driver):
             run_search(search, driver)
-        study = question.findings(study)
+        study = question.add_findings(study)
     ledger.describe(study.model_copy(update={"finished": True}))
     return driver.progress
 

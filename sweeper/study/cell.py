@@ -1,9 +1,10 @@
 """What one cell of a study will do: its space, its bound, and the trials to try first."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -94,33 +95,35 @@ class PlannedCell:
     program: Program
 
 
-class CellSource(Protocol):
-    """The cells of a study, composed and planned by their numbers, each when it is asked for.
-
-    ``axes``: the keys in which cells differ.  ``always_streams``: cells are never planned all at
-    once, however few there are.
-    """
+class CellSource(ABC):
+    """The cells of a study, composed and planned by their numbers, each when it is asked for."""
 
     composed: Composed
-    always_streams: bool
+    #: the keys in which cells differ
+    axes: Mapping[str, tuple[Any, ...]]
+    #: cells are never planned all at once, however few there are
+    always_streams = False
 
-    @property
-    def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
-
+    @abstractmethod
     def __len__(self) -> int: ...
 
-    def check_size(self) -> None:
+    def check_size(self) -> None:  # noqa: B027
         """Raise :class:`DimsweepError` if there are too many cells."""
 
+    @abstractmethod
     def corners(self, most: int) -> list[int]:
-        """Return a few cells that show mistakes early."""
+        """Return the numbers of up to ``most`` cells that show mistakes early."""
 
-    def one_of_each(self) -> Iterator[int]:
-        """Yield cells that may be feasible where the corners are not."""
+    def alternatives(self) -> Iterator[int]:
+        """Yield the numbers of cells that may be feasible where the corners are not."""
+        return iter(())
 
-    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
+    def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
         """Return the error of a study in which no planned cell is feasible."""
+        reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
+        return InfeasibleError(f"no cell is feasible: {reasons}", where="space")
 
+    @abstractmethod
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """Return the plan of a cell, or why it is infeasible."""
 

@@ -38,7 +38,7 @@ from dimsweep.sweeper.questions.networks.shapes import Floats, Shape, fixed, sha
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, rows_of
-from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
+from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
 
 MOST_CELLS = 10_000_000
 _FACTORS = (
@@ -65,7 +65,7 @@ class Part(NamedTuple):
     shapes: Sequence[Shape]
 
 
-class Designs:
+class Designs(CellSource):
     """The networks and plans of a study, numbered as the cells of a grid are.
 
     Its networks are those of others that it is ``like``, or those of the ``part`` that it is of a
@@ -103,7 +103,12 @@ class Designs:
             raise self.refused.error("no plan is possible", "space.plan")
         places = Places(shapes, plans.orders, self.refused) if like is None else like.cells.places
         self.cells: Cells = Cells(rows, places, stagings)
-        self._check_size()
+        if not len(self.cells):
+            raise self.refused.error("no plan runs on any of the networks", "space.plan")
+        if len(self.cells) > MOST_CELLS:
+            what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
+            raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
+        self.axes = dict.fromkeys((*part.coordinates, *self._searched_keys(rows[0])), ())
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _not_known(COST.name, config)
         self._amount = training_amount(workload.model, rows[0].plan)
@@ -112,6 +117,18 @@ class Designs:
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    def _searched_keys(self, row: Row) -> Iterator[str]:
+        assert self._networks is not None
+        if self._networks.tiers:
+            yield from _OF_DIMENSIONS
+        if self._networks.generators:
+            yield GENERATOR
+        if any(tier.algorithms for tier in self._networks.tiers):
+            yield ALGORITHMS
+        if self._networks.memory:
+            yield MEMORY
+        yield from (PARALLEL, *row.settings())
 
     def changed(self, changes: Mapping[str, object], below: float) -> "Designs":
         """The same networks with those plans whose loss may be ``below`` that, for a workload in
@@ -127,17 +144,6 @@ class Designs:
         found.cells, found.floors = found.cells.some(rows), found.floors[rows]
         return found
 
-    @property
-    def axes(self) -> dict[str, tuple[object, ...]]:
-        """The keys in which cells differ."""
-        assert self._networks is not None
-        names = list(_OF_DIMENSIONS) if self._networks.tiers else []
-        names += [GENERATOR] * bool(self._networks.generators)
-        names += [ALGORITHMS] * any(tier.algorithms for tier in self._networks.tiers)
-        names += [MEMORY] * bool(self._networks.memory)
-        names += [PARALLEL, *self.cells.rows[0].settings()]
-        return dict.fromkeys((*self.part.coordinates, *names), ())
-
     def corners(self, most: int) -> list[int]:
         """Cells that promise most, one of them a product of dimensions if there is any, since what
         generators make may have more messages than are simulated."""
@@ -149,7 +155,7 @@ class Designs:
         )
         return (int(self.cells.first[i]) + np.unique(order[: min(_FIRST, most)])).tolist()
 
-    def one_of_each(self) -> Iterator[int]:
+    def alternatives(self) -> Iterator[int]:
         """Yield the most promising cell of each plan, the most promising plan first."""
         for i in np.argsort(self.floors, kind="stable").tolist():
             yield int(self.cells.first[i]) + int(np.argmin(self.bounds(i)))
@@ -207,13 +213,6 @@ class Designs:
         return np.concatenate([_factors(config, shape, self._amount) for shape in shapes])
 
     # --- levels 2 and 3 -------------------------------------------------------------------------
-
-    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
-        """Return the error of a space in which no cell that was planned is feasible."""
-        return no_cell(pruned)
-
-    def check_size(self) -> None:
-        """Accept the size, which was checked when the space was built."""
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration."""
@@ -287,19 +286,6 @@ class Designs:
             return max(loads, 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
         b = program.bandwidth
         return max(loads, time_of(EventBound(program, LinearSpace.build(b, b)), b))
-
-    def _check_size(self) -> None:
-        if not len(self.cells):
-            raise self.refused.error("no plan runs on any of the networks", "space.plan")
-        if len(self.cells) > MOST_CELLS:
-            what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
-            raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
-
-
-def no_cell(pruned: Sequence[PrunedCell]) -> InfeasibleError:
-    """Return the error of a space in which no design of any plan is feasible."""
-    reasons = ", ".join(dict.fromkeys(each.reason for each in pruned))
-    return InfeasibleError(f"no cell is feasible: {reasons}", where="space")
 
 
 def check_designs(config: Config) -> None:

@@ -7,12 +7,11 @@ bounds of programs, and values, are taken from the ledger where it has them.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 
 from dimsweep.engine import InfeasibleError, TooManyError
 from dimsweep.sweeper.config.compose import Composed
@@ -22,10 +21,8 @@ from dimsweep.sweeper.questions.networks.changes import Changes, changes_of
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.run.checkpoint import SearchCheckpoint, ended
-from dimsweep.sweeper.run.loop import Results, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Integers, Trials
-from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
-from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 BATCH = 8  # cells whose programs are bounded before any of them is simulated
 _FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
@@ -463,30 +460,25 @@ def _undominated(front: list[Step]) -> tuple[Step, ...]:
     return tuple(kept)
 
 
-class NetworksQuestion:
+class NetworksQuestion(AnswerQuestion):
     """Which network, and which plan on it, is the best of all?"""
+
+    source: Designs
 
     def __init__(self, designs: Designs) -> None:
         self.source = designs
         self._proof: Proof | None = None
 
     @classmethod
-    def of(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study that searches among networks and plans."""
         space = composed.config.space
         return None if space.network is None and space.plan is None else cls(Designs(composed))
-
-    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells, which were planned to find mistakes only."""
 
     @property
     def n_trials(self) -> int:
         """The number of trials at most."""
         return min(len(self.source), self.source.composed.config.budget.trials)
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the fields of the study's record that describe the question."""
-        return {}
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         search = DesignSearch(self.source, driver)
@@ -494,14 +486,5 @@ class NetworksQuestion:
         search.check_feasible()
         self._proof = search.result.model_copy(update=search.changes()._asdict())
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
+    def add_findings(self, study: StudyRecord) -> StudyRecord:
         return study.model_copy(update={"proof": self._proof})
-
-    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the row of the best design."""
-        return best_of_scenarios(rows, study)
-
-    def cell(self, number: int) -> CellPlan | None:
-        """Return the plan of a cell; None if it is infeasible."""
-        found = self.source.plan(number)
-        return None if isinstance(found, PrunedCell) else found.plan

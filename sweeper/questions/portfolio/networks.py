@@ -7,21 +7,21 @@ the best one.  What is looked at next depends on bounds and values alone, batch 
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimsweep.engine import DimsweepError, InfeasibleError
+from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof, PrunedCell, StudyRecord
-from dimsweep.sweeper.questions.networks.designs import Designs, Part, check_designs, no_cell
+from dimsweep.sweeper.questions.networks.designs import Designs, Part, check_designs
 from dimsweep.sweeper.questions.networks.places import Longs
 from dimsweep.sweeper.questions.networks.search import (
     BATCH,
@@ -34,13 +34,12 @@ from dimsweep.sweeper.questions.networks.search import (
 )
 from dimsweep.sweeper.questions.networks.shapes import Floats, shapes_of
 from dimsweep.sweeper.questions.portfolio.portfolio import Together, weighing_of
-from dimsweep.sweeper.run.loop import Search, SweepDriver
+from dimsweep.sweeper.run.loop import AnswerQuestion, Search, SweepDriver
 from dimsweep.sweeper.space.plans import Refusals
-from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
-from dimsweep.sweeper.study.ranking import best_of_scenarios
+from dimsweep.sweeper.study.cell import CellSource, PlannedCell
 
 
-class SharedDesigns:
+class SharedDesigns(CellSource):
     """The designs of each workload of a portfolio, on networks that all of them share.
 
     The cells are numbered workload by workload.  ``refused`` counts infeasible networks by reason.
@@ -62,6 +61,7 @@ class SharedDesigns:
             found.append(_of_workload(composed, name, part))
             first += len(found[-1])
         self.designs: Sequence[Designs] = found
+        self.axes = {key: () for each in found for key in each.axes}
 
     def __len__(self) -> int:
         return sum(map(len, self.designs))
@@ -71,26 +71,14 @@ class SharedDesigns:
         """How many networks there are."""
         return sum(len(shape.cost) for shape in self.designs[0].part.shapes)
 
-    @property
-    def axes(self) -> dict[str, tuple[object, ...]]:
-        """The keys in which cells differ."""
-        return {key: () for each in self.designs for key in each.axes}
-
     def corners(self, most: int) -> list[int]:
         """Cells of each workload that promise most."""
         return [each.part.first + n for each in self.designs for n in each.corners(most)]
 
-    def one_of_each(self) -> Iterator[int]:
+    def alternatives(self) -> Iterator[int]:
         """Yield the most promising cell of each plan of each workload."""
         for each in self.designs:
-            yield from (each.part.first + number for number in each.one_of_each())
-
-    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
-        """Return the error of a space in which no cell that was planned is feasible."""
-        return no_cell(pruned)
-
-    def check_size(self) -> None:
-        """Accept the size, which was checked when the space was built."""
+            yield from (each.part.first + number for number in each.alternatives())
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """A cell's coordinates, and its configuration."""
@@ -394,15 +382,17 @@ class SharedSearch:
         )
 
 
-class SharedNetworksQuestion:
+class SharedNetworksQuestion(AnswerQuestion):
     """Which one network is the best for several workloads, each with its own plan on it?"""
+
+    source: SharedDesigns
 
     def __init__(self, shared: SharedDesigns) -> None:
         self.source = shared
         self._search: SharedSearch | None = None
 
     @classmethod
-    def of(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study that searches networks for a portfolio."""
         space = composed.config.space
         if space.network is None and space.plan is None:
@@ -410,35 +400,23 @@ class SharedNetworksQuestion:
         weighing = weighing_of(composed.config)
         return None if weighing is None else cls(SharedDesigns(composed, weighing))
 
-    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells, which were planned to find mistakes only."""
-
     @property
     def n_trials(self) -> int:
         """The number of trials at most: of each workload alone, and then of all of them."""
         shared = self.source
         return min(len(shared), 2 * len(shared.designs) * shared.composed.config.budget.trials)
 
-    def described(self) -> Mapping[str, Any]:
-        """Return the fields of the study's record that describe the question."""
-        return {}
-
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         self._search = SharedSearch(self.source, driver)
         yield SteppedSearch(self._search.steps())
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
+    def add_findings(self, study: StudyRecord) -> StudyRecord:
         assert self._search is not None
         proof, portfolio = self._search.result
         return study.model_copy(update={"proof": proof, "portfolios": (portfolio,)})
 
-    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+    def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
         """Return the rows of the workloads' plans on the one network."""
         cells = [number for one in study.portfolios for number in one.cells]
         rows = rows.filter(pc.is_in(rows["cell"], pa.array(cells, rows["cell"].type)))
-        return best_of_scenarios(rows, study)
-
-    def cell(self, number: int) -> CellPlan | None:
-        """Return the plan of a cell; None if it is infeasible."""
-        found = self.source.plan(number)
-        return None if isinstance(found, PrunedCell) else found.plan
+        return super().select_answers(rows, study)

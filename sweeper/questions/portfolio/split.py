@@ -143,15 +143,15 @@ class SplitPortfolioQuestion(CellsQuestion):
         self._found = dict[int, dict[str, Any]]()
 
     @classmethod
-    def of(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study with a portfolio."""
         weighing = weighing_of(composed.config)
         if weighing is None:
             return None
         return cls(Grid(composed, grid_of(composed.config), may_prune=False), weighing)
 
-    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        super().plan(planned, streams=streams)
+    def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
+        super().set_cells(planned, streams=streams)
         n = len(self._weighing.share)
         self._portfolios = [
             SplitPortfolio.of(planned[first : first + n], self._weighing)
@@ -163,7 +163,7 @@ class SplitPortfolioQuestion(CellsQuestion):
         shared = 0 if self._streams else sum(c.budget for p in self._portfolios for c in p.cells)
         return super().n_trials + shared
 
-    def described(self) -> Mapping[str, Any]:
+    def record_fields(self) -> Mapping[str, Any]:
         return {"portfolios": tuple(each.describe() for each in self._portfolios)}
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
@@ -179,14 +179,14 @@ class SplitPortfolioQuestion(CellsQuestion):
             )
             yield search
             self._found[i] = search.found
-            driver.ledger.describe(self.findings(study))  # which a stopped sweep keeps
+            driver.ledger.describe(self.add_findings(study))  # which a stopped sweep keeps
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
+    def add_findings(self, study: StudyRecord) -> StudyRecord:
         for i, found in self._found.items():
             study = study.with_portfolio(i, **found)
         return study
 
-    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
+    def select_answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
         """Return the row of each workload at the one split of its portfolio."""
         found = list[int]()
         names = BANDWIDTH.among(rows.column_names)

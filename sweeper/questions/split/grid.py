@@ -1,7 +1,7 @@
 """The cells of a study's grid, each composed and planned by its number."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import WORKLOAD, PrunedCell
 from dimsweep.sweeper.part import key
-from dimsweep.sweeper.study.cell import PlannedCell, describe, plan_cell
+from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
 
 MOST_CELLS = 1_000_000
 LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
@@ -38,11 +38,9 @@ def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
     return {**config.grid, **({WORKLOAD: workloads} if workloads else {})}
 
 
-class Grid:
+class Grid(CellSource):
     """The cells of ``composed`` over the values of ``axes``, the last axis' fastest; cells that
     cannot be may be left out, if it ``may_prune``.  Nothing is made before it is asked for."""
-
-    always_streams = False
 
     def __init__(
         self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
@@ -67,12 +65,7 @@ class Grid:
             found.update(range(0, min(n, most) * stride, stride))
         return sorted(found)[:most]
 
-    def one_of_each(self) -> Iterator[int]:
-        """Yield cells that may be feasible where the corners are not: none."""
-        return iter(())
-
-    def no_cell(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
-        """Return the error of a grid in which no cell that was planned is feasible."""
+    def infeasible_error(self, pruned: Sequence[PrunedCell]) -> InfeasibleError:
         return InfeasibleError(f"no cell of the grid can be; the first: {pruned[0].error}")
 
     def check_size(self) -> None:

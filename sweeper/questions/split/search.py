@@ -1,21 +1,19 @@
 """The search of a split and of other keys in each cell of a grid, by a sampler."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Generator, Iterator, Sequence
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import RECHECK
 from dimsweep.sweeper.questions.split.grid import Grid, grid_of
 from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, ended, in_pieces
-from dimsweep.sweeper.run.loop import OneRound, Results, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import AnswerQuestion, OneRound, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler, Values
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
-from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths of a second
 
@@ -114,7 +112,7 @@ def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
         first += len(trials)
 
 
-class CellsQuestion:
+class CellsQuestion(AnswerQuestion):
     """Which split, and which values of searched keys, are the best in each cell of a grid?
 
     A large grid is a stream: its cells are planned and searched one after the other.
@@ -125,12 +123,11 @@ class CellsQuestion:
         self._planned, self._streams = list[PlannedCell](), False
 
     @classmethod
-    def of(cls, composed: Composed) -> Self | None:
+    def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study, which every study may ask."""
         return cls(Grid(composed, grid_of(composed.config), may_prune=True))
 
-    def plan(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells; of a grid that ``streams`` they are only some."""
+    def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
         self._planned, self._streams = list(planned), streams
 
     @property
@@ -138,10 +135,6 @@ class CellsQuestion:
         """The number of trials at most; of a stream an estimate from its first cell."""
         own = [each.plan.budget + each.plan.recheck for each in self._planned]
         return len(self.source) * own[0] if self._streams else sum(own)
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the fields of the study's record that describe the question."""
-        return {}
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         for cell in self._stream(driver) if self._streams else self._cells:
@@ -164,19 +157,10 @@ class CellsQuestion:
                 ledger.enter(found.record)
                 yield found.plan
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
-        return study
-
-    def answers(self, rows: pa.Table, study: StudyRecord) -> pa.Table:
-        """Return the best row of each scenario."""
-        return best_of_scenarios(rows, study)
-
-    def cell(self, number: int) -> CellPlan | None:
-        """Return the plan of a cell; None if it is infeasible."""
-        if not self._streams:
-            return next((each for each in self._cells if each.cell.number == number), None)
-        found = self.source.plan(number)
-        return None if isinstance(found, PrunedCell) else found.plan
+    def plan_cell(self, number: int) -> CellPlan | None:
+        if self._streams:
+            return super().plan_cell(number)
+        return next((each for each in self._cells if each.cell.number == number), None)
 
     @property
     def _cells(self) -> list[CellPlan]:

@@ -15,7 +15,7 @@ from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, CHANGE, COMPLETE, WHAT_IF
 from dimsweep.sweeper.questions.what_if.catalogue import Asked
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys, resolve
-from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import AnswerQuestion, Question, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
@@ -97,7 +97,7 @@ class WhatIfSearch:
                 yield Work(cell, Trials.of([each]), is_counted=False)
 
 
-class WhatIfQuestion:
+class WhatIfQuestion(Question):
     """What does each change do to the best design of each scenario, or to the one design for all
     workloads, and to the baseline?"""
 
@@ -118,9 +118,6 @@ class WhatIfQuestion:
         yield WhatIfSearch(list(self._references(study, driver)), driver)
         driver.progress.what_ifs = len(driver.ledger.known) - before
 
-    def findings(self, study: StudyRecord) -> StudyRecord:
-        return study
-
     def _references(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Reference]:
         """Yield the designs to change."""
         columns = [
@@ -131,12 +128,13 @@ class WhatIfQuestion:
         ]
         rows = driver.ledger.rows(list(dict.fromkeys(columns)))
         rows = rows.filter(pc.equal(rows["state"], COMPLETE))
-        chosen, by_default = self._answered.answers(rows, study), self._config.what_if == DEFAULT
+        chosen = self._answered.select_answers(rows, study)
+        by_default = self._config.what_if == DEFAULT
         if by_default:
             chosen = chosen.slice(0, _MOST)
         scenarios = []
         for i in range(len(chosen)):
-            cell = self._answered.cell(chosen["cell"][i].as_py())
+            cell = self._answered.plan_cell(chosen["cell"][i].as_py())
             if cell is None or (by_default and cell.config.by_message):
                 continue
             scenarios.append(study.scenario(cell.cell.coordinates))

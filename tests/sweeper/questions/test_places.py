@@ -27,7 +27,7 @@ class FirstTrialsQuestion(CellsQuestion):
     """What do the splits that every search tries first come to?  Nothing is searched."""
 
     @classmethod
-    def of(cls, composed):  # type: ignore[no-untyped-def]
+    def from_study(cls, composed):  # type: ignore[no-untyped-def]
         asks = composed.config.note == "first trials"
         return cls(Grid(composed, grid_of(composed.config), may_prune=True)) if asks else None
 
