@@ -3,12 +3,29 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import nan
+from operator import attrgetter
 from typing import Any, Literal, Self, TypeVar
 
 from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
 from dimsweep.engine.registry import Registry
 
 _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas column of them
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    """What objectives of networks are made of, besides the seconds of an iteration.
+
+    Arrays are over networks (W,), NaN where a figure is unknown.
+    """
+
+    cost: Any  #: USD
+    power: Any  #: W
+    spending: Any  #: USD/s, for hardware over its lifetime and for electricity
+    tokens: float  #: an iteration trains on; NaN of models without tokens
+    kept: float  #: the share of time that interruptions leave for training
+    is_interrupted: bool  #: whether the configuration says how often training is interrupted
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,11 @@ class Objective:
     needs_prices: bool = False
     has_slopes: bool = False
     of_iterations: bool = False
+    #: what an iteration's seconds are multiplied by in the loss of networks, so that bounds on
+    #: seconds bound the objective; None if no bound of a plan bounds it
+    network_factor: Callable[[NetworkFigures], Any] | None = field(default=None, compare=False)
+    #: which keys a network needs for that factor
+    network_needs: str = ""
 
     def claim(self, value: float) -> str:
         """What a design with a ``value`` does, such as "takes 722.7 ms", or "reaches 53.3% MFU"."""
@@ -80,7 +102,8 @@ class Objective:
 
     def plain(self) -> dict[str, Any]:
         """What can be kept of it as JSON: all but how it shows a value."""
-        own = {name: value for name, value in vars(self).items() if name != "show"}
+        left_out = ("show", "network_factor", "network_needs")
+        own = {name: value for name, value in vars(self).items() if name not in left_out}
         return own | {"unit": vars(self.unit) if isinstance(self.unit, units.Unit) else self.unit}
 
     @classmethod
@@ -110,6 +133,21 @@ def _show_share(value: float, digits: int = 4) -> str:
     return f"{100 * value:.{digits}g}%"
 
 
+def _time_factor(networks: NetworkFigures) -> float:
+    return 1.0
+
+
+def _effective_time_factor(networks: NetworkFigures) -> float:
+    return 1 / networks.kept if networks.is_interrupted else nan
+
+
+def _token_factor(networks: NetworkFigures) -> Any:
+    return networks.spending / (networks.tokens * networks.kept)
+
+
+_PRICES = "prices: cost.tiers, of each tier that is a price in space.network, or cost.parts"
+_WATTS = "watts: cost.power, of each tier that is a price in space.network, or cost.parts"
+
 TIME = Objective(
     "time",
     "time_s",
@@ -121,6 +159,7 @@ TIME = Objective(
     has_slopes=True,
     of_iterations=True,
     says="takes {}",
+    network_factor=_time_factor,
 )
 EFFECTIVE_TIME = Objective(
     "effective_time",
@@ -132,6 +171,8 @@ EFFECTIVE_TIME = Objective(
     units.TIME,
     of_iterations=True,
     says="takes {} an iteration, interruptions counted",
+    network_factor=_effective_time_factor,
+    network_needs="reliability says how often training is interrupted, such as reliability=llama3",
 )
 COST = Objective(
     "cost",
@@ -143,6 +184,7 @@ COST = Objective(
     units.MONEY,
     needs_prices=True,
     says="costs {}",
+    network_needs=_PRICES,
 )
 PERF_PER_COST = Objective(
     "perf_per_cost",
@@ -158,6 +200,8 @@ PERF_PER_COST = Objective(
     has_slopes=True,
     of_iterations=True,
     says="gives {}",
+    network_factor=attrgetter("cost"),
+    network_needs=_PRICES,
 )
 THROUGHPUT = Objective(
     "throughput",
@@ -215,6 +259,8 @@ COST_PER_TOKEN = Objective(
     "USD per million tokens",
     factor=1e6,
     says="costs {}",
+    network_factor=_token_factor,
+    network_needs=f"cost.lifetime, for which a cluster is paid, such as 4 year; {_PRICES}",
 )
 ENERGY = Objective(
     "energy",
@@ -226,6 +272,8 @@ ENERGY = Objective(
     units.ENERGY,
     of_iterations=True,
     says="needs {} an iteration",
+    network_factor=attrgetter("power"),
+    network_needs=_WATTS,
 )
 PERF_PER_WATT = Objective(
     "perf_per_watt",
@@ -239,6 +287,8 @@ PERF_PER_WATT = Objective(
     maximised=True,
     of_iterations=True,
     says="gives {}",
+    network_factor=attrgetter("power"),
+    network_needs=_WATTS,
 )
 OBJECTIVES: Registry[Objective] = Registry(
     "objective",

@@ -1,14 +1,13 @@
 """The plan of a study: its questions and its cells."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dimsweep.engine import MODEL_VERSION, DimsweepError
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.roles import roles_of, weights_of
 from dimsweep.sweeper.config.schema import Config, Design, Question
-from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.place import place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION, row_schema
@@ -56,7 +55,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
-        _check(config, roles, planned, baselines)
+        check_what_ifs(config, cells)
+        check_values(cells[0].config)
+        works = [(each.record, each.plan.config.workload) for each in (*planned, *baselines)]
+        check_work(config, roles, works)
     streams = not _is_small(source)
     question.set_cells(planned, streams=streams)
     study = StudyRecord(
@@ -64,7 +66,8 @@ def plan_study(composed: Composed) -> StudyPlan:
         note=config.note,
         model=MODEL_VERSION,
         rows=ROWS_VERSION,
-        **_objectives(config),
+        objective=tuple(each.name for each in config.objective),
+        foreign=of_plugins(config.objective),
         grid=tuple(source.axes),
         parameters=tuple(cells[0].space.parameters),
         roles=roles,
@@ -79,7 +82,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         baselines=tuple(each.record for each in baselines),
         no_baselines=tuple(no_baselines),
         provenance=(provenance(),),
-        config=_kept(config),
+        config=recorded_config(config),
         **question.record_fields(),
     )
     n_dims = max(len(each.record.dims) for each in (*planned, *baselines))
@@ -98,30 +101,10 @@ def plan_study(composed: Composed) -> StudyPlan:
     )
 
 
-def _check(
-    config: Config,
-    roles: Mapping[str, Role],
-    planned: Sequence[PlannedCell],
-    baselines: Sequence[PlannedCell],
-) -> None:
-    """Raise :class:`DimsweepError` for changes and values of which no cell can have any, and for
-    designs that do not compete."""
-    cells = [each.plan for each in planned]
-    check_what_ifs(config, cells)
-    check_values(cells[0].config)
-    check_work(config, roles, [*planned, *baselines])
-
-
-def _objectives(config: Config) -> dict[str, Any]:
-    """Their names, and what must be kept of those of plug-ins."""
-    names = tuple(each.name for each in config.objective)
-    return {"objective": names, "foreign": of_plugins(config.objective)}
-
-
-def _kept(config: Config) -> dict[str, Any]:
-    """What the ledger keeps of a configuration: what rows depend on, and what its files hold."""
-    kept = {name: config.text[name] for name in (*Design.model_fields, *Question.model_fields)}
-    return {**kept, "files": digests(config)}
+def recorded_config(config: Config) -> dict[str, Any]:
+    """Return the part of a configuration that rows depend on, with the digests of its files."""
+    names = (*Design.model_fields, *Question.model_fields)
+    return {**{name: config.text[name] for name in names}, "files": digests(config)}
 
 
 def _warnings(cells: list[CellPlan]) -> list[str]:

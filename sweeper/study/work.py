@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING
 
 from dimsweep.engine import Compute, DimsweepError, Group, Program, place
 from dimsweep.sweeper.config.schema import Config
@@ -11,10 +10,8 @@ from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.config.workload.layers import Layered
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.config.workload.workload import Workload
+from dimsweep.sweeper.ledger.record import CellRecord
 from dimsweep.sweeper.simulation.program import build_cluster
-
-if TYPE_CHECKING:
-    from dimsweep.sweeper.study.cell import PlannedCell
 
 # Axes whose ranks share the samples of one replica.
 _OF_ONE_REPLICA = ("tensor", "context", "pipeline")
@@ -50,25 +47,36 @@ def _computes(work: object) -> bool:
     )
 
 
-def check_work(config: Config, roles: Mapping[str, Role], cells: "Sequence[PlannedCell]") -> None:
-    """Check that ``cells`` of one scenario, baselines included, do equal work in an iteration, and
-    that a cell's search does not change the work, where the objective is of an iteration.
+def check_work(
+    config: Config, roles: Mapping[str, Role], cells: Sequence[tuple[CellRecord, Workload]]
+) -> None:
+    """Check that the iterations of designs that compete do equal work.
 
-    Raises :class:`DimsweepError` if not: the design that does least work would win.
+    Cells of one scenario, baselines included, must do equal work in an iteration, and a cell's
+    search must not change it.  Only objectives of an iteration are checked.
+
+    Raises
+    ------
+    DimsweepError
+        If designs do unequal work: the one that does least would win.
     """
     objective = next((each.name for each in config.objective if each.of_iterations), None)
     if objective is None:
         return
     known = dict[tuple[str, ...], tuple[str, str]]()
-    for cell in cells:
-        if (work := cell.record.work) is None:
+    for cell, workload in cells:
+        if (work := cell.work) is None:
             continue
-        coordinates = cell.plan.cell.coordinates
-        scenario = tuple(v for k, v in coordinates.items() if roles.get(k) is Role.SCENARIO)
-        name = _name(cell, roles)
+        by_role = {
+            role: [(k, v) for k, v in cell.coordinates.items() if roles.get(k) is role]
+            for role in (Role.SCENARIO, Role.DECISION)
+        }
+        scenario = tuple(v for _, v in by_role[Role.SCENARIO])
+        name = ", ".join(f"{k} {v}" for k, v in by_role[Role.DECISION]) or "the study's design"
+        name = "the baseline" if cell.baseline is not None else name
         first, other = known.setdefault(scenario, (work, name))
         if first != work:
-            is_model = isinstance(cell.plan.config.workload, Model)
+            is_model = isinstance(workload, Model)
             raise DimsweepError(
                 f"{objective} is of an iteration, which is of {first} with {other}, "
                 f"and of {work} with {name}",
@@ -76,18 +84,6 @@ def check_work(config: Config, roles: Mapping[str, Role], cells: "Sequence[Plann
                 hint=f"{_OF_MODELS}; or {_APART}" if is_model else _APART,
             )
     _check_searched(config, objective)
-
-
-def _name(cell: "PlannedCell", roles: Mapping[str, Role]) -> str:
-    """What to call a design among the others of its scenario."""
-    if cell.record.baseline is not None:
-        return "the baseline"
-    decided = [
-        f"{key} {value}"
-        for key, value in cell.plan.cell.coordinates.items()
-        if roles.get(key) is Role.DECISION
-    ]
-    return ", ".join(decided) or "the study's design"
 
 
 def _check_searched(config: Config, objective: str) -> None:

@@ -30,7 +30,7 @@ from dimsweep.sweeper.config.roles import label as value_label
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.ledger.record import FULL, PrunedCell
-from dimsweep.sweeper.objective import COST, TIME
+from dimsweep.sweeper.objective import COST, OBJECTIVES, TIME, NetworkFigures, Objective
 from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.cells import Cells, Where
 from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
@@ -41,12 +41,7 @@ from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, 
 from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
 
 MOST_CELLS = 10_000_000
-_FACTORS = (
-    *("time", "effective_time", "perf_per_cost"),
-    *("energy", "perf_per_watt", "cost_per_token"),
-)
 _OF_MEMORY = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
-_OF_POWER = ("energy", "perf_per_watt")
 _FRONT = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
@@ -110,7 +105,7 @@ class Designs(CellSource):
             raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
         self.axes = dict.fromkeys((*part.coordinates, *self._searched_keys(rows[0])), ())
         if len(config.objective) > 1 and np.isnan(self._cost).any():
-            raise _not_known(COST.name, config)
+            raise _unknown_objective(COST)
         self._amount = training_amount(workload.model, rows[0].plan)
         self.factors = self._factors_of(config, shapes)
         self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
@@ -348,41 +343,39 @@ def _parallel(where: Where) -> dict[str, int]:
 
 
 def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
-    """What seconds are multiplied by in the objective's loss, for the networks of a shape (W,);
-    where a checkpoint is waited for until an iteration ends it is more."""
-    name, ones = config.objective[0].name, np.ones(len(shape.cost))
-    if name not in _FACTORS:
-        hint = f"one of {', '.join(_FACTORS)}"
-        raise DimsweepError(f"no bound of a plan tells {name}", where="objective", hint=hint)
-    left, price = 1.0, 1.0
+    """Return what seconds are multiplied by in the objective's loss, of a shape's networks (W,)."""
+    objective = config.objective[0]
+    if objective.network_factor is None:
+        known = [each.name for each in OBJECTIVES.values() if each.network_factor is not None]
+        what, hint = f"no bound of a plan tells {objective.name}", f"one of {', '.join(known)}"
+        raise DimsweepError(what, where="objective", hint=hint)
+    kept, price = 1.0, 1.0
     with at("reliability"):
         if (reliability := config.reliability.build()) is not None:
             n, graph = prod(shape.sizes), shape.cluster.network.graph
-            left = float(reliability.renewal(n, amount.state).kept)
+            # Less where a checkpoint is waited for until an iteration ends.
+            kept = float(reliability.renewal(n, amount.state).kept)
             price = reliability.price(n, n if graph is None else graph.n_npus)
-    spent = price * shape.cost / (config.cost.lifetime or np.nan)
+    spending = price * shape.cost / (config.cost.lifetime or np.nan)
     if not np.isnan(shape.power).any():
-        spent = spent + shape.power * config.cost.electricity
-    found = {
-        "time": ones,
-        "effective_time": ones / (np.nan if reliability is None else left),
-        "perf_per_cost": shape.cost,
-        "energy": shape.power,
-        "perf_per_watt": shape.power,
-        "cost_per_token": spent / ((amount.tokens or np.nan) * left),
-    }[name]
+        spending = spending + shape.power * config.cost.electricity
+    figures = NetworkFigures(
+        cost=shape.cost,
+        power=shape.power,
+        spending=spending,
+        tokens=amount.tokens or np.nan,
+        kept=kept,
+        is_interrupted=reliability is not None,
+    )
+    found = np.broadcast_to(objective.network_factor(figures), shape.cost.shape)
     if np.isnan(found).any():
-        raise _not_known(name, config)
+        raise _unknown_objective(objective)
     return found
 
 
-def _not_known(name: str, config: Config) -> DimsweepError:
-    if name == "effective_time":
-        hint = "reliability says how often training is interrupted, such as reliability=llama3"
-        return DimsweepError("effective_time is not known", where="objective", hint=hint)
-    if name == "cost_per_token" and not config.cost.lifetime:
-        what = "cost_per_token is not known: nobody says for how long a cluster is paid for"
-        return DimsweepError(what, where="objective", hint="cost.lifetime, such as 4 year")
-    of = "watts: cost.power" if name in _OF_POWER else "prices: cost.tiers"
-    hint = f"{of}, of each tier that is a price in space.network, or cost.parts"
-    return DimsweepError(f"{name} is not known of all networks", where="objective", hint=hint)
+def _unknown_objective(objective: Objective) -> DimsweepError:
+    return DimsweepError(
+        f"{objective.name} is not known of all networks",
+        where="objective",
+        hint=objective.network_needs,
+    )

@@ -7,7 +7,7 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config, Design, Extent, Question, Run
-from dimsweep.sweeper.questions.plan import _kept
+from dimsweep.sweeper.questions.plan import recorded_config
 from dimsweep.sweeper.study.content import Content
 from tests.support.studies import TINY
 
@@ -35,7 +35,7 @@ def test_what_a_key_changes_follows_from_its_part(name: str) -> None:
     changed = other(name)
     assert (Content(changed).text != Content(CONFIG).text) == (name in Design.model_fields)
     another = name in Design.model_fields or name in Question.model_fields
-    assert (_kept(changed) != _kept(CONFIG)) == another
+    assert (recorded_config(changed) != recorded_config(CONFIG)) == another
 
 
 @pytest.mark.parametrize("name", [*Run.model_fields, "note"])
