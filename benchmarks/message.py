@@ -54,7 +54,7 @@ def suspended() -> None:
     for group, size in (("tensor", 3e6), ("data", 3e7)):
         graph.add(group, Collective(CollectiveKind.ALL_REDUCE, size, group, stream=group))
     topology = Topology.build("Switch(4)_Switch(3)", bandwidth=[3e12] * 2, latency=[0] * 2)
-    network = NetworkModel(wafer=MeshWafer(4, 3, preempts=True), packet=4096.0)
+    network = NetworkModel(interconnect=MeshWafer(4, 3, preempts=True), packet=4096.0)
     model = CollectiveModel(chunks=40)
     workload = Workload((graph.build(),), place({"tensor": 4, "data": 3}, topology.sizes))
     program = lower_by_rank(workload, Cluster(topology, collectives=model, network=network))

@@ -302,8 +302,10 @@ class Part(BaseModel):
     @classmethod
     def meanings(cls) -> dict[str, str]:
         """Return the meaning of each key that is explained at its field, here or in the engine."""
-        told = {**(meanings_of(cls.MIRRORS) if cls.MIRRORS else {}), **meanings_of(cls)}
-        return {name: told[name] for name in cls.model_fields if name in told}
+        fields = cls.model_fields
+        told = {name: each.description for name, each in fields.items() if each.description}
+        told |= {**(meanings_of(cls.MIRRORS) if cls.MIRRORS else {}), **meanings_of(cls)}
+        return {name: told[name] for name in fields if name in told}
 
     def plain(self) -> dict[str, Any]:
         """Plain data that describes this part, as it was written."""
@@ -437,14 +439,16 @@ def mirror(
     *,
     without: Collection[str] = (),
     unset: Collection[str] = (),
+    more: Mapping[str, Any] | None = None,
     **types: Any,
 ) -> Any:
     """Return a part with the settings of the dataclass ``cls`` as its keys.
 
     ``names`` are the settings that it has (all unless given), ``without`` those that it lacks, and
     ``unset`` those that are null unless given; ``types`` replaces the types of some keys.
+    ``more`` are the types of further keys, which are null unless given.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {name: (kind, None) for name, kind in (more or {}).items()}
     for setting in settings_of(cls):
         name = setting.name
         if name in without or (names is not None and name not in names):

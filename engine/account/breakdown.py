@@ -106,13 +106,13 @@ def sending(program: Program, bandwidth: Floats, rank: int, network: Network | N
     """Return the bytes/s (P, D) that a rank can send in each dimension, at points of ``bandwidth``
     (P, D).
 
-    Of a product of dimensions that is the bandwidth.  On a graph or a wafer, which has links of its
-    own, it is the sum of the rank's links that belong to the dimension; where none is marked so, of
-    the links by which shortest ways lead to the ranks that differ in this dimension alone, without
-    those that another dimension needs as well, if there are others.
+    Of a product of dimensions that is the bandwidth.  On a graph or an interconnect, which has
+    links of its own, it is the sum of the rank's links that belong to the dimension; where none is
+    marked so, of the links by which shortest ways lead to the ranks that differ in this dimension
+    alone, without those that another dimension needs as well, if there are others.
     """
     model = program.communication.network
-    if network is None or (model.graph is None and model.wafer is None):
+    if network is None or (model.graph is None and model.interconnect is None):
         return bandwidth
     sizes = program.cluster.topology.sizes
     own = network.graph[rank]  # where ranks have their own numbers, wherever they are placed

@@ -211,6 +211,6 @@ class Cluster:
     def symmetric(self) -> tuple[bool, ...]:
         """Of each dimension, whether NPUs may change places in it without any effect."""
         network = self.network
-        plain = network.graph is None and network.wafer is None and self.npus.of is None
+        plain = network.graph is None and network.interconnect is None and self.npus.of is None
         free = plain and not any(fabric != Auto() for fabric in network.fabrics)
         return tuple(free and dim.block.symmetric for dim in self.topology.dims)

@@ -254,8 +254,8 @@ class EdgeIo(RemoteMemory):
     store shares it; what the members of a group load alike is sent once, and what they store is
     summed up on its way.
 
-    The message kernel sends it over the links of the wafer instead, controller by controller, where
-    it meets collectives (:mod:`engine.kernels.reference.operators`).
+    The message kernel sends it over the links of the interconnect instead, controller by
+    controller, where it meets collectives (:mod:`engine.kernels.reference.operators`).
     """
 
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from dimsweep.engine.cluster.packets import PacketModel
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.fabric import Fabric
 from dimsweep.engine.network.graph import Network, some
+from dimsweep.engine.network.interconnect import Interconnect
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.settings import Bounds, Count, check_settings
 from dimsweep.engine.units import BYTES
@@ -28,20 +28,20 @@ class Switching(StrEnum):
 class NetworkModel:
     """Links, switches and routes (not for the phase kernel).
 
-    A ``graph`` or a ``wafer`` replaces the fabrics of the dimensions; they then only say who
-    communicates with whom.
+    A ``graph`` or an ``interconnect`` replaces the fabrics of the dimensions; they then only say
+    who communicates with whom.
     """
 
     #: Fabric of each of the topology's dimensions; empty: the links of their blocks.
     fabrics: tuple[Fabric, ...] = ()
     #: A network of any shape instead of the dimensions' own links.
     graph: Network | None = None
-    #: A wafer instead of the topology's dimensions. It defines how collectives run and which
-    #: messages are urgent: first messages of tensor-parallel groups, then messages between stages.
-    #: It may have more NPUs than the topology.
-    wafer: Wafer | None = None
-    #: How messages are routed; null: by dimension, by the shortest path on a graph, or by the
-    #: wafer's rule.
+    #: A network that plans its own collectives, instead of the topology's dimensions. It also
+    #: defines which messages are urgent: first messages of tensor-parallel groups, then messages
+    #: between stages. It may have more NPUs than the topology.
+    interconnect: Interconnect | None = None
+    #: How messages are routed; null: by dimension, by the shortest path on a graph, or by the rule
+    #: of the interconnect.
     routing: Routing | None = None
     #: Seed of the random choices of routing.
     seed: int = 0
@@ -69,23 +69,25 @@ class NetworkModel:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.buffer is not None and self.wafer is not None and self.wafer.preempts:
+        own = self.interconnect
+        if self.buffer is not None and own is not None and own.preempts:
             raise DimsweepError(
                 "a suspended message would keep its room, and hold up those that go first",
                 where="buffer",
-                hint="no buffer, or network.wafer.preempts=false",
+                hint=f"no buffer, or network.{own.noun}.preempts=false",
             )
         if self.graph is not None and self.fabrics:
             raise DimsweepError(
                 "give the fabrics of the dimensions or a graph, not both", where="fabric"
             )
-        if self.wafer is not None and (self.fabrics or self.graph is not None):
-            raise DimsweepError("a wafer has a network of its own", where="wafer")
-        if self.wafer is not None and self.lacks_links:
+        if own is not None and (self.fabrics or self.graph is not None):
+            raise DimsweepError(f"a {own.noun} has a network of its own", where=own.noun)
+        if own is not None and self.lacks_links:
             raise DimsweepError(
-                "how collectives run on a wafer of which a part is down is not known",
+                f"how collectives run on a {own.noun} of which a part is down is not known",
                 where="degrade",
-                hint="slower NPUs, such as {npu: 7, speed: 90 %}, or a network that is no wafer",
+                hint="slower NPUs, such as {npu: 7, speed: 90 %}, or a network that is no "
+                f"{own.noun}",
             )
 
         if self.placement:

@@ -16,7 +16,7 @@ from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.topology.topology import Topology
 
-# An access that goes through the I/O controllers of a wafer; one a node.
+# An access that goes through the I/O controllers of an interconnect; one a node.
 ACCESS = np.dtype(
     [
         ("node", "i4"),

@@ -492,8 +492,10 @@ class Nodes:
         return least, p.NO_SERVICE if served is None else self.services(served)
 
     def accesses(self) -> p.Table:
-        """The accesses that a wafer's I/O controllers carry, an ACCESS each."""
-        if self._cluster.network.wafer is None or not isinstance(self._cluster.memory, EdgeIo):
+        """The accesses that an interconnect's I/O controllers carry, an ACCESS each."""
+        if self._cluster.network.interconnect is None or not isinstance(
+            self._cluster.memory, EdgeIo
+        ):
             return NO_ACCESSES
         groups = {name: number for number, name in enumerate(self._workload.groups)}
         found = []

@@ -282,7 +282,7 @@ class Program:
     workload: Workload
     cluster: Cluster
     witness: Witness | None = None
-    replica: Entrances | None = field(
+    entrances: Entrances | None = field(
         default=None, repr=False, compare=False
     )  # whose rules it is by
     chooser: Chooser | None = field(default=None, repr=False, compare=False)

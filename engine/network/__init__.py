@@ -5,6 +5,7 @@ from dimsweep.engine.network.degrade import Change, Which, degraded
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
 from dimsweep.engine.network.files import parse_network, read_network, write_network
 from dimsweep.engine.network.graph import Device, Kind, Link, LinkRate, Medium, Network
+from dimsweep.engine.network.interconnect import Interconnect, InterconnectPlan, heaviest
 from dimsweep.engine.network.levels import Level, build_levels
 from dimsweep.engine.network.parts import (
     LEVELS,

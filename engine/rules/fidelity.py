@@ -48,7 +48,7 @@ def kind_of(program: Program) -> Kind | None:
 
     None where nothing was compared: ranks run different operators without being stages, a group
     gets more of its links than there is (``SubgroupBandwidth.FULL``), a collective library or a
-    replica says how long phases last, or the network is not that of the dimensions' own blocks.
+    extension says how long phases last, or the network is not that of the dimensions' own blocks.
     """
     cluster, s = program.cluster, program.structure
     model, network = cluster.collectives, cluster.network
@@ -57,10 +57,10 @@ def kind_of(program: Program) -> Kind | None:
         or model.subgroup_bandwidth is SubgroupBandwidth.FULL
         or model.library is not None
         or model.timings is not None
-        or program.replica is not None
+        or program.entrances is not None
         or any(not isinstance(fabric, Auto) for fabric in network.fabrics)
         or network.graph is not None
-        or network.wafer is not None
+        or network.interconnect is not None
         or network.degrade
     ):
         return None

@@ -356,7 +356,7 @@ def _busiest(grid: Grid, p: int, stride: int, pairs: tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Mesh2D(Grid):
-    """Rows and columns are lines: ``Mesh2D(5,4)`` is a wafer of 5 by 4."""
+    """Rows and columns are lines: ``Mesh2D(5,4)`` is a grid of 5 by 4."""
 
     name = "Mesh2D"
     closes = False

@@ -160,7 +160,8 @@ class Access:
     With a ``group`` the memory's switches gather what its members load, or reduce what they store:
     each member owns ``n_bytes`` there, and gets, or gives, as many for every member.  If it is
     ``shared``, all of them load the same ``n_bytes``, or theirs are summed up: the I/O controllers
-    of a wafer send them to the group once, or take the sum; any other memory serves each member.
+    of an interconnect send them to the group once, or take the sum; any other memory serves each
+    member.
     """
 
     n_bytes: float

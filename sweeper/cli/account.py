@@ -9,9 +9,9 @@ from rich.console import Console
 
 from dimsweep.engine import Along, ClassAccount, Path, Result, units
 from dimsweep.engine.bound import Least, time_by_cuts
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.packet import PortAccount
+from dimsweep.engine.network import InterconnectPlan
 from dimsweep.sweeper.columns import Columns
 from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
@@ -105,7 +105,7 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
         value = merit.show(result.merits[merit.column])
         yield merit.title or "performance per watt", value, ""
     if isinstance(result.run, MessageRun) and result.run.plan is not None:
-        for done, count in _remedies(result.run.plan):
+        for done, count in _remedies(result, result.run.plan):
             yield done, count, ""
     memory = result.program.workload.footprint
     if memory is not None:
@@ -191,15 +191,17 @@ def _told_apart(result: Result) -> list[ClassAccount]:
     return sorted(alike.values(), key=lambda cls: -(cls.path or 0))
 
 
-def _remedies(plan: WaferPlan) -> Iterator[tuple[str, str]]:
-    """What became of groups that a wafer cannot serve as they are."""
+def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str]]:
+    """Yield what became of groups that the interconnect cannot serve as they are."""
+    interconnect = result.program.communication.network.interconnect
+    assert interconnect is not None  # whose plan it is
     if plan.serialised:
         rounds = f"{plural(plan.serialised, 'group')}, in {plan.n_rounds} rounds"
-        yield "serialised on the wafer", rounds
+        yield f"serialised on the {interconnect.noun}", rounds
     if plan.decomposed:
         yield "decomposed into rings", plural(len(plan.decomposed), "group")
     if plan.moved:
-        yield "placed anew on the wafer", plural(plan.moved, "rank")
+        yield f"placed anew on the {interconnect.noun}", plural(plan.moved, "rank")
 
 
 def _dimensions(result: Result) -> Columns:

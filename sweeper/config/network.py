@@ -13,8 +13,6 @@ from pydantic import Field
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, PacketModel, units, within
 from dimsweep.engine.cluster import Mark
-from dimsweep.engine.extensions.fred import Remedy
-from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
 from dimsweep.engine.formats import read_any_network, read_ns3_config
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Balance, Transport
 from dimsweep.engine.network import (
@@ -33,6 +31,7 @@ from dimsweep.engine.network import (
 )
 from dimsweep.engine.network import Network as Graph
 from dimsweep.engine.network.generators import GENERATORS, Generator
+from dimsweep.sweeper.offers import load_offered
 from dimsweep.sweeper.part import (
     BYTES,
     Bandwidth,
@@ -42,7 +41,6 @@ from dimsweep.sweeper.part import (
     Parsed,
     Part,
     Quantity,
-    Time,
     Times,
     Whole,
     default,
@@ -68,18 +66,8 @@ _FABRIC = OneOf(FABRICS, "kind", "fabric")
 
 
 GRAPHS = ("file", "levels", "generator")  # keys that say a graph in the place of the dimensions
-WAFERS: dict[str, type[Wafer]] = {"mesh": MeshWafer, "fred": FredWafer}
-_WAFER = OneOf(
-    WAFERS,
-    "kind",
-    "wafer",
-    link=Bandwidth,
-    npu=Bandwidth,
-    trunk=Bandwidth,
-    io=Bandwidth,
-    latency=Time,
-    remedy=Annotated[Remedy, member(Remedy)],
-)
+#: Types of the keys that extensions add: each key names an :class:`Interconnect`.
+_INTERCONNECTS: dict[str, Any] = load_offered("network")
 
 
 _GENERATOR = OneOf(GENERATORS, "kind", "generator")
@@ -269,8 +257,8 @@ def which(name: str, value: Any) -> Any:
 class Network(
     mirror(  # type: ignore[misc]
         NetworkModel,
-        without=("fabrics", "graph", "packets", "degrade", "placement", "routing"),
-        wafer=Annotated[Wafer, Parsed(_WAFER.parse, _WAFER.write, takes="mapping")] | None,
+        without=("fabrics", "graph", "interconnect", "packets", "degrade", "placement", "routing"),
+        more=_INTERCONNECTS,
     )
 ):
     """Links, switches and routes, for all fidelities but phase: the settings of
@@ -293,7 +281,7 @@ class Network(
     #: A generated network graph (:mod:`engine.network.generators`): {kind: zcube, n: 32, k: 2}.
     generator: AnyGenerator | None = None
     #: How messages are routed; auto: by dimension, by the shortest path on a graph, by all shortest
-    #: paths on a generated graph, or by the wafer's rule.
+    #: paths on a generated graph, or by the rule of a network that plans its own collectives.
     routing: Annotated[
         Routing | None,
         Parsed(_routing, lambda found: str(found or "auto"), choices=("auto", *Routing)),
@@ -316,7 +304,7 @@ class Network(
     @property
     def instead(self) -> str:
         """The key that says what the links are in the place of the dimensions, or nothing."""
-        names = ("file", "levels", "generator", "wafer")
+        names = (*GRAPHS, *_INTERCONNECTS)
         return next((name for name in names if getattr(self, name)), "")
 
     def build(self, topology: dimsweep.engine.Topology, fidelity: Fidelity) -> NetworkModel:
@@ -331,6 +319,7 @@ class Network(
                 )
             fabrics = ()
         plain = self.settings(NetworkModel)
+        own = self.instead if self.instead in _INTERCONNECTS else None
         if self.generator is not None and self.routing is None:
             plain["routing"] = Routing.ECMP  # in levels and files the order of links counts
         if self.packets.spray and fidelity is Fidelity.PACKET:
@@ -339,10 +328,11 @@ class Network(
             plain["packets"] = self.packets.build()
         plain["degrade"] = self._changes()
         plain["placement"] = self._npus_of_ranks(topology.n_npus, graph)
+        plain["interconnect"] = getattr(self, own) if own else None
         return NetworkModel(fabrics=fabrics, graph=graph, **plain)
 
     def _graph(self, topology: dimsweep.engine.Topology) -> Graph | None:
-        """What stands in the place of the dimensions' own links, but for a wafer."""
+        """What stands in the place of the dimensions' own links, but for an interconnect."""
         graph = None
         if self.file is not None:
             with within("file"):

@@ -23,7 +23,7 @@ def build_program(config: Config, cluster: Cluster | None = None) -> Program:
 def build_cluster(config: Config) -> Cluster:
     """Topology, NPU, collective model, network, prices and memory.
 
-    On a wafer without other memory, NPUs load and store through its I/O controllers.
+    On an interconnect without other memory, NPUs load and store through its I/O controllers.
     """
     with key("topology"):
         topology = config.topology.build()
@@ -41,8 +41,8 @@ def build_cluster(config: Config) -> Cluster:
     for i, other in enumerate(config.other_npus):
         with key(f"other_npus[{i}]"):
             others.append(other.build(n_npus, config.workload.arithmetic, config.workload.narrow))
-    if memory is None and network.wafer is not None:
-        memory = MEMORIES["edge_io"](network.wafer.stream_bandwidth)
+    if memory is None and network.interconnect is not None:
+        memory = MEMORIES["edge_io"](network.interconnect.stream_bandwidth)
     cluster = Cluster(topology, npu, collectives, network, memory=memory, other_npus=tuple(others))
     with key("reliability"):
         cluster = replace(cluster, reliability=config.reliability.build())

@@ -60,7 +60,7 @@ def _suspending() -> tuple[Workload, Cluster]:
         builder.add(group, Collective(CollectiveKind.ALL_REDUCE, 1e3, group, stream=group))
     topology = Topology.build("Switch(2)_Switch(2)", bandwidth=[1e9] * 2, latency=[0] * 2)
     workload = Workload((builder.build(),), place({"tensor": 2, "data": 2}, (2, 2)))
-    network = NetworkModel(wafer=MeshWafer(2, 2, preempts=True))
+    network = NetworkModel(interconnect=MeshWafer(2, 2, preempts=True))
     return workload, Cluster(topology, network=network)
 
 

@@ -14,8 +14,8 @@ from dimsweep.engine.collective.algorithms.halving import (
 from dimsweep.engine.collective.algorithms.rings import RingAlgorithm, TwoLevelRings
 from dimsweep.engine.collective.algorithms.trees import DoubleBinaryTree, Forest, InSwitch
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.wafer import Wafer
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.network.interconnect import Interconnect
 from dimsweep.engine.registry import Registry
 from dimsweep.engine.topology.blocks import Block
 
@@ -89,14 +89,15 @@ def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
     dims, model = cluster.topology.dims, cluster.collectives
     names = model.algorithms or (AUTO,) * len(dims)
     all_to_alls = model.all_to_all or (AUTO,) * len(dims)
-    if cluster.network.wafer is not None:
-        own = _of_wafer(cluster.network.wafer)
+    if (interconnect := cluster.network.interconnect) is not None:
+        own = _of_interconnect(interconnect)
         names = tuple(own if name == AUTO else name for name in names)
         if stray := set(names) & {*_by_network()}:
             raise DimsweepError(
-                f"{stray.pop()!r} goes by links, and a wafer says itself how collectives run on it",
+                f"{stray.pop()!r} goes by links, and a {interconnect.noun} says itself how "
+                "collectives run on it",
                 where="collective.algorithms",
-                hint="auto, or no wafer",
+                hint=f"auto, or no {interconnect.noun}",
             )
     for key, given in (("algorithms", names), ("all_to_all", all_to_alls)):
         if len(given) != len(dims):
@@ -132,11 +133,11 @@ def algorithm_of_phase(
     return _registered(block, names[0] if all_to_all == AUTO else all_to_all)
 
 
-def _of_wafer(wafer: Wafer) -> str:
-    """The name of what collectives run on a wafer where nothing else is chosen."""
-    if wafer.rings is None:
+def _of_interconnect(interconnect: Interconnect) -> str:
+    """The name of what collectives run on an interconnect where nothing else is chosen."""
+    if interconnect.rings is None:
         return InSwitch().name
-    register(rings := TwoLevelRings(*wafer.rings))
+    register(rings := TwoLevelRings(*interconnect.rings))
     return rings.name
 
 

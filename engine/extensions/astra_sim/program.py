@@ -97,7 +97,7 @@ def program_on(
         ),
     )
     program = p.Program.on(cluster, structure, names, Workload(((),), name="traces"))
-    return replace(program, replica=ItsRules())
+    return replace(program, entrances=ItsRules())
 
 
 def lower(inputs: Inputs, traces: Sequence[Sequence[Node]], *, folded: bool = True) -> Program:

@@ -1,25 +1,130 @@
-"""FRED's wafer: L1 switches with a few NPUs each, joined by an L2 switch."""
+"""FRED's wafer: L1 switches with a few NPUs each, joined by an L2 switch, and reduction trees."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
+from typing import Any, ClassVar
 
-from dimsweep.engine.errors import check_least
-from dimsweep.engine.extensions.fred import Remedy, UnroutableError, in_rounds
-from dimsweep.engine.extensions.wafer.io import Route
-from dimsweep.engine.extensions.wafer.plan import Line, WaferPlan, at
-from dimsweep.engine.extensions.wafer.tree import L2, Tree, lane_name, leaf_name, plan_trees
-from dimsweep.engine.extensions.wafer.wafer import Wafer, both, check_positive
+from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.extensions.wafer.fred_switch import (
+    Flow,
+    FredSwitch,
+    Remedy,
+    UnroutableError,
+    in_rounds,
+)
 from dimsweep.engine.network.graph import Kind, Network
+from dimsweep.engine.network.interconnect import (
+    Interconnect,
+    InterconnectPlan,
+    Line,
+    ReductionTree,
+    Route,
+    at,
+)
 from dimsweep.engine.network.routing import Routing
+from dimsweep.engine.topology.blocks import Node
 
-Trees = Mapping[frozenset[int], Tree]
+L2 = "L2"
+Edge = tuple[Node, Node, dict[str, Any]]  # as networkx takes them
+
+
+def leaf_name(leaf: int) -> str:
+    """The node of an L1 switch."""
+    return f"L1 no {leaf}"
+
+
+def lane_name(leaf: int, lane: int) -> str:
+    """The node of one of the links between an L1 switch and the L2 switch."""
+    return f"lane {lane} of L1 no {leaf}"
+
+
+def plan_trees(
+    lines: Sequence[tuple[int, ...]], *, leaf: int, leaves: int, middles: int
+) -> dict[frozenset[int], ReductionTree]:
+    """A tree for each of ``lines``, which run at once on ``leaves`` L1 switches of ``leaf`` NPUs
+    and as many lanes each.
+
+    The lines that leave an L1 switch share out its lanes, as many to each line everywhere.  Then
+    every switch, FRED_m(2 leaf) at the NPUs and FRED_m(leaf * leaves) above them with m =
+    ``middles``, must route the part of each line that passes it.  Raises
+    :class:`UnroutableError` naming the lines where there is no colouring.
+    """
+    parts = [_parts(line, leaf) for line in lines]
+    leaving: dict[int, list[int]] = {}  # of each L1 switch, the lines
+    for i, part in enumerate(parts):
+        for number in part if len(part) > 1 else ():
+            leaving.setdefault(number, []).append(i)
+    each = leaf // max(map(len, leaving.values()), default=1)
+    lanes: list[dict[int, tuple[int, ...]]] = [{} for _ in lines]
+    for number, own in leaving.items():
+        for place, i in enumerate(own):
+            lanes[i][number] = tuple(range(place * each, (place + 1) * each))
+    for switch, flows in _flows(lines, parts, lanes, leaf).items():
+        FredSwitch(leaf * leaves if switch == L2 else 2 * leaf, middles).route(flows)
+    return {
+        frozenset(line): ReductionTree(
+            {leaf_name(number): members for number, members in part.items()},
+            {
+                leaf_name(number): tuple(lane_name(number, lane) for lane in taken)
+                for number, taken in own.items()
+            },
+            L2,
+        )
+        for line, part, own in zip(lines, parts, lanes, strict=True)
+    }
+
+
+Parts = Mapping[int, tuple[int, ...]]  # of a line at each L1 switch: its members, or its lanes
+
+
+def _parts(line: Sequence[int], leaf: int) -> Parts:
+    found: dict[int, tuple[int, ...]] = {}
+    for npu in line:
+        found[npu // leaf] = (*found.get(npu // leaf, ()), npu)
+    return found
+
+
+def _flows(
+    lines: Sequence[tuple[int, ...]], parts: Sequence[Parts], lanes: Sequence[Parts], leaf: int
+) -> dict[str, list[Flow]]:
+    """What passes each switch at once.  An L1 switch has its NPUs at the first ports and its lanes
+    behind them; the L2 switch has the lanes of one L1 switch behind those of the other."""
+    flows: dict[str, list[Flow]] = {}
+    for line, part, own in zip(lines, parts, lanes, strict=True):
+        name = "{" + ", ".join(map(str, line)) + "}"
+        for number, members in part.items():
+            here, what = leaf_name(number), f"{name} at {leaf_name(number)}"
+            down = frozenset(npu % leaf for npu in members)
+            up = frozenset(leaf + lane for lane in own.get(number, ()))
+            ends = ((down, up), (up, down)) if up else ((down, down),)
+            flows.setdefault(here, []).extend(Flow(*sides, what) for sides in ends)
+        if own:
+            ports = {number * leaf + lane for number, taken in own.items() for lane in taken}
+            flows.setdefault(L2, []).append(Flow.among(ports, f"{name} at {L2}"))
+    return flows
+
+
+def both(one: Node, other: Node, bandwidth: float, latency: int) -> list[Edge]:
+    """A link each way."""
+    attributes: dict[str, Any] = {"bandwidth": float(bandwidth), "latency": int(latency)}
+    return [(one, other, attributes), (other, one, attributes)]
+
+
+def check_positive(of: object, *keys: str) -> None:
+    """Raise :class:`DimsweepError` naming the attribute among ``keys`` that is no amount."""
+    for key in keys:
+        if not 0 < getattr(of, key) < float("inf"):
+            raise DimsweepError(f"{getattr(of, key):g}; it must be more than zero", where=key)
+
+
+Trees = Mapping[frozenset[int], ReductionTree]
 
 
 @dataclass(frozen=True)
-class FredWafer(Wafer):
+class FredWafer(Interconnect):
     """``leaves`` L1 switches of ``leaf`` NPUs each, and an L2 switch above them.
 
     ``npu`` is the bandwidth (bytes/s) between an NPU and its L1 switch, ``trunk`` that between an
@@ -34,6 +139,8 @@ class FredWafer(Wafer):
     ``PLACE``: ranks are numbered along the dimensions in another order, the first in which all can
     pass.
     """
+
+    noun: ClassVar[str] = "wafer"
 
     leaves: int = 5
     leaf: int = 4
@@ -71,12 +178,12 @@ class FredWafer(Wafer):
         """Half of all trunks; where the leaves are odd in number, that halves one of them."""
         return self.leaves * self.trunk / 2
 
-    def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], Tree]:
+    def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
         if not self.reduces:
             return {}
         return plan_trees(lines, leaf=self.leaf, leaves=self.leaves, middles=self.middles)
 
-    def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> WaferPlan:
+    def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> InterconnectPlan:
         if self.remedy != Remedy.PLACE:
             return self._planned(sets, self.places(sizes))
         refused: UnroutableError | None = None
@@ -88,10 +195,10 @@ class FredWafer(Wafer):
         assert refused is not None
         raise refused
 
-    def _planned(self, sets: Sequence[Sequence[Line]], places: Sequence[int]) -> WaferPlan:
+    def _planned(self, sets: Sequence[Sequence[Line]], places: Sequence[int]) -> InterconnectPlan:
         found = [self._remedied(at(lines, places)) for lines in sets]
         rings = frozenset(frozenset(line) for _, decomposed in found for line in decomposed)
-        return WaferPlan(places, tuple(rounds for rounds, _ in found), rings)
+        return InterconnectPlan(places, tuple(rounds for rounds, _ in found), rings)
 
     def _remedied(self, lines: list[Line]) -> tuple[tuple[Trees, ...], list[Line]]:
         """The trees of each round, and the lines that are decomposed."""

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 from dimsweep.engine.errors import check_least
-from dimsweep.engine.extensions.wafer.io import Route
-from dimsweep.engine.extensions.wafer.tree import Tree
-from dimsweep.engine.extensions.wafer.wafer import Wafer, both, check_positive
+from dimsweep.engine.extensions.wafer.fred import both, check_positive
 from dimsweep.engine.network.graph import Kind, Network
+from dimsweep.engine.network.interconnect import Interconnect, ReductionTree, Route
 from dimsweep.engine.network.routing import Routing
 
 
 @dataclass(frozen=True)
-class MeshWafer(Wafer):
+class MeshWafer(Interconnect):
     """``columns`` times ``rows`` NPUs, numbered column by column, with links of ``link`` bytes/s to
     their neighbours and an I/O controller at each end of every row and column.
 
@@ -24,6 +24,8 @@ class MeshWafer(Wafer):
     and from there along all columns.  So 2 * columns - 1 streams cross the links at the ends of a
     row: the hot spot of the paper, (2N - 1) P at N columns and a line rate of P.
     """
+
+    noun: ClassVar[str] = "wafer"
 
     columns: int = 5
     rows: int = 4
@@ -60,7 +62,7 @@ class MeshWafer(Wafer):
         ]
         return min(cuts)[1]
 
-    def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], Tree]:
+    def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
         return {}
 
     def column(self, x: int) -> list[int]:

@@ -402,7 +402,7 @@ def folding_of(program: Program, network: Network, tables: Tables) -> Folding | 
     """How the program folds, at all its points; None if no rank is like another one, switches
     reduce, or accesses share servers."""
     s = program.structure
-    if tables.wafer or len(tables.reductions) or len(s.services):
+    if tables.interconnect or len(tables.reductions) or len(s.services):
         return None
     parts = parts_of(s, tables, network.links)
     colour = refine(parts, s.shape.n_classes)

@@ -1,8 +1,8 @@
 """What a program's collectives do: the phases of their chunks, the lines that run them, and whose
 messages go first.
 
-On a wafer's links, and in packets with priorities, tensor parallelism goes first, then messages
-between pipeline stages, then everything else, such as data parallelism (FRED, section 8).
+On an interconnect's links, and in packets with priorities, tensor parallelism goes first, then
+messages between pipeline stages, then everything else, such as data parallelism (FRED, section 8).
 """
 
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from dimsweep.engine.collective.algorithms import Algorithm, InSwitch, RingAlgorithm, TwoLevelRings
 from dimsweep.engine.collective.rounds import MemberRounds, SwitchRounds
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.interconnect import InterconnectPlan
 from dimsweep.engine.topology.coordinates import members_along
 
 # Lower ones go first.
 OF_TENSOR = 0
 BETWEEN_STAGES = 1  # messages from point to point
-OF_OTHERS = 2  # what goes through a wafer's I/O controllers, too
+OF_OTHERS = 2  # what goes through an interconnect's I/O controllers, too
 
 
 def precedence_of(group: str) -> int:
@@ -30,10 +30,10 @@ def precedence_of(group: str) -> int:
 
 
 def may_suspend(program: Program) -> bool:
-    """Whether messages may be suspended for others: the wafer preempts, and not all messages are of
-    one precedence."""
-    wafer = program.communication.network.wafer
-    if wafer is None or not wafer.preempts:
+    """Whether messages may be suspended for others: the interconnect preempts, and not all messages
+    are of one precedence."""
+    interconnect = program.communication.network.interconnect
+    if interconnect is None or not interconnect.preempts:
         return False
     found = set(map(precedence_of, program.names.flow_group))
     if len(program.communication.accesses):
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 class Phase(NamedTuple):
     """A phase of a collective; a member enters it with ``n_bytes``, or ``size`` whole bytes.
 
-    Messages of a lower ``precedence`` go first: on a wafer, or in packets with priorities.
+    Messages of a lower ``precedence`` go first: on an interconnect, or in packets with priorities.
     """
 
     dim: int
@@ -86,7 +86,7 @@ class Phases:
     kernel's; durations are not taken from it.
     """
 
-    def __init__(self, program: Program, network: Network, plan: WaferPlan | None) -> None:
+    def __init__(self, program: Program, network: Network, plan: InterconnectPlan | None) -> None:
         self._network, self._plan = network, plan
         self._program, self._communication = program, program.communication
         self._times = times_of(program)
@@ -154,10 +154,10 @@ def _rounds(
 
 
 def algorithm_on_line(
-    algorithm: Algorithm, kind: CollectiveKind, ranks: Sequence[int], plan: WaferPlan | None
+    algorithm: Algorithm, kind: CollectiveKind, ranks: Sequence[int], plan: InterconnectPlan | None
 ) -> Algorithm:
-    """The algorithm as a line runs it: one that is decomposed on a wafer (see :class:`WaferPlan`)
-    runs rings in the place of what its switches would do for it."""
+    """The algorithm as a line runs it: one that is decomposed on an interconnect (see
+    :class:`InterconnectPlan`) runs rings in the place of what its switches would do for it."""
     if plan is None or not isinstance(algorithm, InSwitch):
         return algorithm
     if frozenset(plan.places[rank] for rank in ranks) not in plan.decomposed:
@@ -165,12 +165,13 @@ def algorithm_on_line(
     return _FUSED_RING if kind is CollectiveKind.ALL_REDUCE else RingAlgorithm()
 
 
-def wafer_plan(program: Program) -> WaferPlan | None:
-    """What the program's wafer, if it has one, makes of its groups (see :meth:`Wafer.plan`); the
-    lines of a group that differ in one dimension run their collectives at once."""
+def interconnect_plan(program: Program) -> InterconnectPlan | None:
+    """What the program's interconnect, if it has one, makes of its groups (see
+    :meth:`Interconnect.plan`); the lines of a group that differ in one dimension run their
+    collectives at once."""
     communication = program.communication
-    wafer, sizes = communication.network.wafer, communication.topology.sizes
-    if wafer is None:
+    interconnect, sizes = communication.network.interconnect, communication.topology.sizes
+    if interconnect is None:
         return None
     sets = []
     for name in dict.fromkeys(program.names.flow_group):
@@ -179,4 +180,4 @@ def wafer_plan(program: Program) -> WaferPlan | None:
             if group and p > 1:
                 along = (members_along(group, i, sizes, dim) for i in range(program.n_npus))
                 sets.append(sorted({tuple(line) for line in along}))
-    return wafer.plan(sets, sizes)
+    return interconnect.plan(sets, sizes)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.errors import DimsweepError, TooManyError, at
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.carriers import CARRIERS
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import Measures, explain_stuck, outcome_error, try_one
@@ -26,6 +25,7 @@ from dimsweep.engine.lower.program import NO_STEPS, Program
 from dimsweep.engine.network.degrade import degraded
 from dimsweep.engine.network.fabric import build_network, fitted, is_product
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.interconnect import InterconnectPlan
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.topology.coordinates import members_along
 from dimsweep.engine.units import PICOSECONDS, format_bytes
@@ -97,7 +97,7 @@ class MessageRun:
     operators: tuple[OperatorSpan, ...]
     phases: tuple[PhaseSpan, ...]
     n_messages: int
-    plan: WaferPlan | None  # of ranks and groups on a wafer
+    plan: InterconnectPlan | None  # of ranks and groups on an interconnect
     traffic: Traffic | None  # of messages that were carried as flows or packets
     recorded: bool
     n_simulated: int | None = None  # ranks, if others are alike; None: all
@@ -230,9 +230,9 @@ def network_of(program: Program) -> Network:
 def _whole(program: Program) -> Network:
     """The network as it was bought."""
     topology, model = program.communication.topology, program.communication.network
-    if model.wafer is not None:
-        model.wafer.check_ranks(topology.n_npus)
-        return model.wafer.network
+    if model.interconnect is not None:
+        model.interconnect.check_ranks(topology.n_npus)
+        return model.interconnect.network
     if model.graph is not None:
         model.check_npus(topology.n_npus)
         return model.graph

@@ -98,7 +98,7 @@ GATE = record(
     launch="i4",  # what it launches then, from here ...
     launch_end="i4",
 )
-# What goes through a wafer's I/O controllers (see engine.kernels.messages.routes).
+# What goes through an interconnect's I/O controllers (see engine.kernels.messages.routes).
 TRANSFER = record(
     n_bytes="f8",  # of a piece
     missing="i8",  # pieces that the controllers have not got
@@ -144,7 +144,7 @@ class Plans(NamedTuple):
 
 
 class Io(NamedTuple):
-    """What goes through a wafer's I/O controllers."""
+    """What goes through an interconnect's I/O controllers."""
 
     transfers: Table  # TRANSFER
     members: Table  # IO_MEMBER

@@ -1,4 +1,4 @@
-"""The ways of messages: routes, cascades through switches, and a wafer's I/O controllers.
+"""The ways of messages: routes, cascades through switches, and an interconnect's I/O controllers.
 
 **Cascades** are messages that set each other off, link by link.  A *launch* takes a message over
 one link.  When it begins to arrive at the far end (or has arrived completely, if it is stored
@@ -20,21 +20,28 @@ from typing import NamedTuple
 
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.wafer import NOBODY, IoTree, Tree, Wafer, WaferPlan, store_tree
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.lower.communication import NOT_SHARED
 from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.interconnect import (
+    NOBODY,
+    Interconnect,
+    InterconnectPlan,
+    IoTree,
+    ReductionTree,
+    store_tree,
+)
 from dimsweep.engine.network.routing import Router, Routing
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.topology.coordinates import group_members
 
 
 def router_of(network: Network, model: NetworkModel) -> Router:
-    """The ways that messages take, by dimension unless the model or its wafer says otherwise."""
+    """The ways that messages take, by dimension unless the model or its interconnect says so."""
     default = Routing.DIMENSION_ORDER if network.sizes else Routing.SHORTEST
-    if model.wafer is not None:
-        default = model.wafer.routing
+    if model.interconnect is not None:
+        default = model.interconnect.routing
     return Router(network, model.routing or default, model.seed)
 
 
@@ -58,11 +65,11 @@ def n_parts(n_bytes: float, room: int) -> int:
 def shared_switch(network: Network, model: NetworkModel, npus: frozenset[int]) -> str:
     """The switch that reduces for NPUs without a tree.  Raises :class:`DimsweepError` if there is
     none."""
-    if model.wafer is not None and model.wafer.rings is not None:
+    if (own := model.interconnect) is not None and own.rings is not None:
         raise DimsweepError(
-            "the switches of this wafer do not reduce",
+            f"the switches of this {own.noun} do not reduce",
             where="collective.algorithms",
-            hint="auto, or a wafer whose switches do: network.wafer.reduces=true",
+            hint=f"auto, or a {own.noun} whose switches do: network.{own.noun}.reduces=true",
         )
     graph = network.graph
     shared = set.intersection(*(set(graph[npu]) & set(graph.pred[npu]) for npu in npus))
@@ -137,7 +144,7 @@ class Passage(NamedTuple):
     """How a line's reductions pass switches: its tree, and the round of which turns; sets of lines
     that pass one after another take turns, NONE waits for nobody."""
 
-    tree: Tree
+    tree: ReductionTree
     turn: int = NONE
     round: int = 0
     line: int = NONE  # among those that take turns
@@ -147,7 +154,9 @@ class Passages:
     """The passages of all lines, by their members' NPUs; lines without a tree of the ``plan`` pass
     the switch that they share."""
 
-    def __init__(self, network: Network, model: NetworkModel, plan: WaferPlan | None) -> None:
+    def __init__(
+        self, network: Network, model: NetworkModel, plan: InterconnectPlan | None
+    ) -> None:
         self._network, self._model = network, model
         self._of: dict[frozenset[int], Passage] = {}
         self.cascade = lru_cache(maxsize=4096)(self._cascade)
@@ -164,7 +173,7 @@ class Passages:
         line = frozenset(npus)
         if line not in self._of:
             switch = shared_switch(self._network, self._model, line)
-            self._of[line] = Passage(Tree({switch: tuple(line)}))
+            self._of[line] = Passage(ReductionTree({switch: tuple(line)}))
         return self._of[line]
 
     def _cascade(self, sources: tuple[int, ...], targets: tuple[int, ...]) -> Cascade:
@@ -180,7 +189,7 @@ class _ThroughSwitches:
     def __init__(
         self,
         link: Mapping[tuple[Node, Node], int],
-        tree: Tree,
+        tree: ReductionTree,
         sources: Sequence[int],
         targets: Sequence[int],
     ) -> None:
@@ -244,7 +253,7 @@ class _ThroughSwitches:
         return self._begin(starts)
 
 
-def _below(tree: Tree, npus: Sequence[int]) -> dict[str, list[int]]:
+def _below(tree: ReductionTree, npus: Sequence[int]) -> dict[str, list[int]]:
     """The NPUs below each leaf that has any, in their order."""
     found: dict[str, list[int]] = defaultdict(list)
     for leaf, own in tree.leaves.items():
@@ -298,13 +307,13 @@ class Transfer(NamedTuple):
     trains: Trains
 
 
-def io_plan(program: Program, network: Network, plan: WaferPlan | None) -> list[Transfer]:
+def io_plan(program: Program, network: Network, plan: InterconnectPlan | None) -> list[Transfer]:
     """The transfers of a program in which every rank is a class; none where its memory is not
-    behind a wafer's I/O controllers."""
-    wafer = program.communication.network.wafer
-    if plan is None or wafer is None:
+    behind an interconnect's I/O controllers."""
+    interconnect = program.communication.network.interconnect
+    if plan is None or interconnect is None:
         return []
-    trains = cache(lambda ranks, store: _trains(wafer, network, plan, ranks, store=store))
+    trains = cache(lambda ranks, store: _trains(interconnect, network, plan, ranks, store=store))
     return [
         Transfer(n_bytes, store, ranks, tuple(nodes), trains(ranks, store))
         for (ranks, _, n_bytes, store), nodes in _accesses(program).items()
@@ -332,15 +341,20 @@ def _accesses(program: Program) -> dict[_Shared, list[int]]:
 
 
 def _trains(
-    wafer: Wafer, network: Network, plan: WaferPlan, ranks: tuple[int, ...], *, store: bool
+    interconnect: Interconnect,
+    network: Network,
+    plan: InterconnectPlan,
+    ranks: tuple[int, ...],
+    *,
+    store: bool,
 ) -> Trains:
     """Several trains take a way, if there are fewer ways than pieces are to be under way."""
     found: list[Train] = []
     npus = [plan.places[rank] for rank in ranks]
-    if len(npus) > 1 and not (store or wafer.multicasts):
-        npus += sorted({*range(wafer.n_npus)} - {*npus})
+    if len(npus) > 1 and not (store or interconnect.multicasts):
+        npus += sorted({*range(interconnect.n_npus)} - {*npus})
     late = [0] * len(npus)
-    controllers = wafer.io_trees(npus)
+    controllers = interconnect.io_trees(npus)
     for ways in controllers:
         for tree in ways:
             for member, latency in _latencies(network, tree).items():
@@ -348,11 +362,13 @@ def _trains(
         trees = [store_tree(network, tree) for tree in ways] if store else ways
         cascades = [cascade_of_piece(tree) for tree in trees]
         n = max(_UNDER_WAY, len(trees))
-        of = (Train(cascades[i % len(trees)], len(range(i, wafer.pieces, n))) for i in range(n))
+        of = (
+            Train(cascades[i % len(trees)], len(range(i, interconnect.pieces, n))) for i in range(n)
+        )
         found += [train for train in of if train.pieces]
     if store:  # all have stored when the controllers have the last byte of all
         late = [max(late)] * len(late)
-    share = 1 / (len(controllers) * wafer.pieces)
+    share = 1 / (len(controllers) * interconnect.pieces)
     return Trains(tuple(found), share, tuple(late[: len(ranks)]))
 
 

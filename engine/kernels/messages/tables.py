@@ -2,7 +2,7 @@
 
 Links are numbered as in the network, ranks as in the program.  Cascades become gates and launches
 (:mod:`engine.kernels.network.gates`): those of reductions by switches, and those of transfers
-through a wafer's I/O controllers.
+through an interconnect's I/O controllers.
 """
 
 from collections import Counter, defaultdict
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages import records
-from dimsweep.engine.kernels.messages.phases import algorithm_on_line, precedence_of, wafer_plan
+from dimsweep.engine.kernels.messages.phases import (
+    algorithm_on_line,
+    interconnect_plan,
+    precedence_of,
+)
 from dimsweep.engine.kernels.messages.records import Io, Plans, named_records
 from dimsweep.engine.kernels.messages.routes import (
     Cascade,
@@ -34,6 +37,7 @@ from dimsweep.engine.kernels.phase.phase_time import empty_phase_times
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_STEPS, Floats, Ints, Longs, Program, Structure, Table
 from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.interconnect import InterconnectPlan
 from dimsweep.engine.topology.coordinates import all_coordinates, place_in
 
 _LONGEST_WAY = 5  # links from an NPU to the top, those between switches down again, too
@@ -220,7 +224,7 @@ class Tables:
     ways_up: Ints  # of the reductions (see engine.kernels.messages.tables)
     n_turns: int  # sets of lines that take turns
     io: Io
-    wafer: WaferPlan | None
+    interconnect: InterconnectPlan | None
     n_sends: int  # that one step may make
     largest: float  # share of what a member holds that a message has
 
@@ -367,14 +371,14 @@ class _Lines(NamedTuple):
 def build_tables(program: Program, network: Network) -> Tables:
     """The tables of a program in which every rank is a class."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
-    lines, wafer, plans = _lines(program, names), wafer_plan(program), _Plans()
-    places = wafer.places if wafer else range(network.n_npus)
+    lines, interconnect, plans = _lines(program, names), interconnect_plan(program), _Plans()
+    places = interconnect.places if interconnect else range(network.n_npus)
     routes = _Routes(program, network, places)
     launches = Launches(routes.hops)  # of links, those of routes come last
-    io, most = io_tables(io_plan(program, network, wafer), launches)
-    passages = Passages(network, program.communication.network, wafer)
+    io, most = io_tables(io_plan(program, network, interconnect), launches)
+    passages = Passages(network, program.communication.network, interconnect)
     reductions = Reductions(passages, launches)
-    wanted = _wanted(program, network, names, lines, plans, wafer)
+    wanted = _wanted(program, network, names, lines, plans, interconnect)
     of = np.zeros((len(lines.ranks), N_KINDS), dtype=records.LINE_PLAN)
     of["members"] = NONE  # for what a line never runs
     n_dims = program.structure.shape.n_dims
@@ -409,7 +413,7 @@ def build_tables(program: Program, network: Network) -> Tables:
         ways_up=ways_up,
         n_turns=passages.n_turns,
         io=io,
-        wafer=wafer,
+        interconnect=interconnect,
         n_sends=max(plans.n_sends, reductions.n_at_once, most),
         largest=plans.largest,
     )
@@ -437,7 +441,7 @@ def _wanted(
     names: Sequence[str],
     lines: _Lines,
     plans: _Plans,
-    wafer: WaferPlan | None,
+    interconnect: InterconnectPlan | None,
 ) -> list[tuple[int, int, _Plan]]:
     """Lines, the kinds of phases that each may run, and what its members then do."""
     algorithms = program.communication.algorithms
@@ -447,7 +451,7 @@ def _wanted(
         d, ranks, circle = lines.dims[line], lines.ranks[line], lines.circles[line]
         kind = CollectiveKind(number)
         of = algorithms[d].of(kind).among(network, ranks, d)
-        algorithm = algorithm_on_line(of, kind, ranks, wafer)
+        algorithm = algorithm_on_line(of, kind, ranks, interconnect)
         key = algorithm, kind, len(ranks), circle
         if key not in known:
             known[key] = plans.add(algorithm.rounds(kind, len(ranks), circle), len(ranks))

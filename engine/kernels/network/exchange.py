@@ -2,7 +2,8 @@
 
 See :mod:`engine.kernels.reference.exchange`.  In a reduction or multicast by switches, bytes go up
 a tree of switches and down again by a chain of gates (:mod:`engine.kernels.network.gates`).  Lines
-that cannot pass a wafer's switches at once take turns (:mod:`engine.kernels.reference.links`).
+that cannot pass an interconnect's switches at once take turns
+(:mod:`engine.kernels.reference.links`).
 """
 
 from dimsweep.engine.compiler import kernel

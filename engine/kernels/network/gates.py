@@ -1,5 +1,5 @@
 """Messages that set each other off, one link each (:mod:`engine.kernels.messages.routes`): those
-of reductions by switches, and pieces from and to the I/O controllers at a wafer's edge.
+of reductions by switches, and pieces from and to the I/O controllers at an interconnect's edge.
 
 When all that a gate expects has begun to arrive, it launches what goes on from there.  What ranks
 load and store goes piece by piece (:mod:`engine.kernels.reference.operators`).

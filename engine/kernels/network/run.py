@@ -151,7 +151,7 @@ def _result(
         operators=tuple(map(OperatorSpan._make, state.nodes[["start", "end"]].tolist())),
         phases=_phases(program, state),
         n_messages=int(state.wires.clock.counts["n_messages"][0]),
-        plan=tables.wafer,
+        plan=tables.interconnect,
         traffic=traffic,
         recorded=False,
     )

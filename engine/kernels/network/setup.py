@@ -157,7 +157,7 @@ def _settings(program: Program, need: int, how: How) -> st.Settings:
         carried=how.carried,
         lanes=how.carried == BY_PACKETS or program.communication.shares_ports,
         shares=program.communication.shares_ports,
-        ordered=model.wafer is not None,
+        ordered=model.interconnect is not None,
         suspends=how.carried == BY_LINKS and may_suspend(program),
         max_messages=model.max_messages,
         record=how.record,

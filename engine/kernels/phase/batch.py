@@ -169,8 +169,8 @@ def of_order(choose: Any) -> _Compiled:
 
 def entrances_of(program: Program) -> Entrances:
     """Those by whose rules the program runs."""
-    if program.replica is not None:
-        return program.replica
+    if program.entrances is not None:
+        return program.entrances
     return of_order(orders.chooser(program.structure.shape.order))
 
 
@@ -300,9 +300,9 @@ class Runner:
 
     @cached_property
     def _chained(self) -> Structure:
-        """The structure with its chains; a replica's stays as it is."""
+        """The structure with its chains; as it is for other rules."""
         s = self.program.structure
-        return chained(s) if self.program.replica is None else s
+        return chained(s) if self.program.entrances is None else s
 
     def _alike(self, program: Program, points: Floats, delays: Longs) -> Measures:
         """Simulate all points, at which a library chooses as it does in ``program``."""

@@ -27,7 +27,7 @@ engine.kernels.phase.path walks back.
 Accesses that share the servers of a memory are served as engine.kernels.core.accounts has it.
 
 A program may have several ports into a dimension and several places at a port, and streams that
-start the operator with the lowest key.  What else a replica of another simulator does in its own
+start the operator with the lowest key.  What else an extension does in its own
 way are its :class:`~engine.kernels.phase.state.Rules`; the model's own are MODEL.  For each set of
 rules there are entrances (:mod:`engine.kernels.phase.batch`).
 """

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.kernels.core.tables import DONE, LONGEST
-from dimsweep.engine.kernels.messages.phases import wafer_plan
+from dimsweep.engine.kernels.messages.phases import interconnect_plan
 from dimsweep.engine.kernels.messages.program import (
     MessageRun,
     OperatorSpan,
@@ -47,7 +47,7 @@ def run_on_simpy(
     check_ranks(program, fidelity)
     network, shape = network_of(program), program.structure.shape
     watched = links_to_watch(network, watch, fidelity)
-    clock, plan, model = Clock(), wafer_plan(program), program.communication.network
+    clock, plan, model = Clock(), interconnect_plan(program), program.communication.network
     transport: Transport
     if fidelity is Fidelity.MESSAGE:
         transport = LinkTransport(clock, network, model, plan, record=record)

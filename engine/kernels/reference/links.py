@@ -19,7 +19,7 @@ next link; a message of more than half a buffer travels in equal parts that fit,
 come while another goes.  NPUs take what is addressed to them at once.
 
 Messages that set each other off are cascades (:mod:`engine.kernels.messages.routes`); lines that
-cannot pass a wafer's switches at once take turns.
+cannot pass an interconnect's switches at once take turns.
 """
 
 import math
@@ -33,7 +33,6 @@ import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages.program import LinkAccount, Span, whole_picoseconds
 from dimsweep.engine.kernels.messages.routes import (
@@ -47,6 +46,7 @@ from dimsweep.engine.kernels.messages.routes import (
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.transport import Message, Sending, Switched, Transport
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.interconnect import InterconnectPlan
 from dimsweep.engine.units import PICOSECONDS
 
 
@@ -142,10 +142,10 @@ class _Turn(PriorityRequest):
 
 
 def kind_of_wire(model: NetworkModel) -> type[Wire]:
-    """The links of a network: on a wafer some messages go first."""
-    if model.wafer is None:
+    """The links of a network: on an interconnect some messages go first."""
+    if model.interconnect is None:
         return Wire
-    return PreemptiveWire if model.wafer.preempts else OrderedWire
+    return PreemptiveWire if model.interconnect.preempts else OrderedWire
 
 
 class FarEnd(Enum):
@@ -400,8 +400,8 @@ class Turns:
 class LinkTransport(Transport):
     """Has every message take its links itself.
 
-    On a wafer the ``plan`` has the switches that reduce for some lines.  Any other group needs a
-    switch that all its members share.
+    On an interconnect the ``plan`` has the switches that reduce for some lines.  Any other group
+    needs a switch that all its members share.
     """
 
     def __init__(
@@ -409,7 +409,7 @@ class LinkTransport(Transport):
         clock: Clock,
         network: Network,
         model: NetworkModel,
-        plan: WaferPlan | None = None,
+        plan: InterconnectPlan | None = None,
         *,
         record: bool,
     ) -> None:

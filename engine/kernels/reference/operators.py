@@ -9,11 +9,11 @@ instant ends together, and only then do operators start, in the order of the gra
 once more, too.  A server with B bytes/s serves n accesses in flight at B / n each; here, where an
 access has only its time in isolation, that is n times as long.
 
-**A wafer's I/O controllers** send and take what ranks load and store, piece by piece over the
-wafer's links.  A transfer starts when all ranks that share it have arrived.  Its pieces take their
-turns on links as messages of collectives do, behind those that go first.  A rank has loaded when
-all its pieces are there, and all have stored when the controllers have every piece of the sum; the
-latencies of the way pass after that.
+**An interconnect's I/O controllers** send and take what ranks load and store, piece by piece over
+the interconnect's links.  A transfer starts when all ranks that share it have arrived.  Its pieces
+take their turns on links as messages of collectives do, behind those that go first.  A rank has
+loaded when all its pieces are there, and all have stored when the controllers have every piece of
+the sum; the latencies of the way pass after that.
 """
 
 import bisect
@@ -99,8 +99,8 @@ class Servers:
 
 
 class EdgeTraffic:
-    """What a program's ranks load and store over the wafer's links, if there is any; ``done`` is
-    called with each node whose access ends."""
+    """What a program's ranks load and store over the interconnect's links, if there is any;
+    ``done`` is called with each node whose access ends."""
 
     def __init__(self, program: Program, transport: Transport, done: Callable[[int], None]) -> None:
         self._names, self._done, transfers = program.names.node, done, list[Transfer]()
@@ -111,7 +111,7 @@ class EdgeTraffic:
         self._arrived: Counter[int] = Counter()  # by the transfer's first node
 
     def carries(self, node: int) -> bool:
-        """Whether an access goes over the wafer's links."""
+        """Whether an access goes over the interconnect's links."""
         return node in self._of
 
     def arrive(self, node: int) -> None:

@@ -15,7 +15,6 @@ from itertools import chain
 from typing import NamedTuple
 
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.extensions.wafer import WaferPlan
 from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
 from dimsweep.engine.kernels.core.tables import LONGEST
 from dimsweep.engine.kernels.messages.program import (
@@ -27,15 +26,16 @@ from dimsweep.engine.kernels.messages.routes import router_of
 from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.interconnect import InterconnectPlan
 
 
 class Message(NamedTuple):
     """Bytes under way, and the name they are recorded under.
 
-    On a wafer messages of a lower ``order`` go first, by their precedence and then by who began
-    first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.phases`).
-    Where the wafer ``preempts``, a message makes way at once for those of a lower precedence, else
-    between the pieces of a collective.
+    On an interconnect messages of a lower ``order`` go first, by their precedence and then by who
+    began first, and in packets those of a lower precedence (:mod:`engine.kernels.messages.phases`).
+    Where the interconnect ``preempts``, a message makes way at once for those of a lower
+    precedence, else between the pieces of a collective.
     """
 
     n_bytes: float
@@ -77,12 +77,13 @@ class Switched(NamedTuple):
 
 
 class Transport(ABC):
-    """Carries messages over a network; on a wafer the ``plan`` has the NPUs that ranks are at."""
+    """Carries messages over a network; on an interconnect the ``plan`` has the NPUs that ranks are
+    at."""
 
     latency_passes_on_the_way = False  # else whoever gets a message is told how late it is
 
     def __init__(
-        self, clock: Clock, network: Network, model: NetworkModel, plan: WaferPlan | None
+        self, clock: Clock, network: Network, model: NetworkModel, plan: InterconnectPlan | None
     ) -> None:
         self.clock, self.network, self.model, self.plan = clock, network, model, plan
         self.router = router_of(network, model)
@@ -133,7 +134,7 @@ class CarriedTransport(Transport):
         clock: Clock,
         network: Network,
         model: NetworkModel,
-        plan: WaferPlan | None,
+        plan: InterconnectPlan | None,
         fidelity: Fidelity,
         watched: Collection[int],
     ) -> None:

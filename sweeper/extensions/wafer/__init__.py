@@ -8,4 +8,7 @@ VERIFICATION = Verification(
     is_study=True,
     target="fred_fabric:command",
 )
-OFFERS = {"verification": {"fred_fabric": VERIFICATION}}
+OFFERS = {
+    "network": {"wafer": "network:WAFER"},
+    "verification": {"fred_fabric": VERIFICATION},
+}

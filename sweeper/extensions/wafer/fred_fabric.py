@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster import MEMORIES
-from dimsweep.engine.extensions.fred import Flow, FredSwitch, Remedy, UnroutableError
-from dimsweep.engine.extensions.wafer import Wafer, heaviest
+from dimsweep.engine.extensions.wafer import Flow, FredSwitch, Remedy, UnroutableError
+from dimsweep.engine.network import Interconnect, heaviest
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
@@ -61,12 +62,13 @@ def find() -> Findings:
 
 
 @lru_cache(maxsize=8)
-def wafer_of(network: str) -> Wafer:
+def wafer_of(network: str) -> Interconnect:
     """The wafer of a configuration, without latency: the paper's are bandwidth terms only."""
-    wafer = compose([f"network={network}"]).config.network.wafer
+    wafer: Any = compose([f"network={network}"]).config.network.wafer
     if wafer is None:
         raise DimsweepError("it has no wafer", where=f"network={network}")
-    return replace(wafer, latency=0)  # every wafer is a dataclass
+    without_latency: Interconnect = replace(wafer, latency=0)
+    return without_latency
 
 
 def _cluster(network: str, sizes: Sequence[int]) -> Cluster:
@@ -74,7 +76,7 @@ def _cluster(network: str, sizes: Sequence[int]) -> Cluster:
     topology = Topology.build(
         "_".join(f"Switch({size})" for size in sizes), bandwidth=[3e12] * n, latency=[0] * n
     )
-    model = NetworkModel(wafer=wafer_of(network))
+    model = NetworkModel(interconnect=wafer_of(network))
     return Cluster(topology, collectives=CollectiveModel(chunks=1), network=model)
 
 

@@ -137,7 +137,7 @@ def test_who_cannot_run_trees_says_so() -> None:
         Runner(lower(workload, cluster_on(network, "forest")))
     topology = Topology.build("Switch(20)", bandwidth=[1e9], latency=[0])
     collectives = CollectiveModel(algorithms=("forest",))
-    model = NetworkModel(wafer=MeshWafer(latency=0))
+    model = NetworkModel(interconnect=MeshWafer(latency=0))
     cluster = Cluster(topology, collectives=collectives, network=model)
     with pytest.raises(DimsweepError, match="a wafer says itself how collectives run"):
         lower(one_collective(GATHER, 1e6, (20,)), cluster)

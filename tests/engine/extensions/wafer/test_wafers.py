@@ -26,10 +26,16 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster.memory import EdgeIo
-from dimsweep.engine.extensions.fred import Remedy, UnroutableError
-from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer, heaviest, plan_trees
+from dimsweep.engine.extensions.wafer import (
+    FredWafer,
+    MeshWafer,
+    Remedy,
+    UnroutableError,
+    plan_trees,
+)
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.reference.links import Turns
+from dimsweep.engine.network import Interconnect, heaviest
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.workload.graph import Receive
 from tests.support.kernels import run_witnessed
@@ -43,16 +49,16 @@ BYTES = 1.2e9
 SIZES = (2, 2, 5)  # tensor, pipeline, data
 
 
-def cluster(wafer: Wafer, sizes: Sequence[int], **collectives: Any) -> Cluster:
+def cluster(wafer: Interconnect, sizes: Sequence[int], **collectives: Any) -> Cluster:
     shape = "_".join(f"Switch({n})" for n in sizes)
     n = len(sizes)
     topology = Topology.build(shape, bandwidth=[3e12] * n, latency=[0] * n)
     model = CollectiveModel(chunks=1, **collectives)
-    return Cluster(topology, collectives=model, network=NetworkModel(wafer=wafer))
+    return Cluster(topology, collectives=model, network=NetworkModel(interconnect=wafer))
 
 
 def rate(
-    wafer: Wafer,
+    wafer: Interconnect,
     group: str,
     sizes: tuple[int, int, int] = SIZES,
     kind: CollectiveKind = CollectiveKind.ALL_REDUCE,
@@ -74,7 +80,7 @@ def ring(p: int) -> float:
 
 
 @pytest.mark.parametrize(("wafer", "expected"), [(C, 3000 / ring(20)), (B, 1500), (D, 3000)])
-def test_wafer_wide_all_reduce(wafer: Wafer, expected: float) -> None:
+def test_wafer_wide_all_reduce(wafer: Interconnect, expected: float) -> None:
     """C sends by rings at an NPU's whole bandwidth; in-switch, every byte crosses once: at the
     trunk's bandwidth in B, at the NPU's in D."""
     assert rate(wafer, "data", (1, 1, 20)) == pytest.approx(expected, rel=1e-6)
@@ -114,12 +120,12 @@ def test_wafer_wide_on_narrow_trunks() -> None:
         (D, "data", 3000),
     ],
 )
-def test_mp2_dp5_pp2(wafer: Wafer, group: str, expected: float) -> None:
+def test_mp2_dp5_pp2(wafer: Interconnect, group: str, expected: float) -> None:
     assert rate(wafer, group) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("wafer", "expected"), [(MESH, 750), (C, 3000), (D, 3000)])
-def test_a_message_between_stages(wafer: Wafer, expected: float) -> None:
+def test_a_message_between_stages(wafer: Interconnect, expected: float) -> None:
     """From rank 0 to rank 2; all others are idle."""
     send, receive, idle = GraphBuilder(), GraphBuilder(), GraphBuilder()
     send.add("send", Send(BYTES, (0, 1, 0)))
@@ -166,7 +172,9 @@ def test_io_streams() -> None:
     assert A.io_share == B.io_share == pytest.approx(1500 / (15 * 128))
 
 
-def through_io(wafer: Wafer, work: Access, *others: Collective, sizes: Any = SIZES) -> MessageRun:
+def through_io(
+    wafer: Interconnect, work: Access, *others: Collective, sizes: Any = SIZES
+) -> MessageRun:
     """Ranks access memory and run collectives at once."""
     graph = GraphBuilder()
     for number, each in enumerate((work, *others)):
@@ -181,7 +189,7 @@ def through_io(wafer: Wafer, work: Access, *others: Collective, sizes: Any = SIZ
 @pytest.mark.long
 @pytest.mark.parametrize("store", [False, True])
 @pytest.mark.parametrize("wafer", [MESH, A, B, C, D])
-def test_broadcasts_take_what_the_busiest_link_does(wafer: Wafer, *, store: bool) -> None:
+def test_broadcasts_take_what_the_busiest_link_does(wafer: Interconnect, *, store: bool) -> None:
     """Or the controllers at their line rate; but for the first pieces, and lanes that take turns.
 
     On the mesh nine controllers' bytes cross a link, so that all run at 0.65 of their line rate."""
@@ -194,7 +202,7 @@ def test_broadcasts_take_what_the_busiest_link_does(wafer: Wafer, *, store: bool
 
 
 @pytest.mark.parametrize("wafer", [MESH, A, D])
-def test_a_multicast_spares_the_links_of_others(wafer: Wafer) -> None:
+def test_a_multicast_spares_the_links_of_others(wafer: Interconnect) -> None:
     load = Access(BYTES, group="data", shared=True)
     sent = [
         sum(
@@ -222,7 +230,7 @@ def test_what_is_loaded_and_collectives_share_links() -> None:
 
 
 @pytest.mark.parametrize("wafer", [MESH, MeshWafer(columns=3, rows=6), A, D, FredWafer(leaves=3)])
-def test_every_stream_reaches_every_npu_once(wafer: Wafer) -> None:
+def test_every_stream_reaches_every_npu_once(wafer: Interconnect) -> None:
     for stream in wafer.streams:
         assert all(ends in wafer.network.number for ends in stream)
         into = [0.0] * wafer.n_npus
@@ -233,7 +241,7 @@ def test_every_stream_reaches_every_npu_once(wafer: Wafer) -> None:
 
 
 @pytest.mark.parametrize(("wafer", "bisection"), [(MESH, 3.75e12), (B, 3.75e12), (D, 30e12)])
-def test_bisection(wafer: Wafer, bisection: float) -> None:
+def test_bisection(wafer: Interconnect, bisection: float) -> None:
     assert wafer.bisection() == bisection
 
 
@@ -295,7 +303,7 @@ def test_switches_that_do_not_reduce_are_not_asked_to() -> None:
         (lambda: FredWafer(trunk=0.0), "trunk"),
         (lambda: MeshWafer(columns=1), "columns"),
         (lambda: MeshWafer(link=-1.0), "link"),
-        (lambda: NetworkModel(wafer=D, graph=D.network), "wafer"),
+        (lambda: NetworkModel(interconnect=D, graph=D.network), "wafer"),
     ],
 )
 def test_senseless_wafers_name_the_key(make: Any, what: str) -> None:

@@ -27,7 +27,7 @@ def test_bytes(launch: Launch, up: float, down: float, n_bytes: float) -> None:
 def test_up_a_tree_of_switches_and_down_again() -> None:
     network = WAFER.network
     plan = WAFER.plan([[tuple(range(4))]], (4,))
-    passages = Passages(network, NetworkModel(wafer=WAFER), plan)
+    passages = Passages(network, NetworkModel(interconnect=WAFER), plan)
     everybody = tuple(plan.places)
     tree = passages.of(everybody).tree
     cascade = passages.cascade(everybody, everybody)

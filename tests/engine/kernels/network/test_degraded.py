@@ -128,7 +128,7 @@ def test_phases_know_no_links() -> None:
 def test_a_wafer_has_no_links_to_lose() -> None:
     changes = (Change(link=Which(), bandwidth=0.5),)
     with pytest.raises(DimsweepError, match="a wafer of which a part is down is not known"):
-        NetworkModel(wafer=MeshWafer(4, 3), degrade=changes)
+        NetworkModel(interconnect=MeshWafer(4, 3), degrade=changes)
 
 
 @pytest.mark.parametrize("fidelity", ["phase", "message", "flow", "packet"])

@@ -22,9 +22,10 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
-from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kinds import Fidelity
+from dimsweep.engine.network import Interconnect
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
 from tests.support.examples import examples
@@ -59,7 +60,7 @@ def test_the_same_as_the_witness_where_messages_are_sprayed(
         MeshWafer(4, 3, pieces=2),
     ],
 )
-def test_the_same_on_wafers(wafer: Wafer) -> None:
+def test_the_same_on_wafers(wafer: Interconnect) -> None:
     """Two collectives and a message at once, up trees of switches or round two-level rings, beside
     what comes and goes through I/O controllers."""
     sizes = (2, 2, 3)
@@ -76,7 +77,7 @@ def test_the_same_on_wafers(wafer: Wafer) -> None:
     graph.add("store", Access(3e5, True, "tensor", shared=True), [loaded])
     graph.add("own", Access(1e5))
     groups = place({"tensor": 2, "pipeline": 2, "data": 3}, sizes)
-    network = NetworkModel(wafer=wafer)
+    network = NetworkModel(interconnect=wafer)
     model = CollectiveModel(chunks=3)
     cluster = Cluster(topology, collectives=model, network=network, memory=EdgeIo(1e12))
     run_witnessed(lower_by_rank(Workload((graph.build(),), groups), cluster))

@@ -23,11 +23,12 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
-from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank, may_suspend
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.network.links import _share
 from dimsweep.engine.kernels.reference import run_on_simpy
+from dimsweep.engine.network import Interconnect
 from tests.support.examples import examples
 from tests.support.kernels import check_equal, outcome
 
@@ -60,7 +61,7 @@ def programs(draw: st.DrawFn) -> Program:
                 graph.add(name, Collective(kind, size, group, stream=name), before)
     wafer = draw(st.sampled_from(WAFERS))
     network = NetworkModel(
-        wafer=wafer,
+        interconnect=wafer,
         switching=draw(st.sampled_from(list(Switching))),
         packet=draw(st.sampled_from([0.0, 300.0, 4096.0])),
         window=draw(st.sampled_from([None, None, 2])),
@@ -81,7 +82,7 @@ def test_the_same_as_the_witness(program: Program) -> None:
     check_equal(*told)
 
 
-def training(wafer: Wafer, *, packet: float = 0.0, chunks: int = 4) -> Program:
+def training(wafer: Interconnect, *, packet: float = 0.0, chunks: int = 4) -> Program:
     """Tensor and data parallelism at once, beside loads."""
     graph = GraphBuilder()
     for name, size in (("tensor", 3e6), ("data", 3e7)):
@@ -89,7 +90,7 @@ def training(wafer: Wafer, *, packet: float = 0.0, chunks: int = 4) -> Program:
         graph.add(name, work)
     graph.add("load", Access(2e6, group="data", shared=True))
     topology = Topology.build("Switch(4)_Switch(3)", bandwidth=[3e12] * 2, latency=[0] * 2)
-    network = NetworkModel(wafer=wafer, packet=packet)
+    network = NetworkModel(interconnect=wafer, packet=packet)
     model = CollectiveModel(chunks=chunks)
     cluster = Cluster(topology, collectives=model, network=network, memory=EdgeIo(1e12))
     groups = place({"tensor": 4, "data": 3}, (4, 3))
@@ -107,7 +108,7 @@ def suspensions(run: MessageRun) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("wafer", WAFERS)
-def test_much_is_suspended_where_tables_have_to_grow(wafer: Wafer) -> None:
+def test_much_is_suspended_where_tables_have_to_grow(wafer: Interconnect) -> None:
     program = training(wafer, packet=4096.0, chunks=40)
     run = run_messages(program, record=True)
     check_equal(run, run_on_simpy(program, record=True))

@@ -25,7 +25,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.network import NetworkModel, Switching
-from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer, Wafer
+from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
@@ -33,6 +33,7 @@ from dimsweep.engine.kernels.reference.clock import Clock
 from dimsweep.engine.kernels.reference.links import LinkTransport, Wire
 from dimsweep.engine.kernels.reference.transport import Message, Switched
 from dimsweep.engine.kernels.reference.transport import Sending as Sent
+from dimsweep.engine.network import Interconnect
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.topology import Node
@@ -40,8 +41,8 @@ from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry, nothing_is_lost
 
 # Messages of tests travel on any network; the wafer only says that they preempt.
-ON = NetworkModel(wafer=MeshWafer(preempts=True), routing=Routing.SHORTEST)
-OFF = dataclasses.replace(ON, wafer=MeshWafer())
+ON = NetworkModel(interconnect=MeshWafer(preempts=True), routing=Routing.SHORTEST)
+OFF = dataclasses.replace(ON, interconnect=MeshWafer())
 
 
 def star(slowness: dict[tuple[Node, Node], int] | None = None) -> Network:
@@ -171,7 +172,7 @@ def test_the_last_packet_is_sent_when_it_has_come() -> None:
 
 def test_a_reduction_waits_for_the_member_that_is_suspended() -> None:
     clock = Clock()
-    reduces = dataclasses.replace(ON, wafer=FredWafer(preempts=True))
+    reduces = dataclasses.replace(ON, interconnect=FredWafer(preempts=True))
     transport = LinkTransport(clock, star(), reduces, record=True)
     came: dict[int, int] = {}
     message = Message(100, "sum", (2, 0))
@@ -265,7 +266,7 @@ def test_one_precedence_alone_sees_no_difference(
     load: tuple[Network, list[Sending]], model: NetworkModel
 ) -> None:
     on = carry(*load, model)
-    off = carry(*load, dataclasses.replace(model, wafer=OFF.wafer))
+    off = carry(*load, dataclasses.replace(model, interconnect=OFF.interconnect))
     assert on.arrivals == off.arrivals
     assert [wire.spans for wire in on.wires] == [wire.spans for wire in off.wires]
 
@@ -328,7 +329,7 @@ WAFERS = (
 )
 
 
-def on_wafer(wafer: Wafer, *works: Collective | Access, chunks: int = 2) -> MessageRun:
+def on_wafer(wafer: Interconnect, *works: Collective | Access, chunks: int = 2) -> MessageRun:
     """Ranks of two tensor-parallel halves, with three replicas, do all of it at once."""
     graph = GraphBuilder()
     for number, work in enumerate(works):
@@ -338,7 +339,7 @@ def on_wafer(wafer: Wafer, *works: Collective | Access, chunks: int = 2) -> Mess
     cluster = Cluster(
         topology,
         collectives=CollectiveModel(chunks=chunks),
-        network=NetworkModel(wafer=wafer),
+        network=NetworkModel(interconnect=wafer),
         memory=EdgeIo(wafer.stream_bandwidth),
     )
     workload = Workload((graph.build(),), place({"tensor": 2, "data": 3}, sizes))
@@ -351,7 +352,7 @@ LOAD = Access(2e7, group="data", shared=True)
 
 
 @pytest.mark.parametrize("wafer", WAFERS)
-def test_tensor_parallelism_does_not_notice_what_else_there_is(wafer: Wafer) -> None:
+def test_tensor_parallelism_does_not_notice_what_else_there_is(wafer: Interconnect) -> None:
     alone, together = on_wafer(wafer, TENSOR), on_wafer(wafer, TENSOR, DATA, LOAD)
     other = on_wafer(dataclasses.replace(wafer, preempts=False), TENSOR, DATA, LOAD)  # type: ignore[type-var]
     end, preempted, waited = (
@@ -365,7 +366,7 @@ def test_tensor_parallelism_does_not_notice_what_else_there_is(wafer: Wafer) -> 
 
 
 @pytest.mark.parametrize("wafer", WAFERS)
-def test_without_two_priorities_nothing_is_suspended(wafer: Wafer) -> None:
+def test_without_two_priorities_nothing_is_suspended(wafer: Interconnect) -> None:
     """What DATA and LOAD send is of one precedence; the witness suspends nothing of it."""
     run = on_wafer(wafer, DATA, LOAD)
     witness, without = (
@@ -378,6 +379,6 @@ def test_without_two_priorities_nothing_is_suspended(wafer: Wafer) -> None:
 
 def test_finite_buffers_are_refused() -> None:
     with pytest.raises(DimsweepError, match="keep its room") as error:
-        NetworkModel(wafer=MeshWafer(preempts=True), buffer=1e6)
+        NetworkModel(interconnect=MeshWafer(preempts=True), buffer=1e6)
     assert error.value.where == "buffer"
     assert "network.wafer.preempts=false" in error.value.hint

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.extensions.fred import (
+from dimsweep.engine.extensions.wafer import (
     Flow,
     FredSwitch,
     Remedy,
