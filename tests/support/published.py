@@ -16,7 +16,7 @@ from dimsweep.engine import (
 )
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.files import published
-from dimsweep.sweeper.extensions.verify.table import read_lines
+from dimsweep.sweeper.extensions.verify.points import read_lines
 from tests.support.programs import one_collective
 
 MIB = 2.0**20

@@ -26,7 +26,6 @@ from dimsweep.engine.formats.astra_sim import (
 )
 from dimsweep.engine.formats.chakra import Node
 from dimsweep.sweeper.extensions.astra_sim import VERIFICATION
-from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
@@ -34,6 +33,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     absolute,
     json_option,
     print_json,
+    recorded,
 )
 from dimsweep.sweeper.terminal import plural, say, waiting
 

@@ -16,7 +16,6 @@ from dimsweep.engine.extensions.ns3_rdma import Build, Scenario, Topology, simul
 from dimsweep.engine.formats import parse_json, read_json, read_text, validated
 from dimsweep.engine.kernels.packet import PacketRun
 from dimsweep.sweeper.extensions.ns3_rdma import VERIFICATION
-from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
@@ -24,6 +23,7 @@ from dimsweep.sweeper.extensions.verify.points import (
     absolute,
     json_option,
     print_json,
+    recorded,
     relative,
     say_left_out,
 )

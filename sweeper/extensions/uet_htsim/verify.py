@@ -23,12 +23,12 @@ from dimsweep.engine.formats import (
 )
 from dimsweep.engine.kernels.packet.transports import Balance
 from dimsweep.sweeper.extensions.uet_htsim import VERIFICATION
-from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
     console_for,
     json_option,
     print_json,
+    recorded,
     relative,
     say_left_out,
 )

@@ -8,7 +8,7 @@ from rich.console import Console
 from dimsweep.sweeper.extensions.verify import Verification
 from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.extensions.verify.files import published
-from dimsweep.sweeper.extensions.verify.table import read_lines
+from dimsweep.sweeper.extensions.verify.points import read_lines
 from dimsweep.sweeper.terminal import say, table
 
 

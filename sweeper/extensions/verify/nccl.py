@@ -24,11 +24,11 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster import Nccl
 from dimsweep.engine.formats import read_table
-from dimsweep.sweeper.extensions.verify.golden import recorded
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
     json_option,
     print_json,
+    recorded,
     relative,
     say_left_out,
 )

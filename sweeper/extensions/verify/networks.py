@@ -43,8 +43,14 @@ from dimsweep.engine.network.generators import (
     Roft,
     ZCube,
 )
-from dimsweep.sweeper.extensions.verify.golden import recorded
-from dimsweep.sweeper.extensions.verify.points import Findings, Value, absolute, json_option, show
+from dimsweep.sweeper.extensions.verify.points import (
+    Findings,
+    Value,
+    absolute,
+    json_option,
+    recorded,
+    show,
+)
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025"
 _PARTS = ("switches", "radix", "copper", "fibre", "optics", "nic_ports")

@@ -1,11 +1,14 @@
-"""A published study: swept into its results, and its points beside what its rows say."""
+"""What the rows of studies say to a published study's expressions, by DuckDB."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -13,11 +16,16 @@ from pyarrow import csv
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.page import write_report
-from dimsweep.sweeper.extensions.verify.answers import ROWS, Answers, asking, named_tables
 from dimsweep.sweeper.extensions.verify.files import Files
 from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_picture
-from dimsweep.sweeper.extensions.verify.points import Findings, Point, Shape, Value
-from dimsweep.sweeper.extensions.verify.table import Line, read_lines
+from dimsweep.sweeper.extensions.verify.points import (
+    Findings,
+    Line,
+    Point,
+    Shape,
+    Value,
+    read_lines,
+)
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
@@ -27,6 +35,85 @@ from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.session import run_in
+
+ROWS = "rows"  # the study's own
+_NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
+
+
+def named_tables(text: str) -> list[str]:
+    """What SQL may mean by tables: each word that stands after FROM or JOIN."""
+    return list(dict.fromkeys(_NAMED.findall(text)))
+
+
+class Answers:
+    """Tables, and views of them, that answer expressions."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    @contextmanager
+    def over(cls, tables: Mapping[str, pa.Table], views: Path | None) -> Iterator["Answers"]:
+        """Answers from ``tables``; ``views`` is SQL that names more of them, and macros.
+
+        Raises :class:`DimsweepError` naming the file that is no SQL.
+        """
+        with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+            for name, table in tables.items():
+                connection.register(name, table)
+            if views is not None:
+                try:
+                    connection.execute(views.read_text(encoding="utf-8"))
+                except (duckdb.Error, UnicodeDecodeError) as error:
+                    raise _told(error, str(views)) from error
+            yield cls(connection)
+
+    def check(self, query: str, where: str) -> None:
+        """Raise :class:`DimsweepError` for a query that these tables cannot answer, whatever is in
+        them."""
+        self._bound(query, where)
+
+    def value(self, expression: str, where: str) -> Any:
+        """What an expression over the rows is: it has one value, whatever the row."""
+        found = [each["value"] for each in self.rows(asking(expression), where)]
+        if len(found) > 1:
+            what = f"{len(found)} values answer {expression!r}"
+            hint = "ask for one, such as max(time_s) FILTER (WHERE ...)"
+            raise DimsweepError(what, where=where, hint=hint)
+        if not found or found[0] is None:
+            hint = "the study has no row of it, or its trial was not simulated: dimsweep report"
+            raise DimsweepError(f"no row answers {expression!r}", where=where, hint=hint)
+        return found[0]
+
+    def rows(self, query: str, where: str) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        try:
+            found = self._bound(query, where)
+            return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise _told(error, where) from error
+
+    def _bound(self, query: str, where: str) -> duckdb.DuckDBPyRelation:
+        """A query that has not been asked yet."""
+        try:
+            if len(duckdb.extract_statements(query)) != 1:
+                raise DimsweepError("it is not one query", where=where)
+            return self._connection.sql(query)
+        except (duckdb.Error, UnicodeDecodeError) as error:  # a table's names may be any bytes
+            raise _told(error, where) from error
+
+
+def asking(expression: str) -> str:
+    """The query for the value of an expression."""
+    return f"SELECT DISTINCT ({expression}\n) AS value FROM {ROWS}"
+
+
+def _told(error: Exception, where: str) -> DimsweepError:
+    """DuckDB's own words, in one line."""
+    lines = [line for line in str(error).splitlines() if line and not line.startswith("LINE")]
+    hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), "")
+    return DimsweepError(lines[0], where=where, hint=hint)
+
 
 # It looks at a study's own trials only, and `dimsweep sweep` adds what-ifs to them.
 _QUIET = "what_if=null"

@@ -11,14 +11,13 @@ import pytest
 from dimsweep.sweeper.extensions.ns3_rdma.verify import read_cases
 from dimsweep.sweeper.extensions.uet_htsim.verify import read_runs
 from dimsweep.sweeper.extensions.verify import published
-from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.clusters import _predict, _read
 from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement, find_tables
 from dimsweep.sweeper.extensions.verify.files import find_files
 from dimsweep.sweeper.extensions.verify.nccl import read_rows, simulate_row
 from dimsweep.sweeper.extensions.verify.networks import compare
 from dimsweep.sweeper.extensions.verify.picture import draw, read_picture
-from dimsweep.sweeper.extensions.verify.published import find_points
+from dimsweep.sweeper.extensions.verify.published import Answers, find_points
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.studies import STUDY
 

@@ -16,34 +16,43 @@ from dimsweep.engine import DimsweepError, suggestion
 from dimsweep.sweeper.calibrate.bands import Bands
 from dimsweep.sweeper.calibrate.evidence import known, table
 from dimsweep.sweeper.draw.canvas import kind_of
-from dimsweep.sweeper.extensions.verify.clusters import picture as pictures
-from dimsweep.sweeper.extensions.verify.clusters.calibrated import (
+from dimsweep.sweeper.extensions.verify.clusters.compared import (
+    Compared,
+    Coverage,
     Predicted,
     calibrated,
     print_calibrated,
+    print_coverage,
+    runs_of,
 )
-from dimsweep.sweeper.extensions.verify.clusters.compared import Compared
-from dimsweep.sweeper.extensions.verify.clusters.coverage import Coverage, print_coverage, runs_of
-from dimsweep.sweeper.extensions.verify.clusters.device import outside
 from dimsweep.sweeper.extensions.verify.clusters.measurements import (
     LeftOut,
     Measurement,
     find_tables,
+    is_fitted,
     read_table,
 )
-from dimsweep.sweeper.extensions.verify.clusters.models import family, with_seconds
-from dimsweep.sweeper.extensions.verify.clusters.page import write_page
-from dimsweep.sweeper.extensions.verify.clusters.predict import Prediction, predict
+from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, predict
 from dimsweep.sweeper.extensions.verify.clusters.report import (
+    draw,
     point_of,
     print_groups,
     print_rows,
     print_summary,
+    write_page,
 )
-from dimsweep.sweeper.extensions.verify.clusters.split import is_fitted
-from dimsweep.sweeper.extensions.verify.clusters.systems import system_of
-from dimsweep.sweeper.extensions.verify.golden import recorded
-from dimsweep.sweeper.extensions.verify.points import json_option, print_json, write_picture
+from dimsweep.sweeper.extensions.verify.clusters.systems import (
+    family,
+    outside,
+    system_of,
+    with_seconds,
+)
+from dimsweep.sweeper.extensions.verify.points import (
+    json_option,
+    print_json,
+    recorded,
+    write_picture,
+)
 from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.terminal import plural, say, waiting
@@ -116,7 +125,7 @@ def command(
     if times:
         print_groups(times, console)
     if times and picture is not None:
-        write_picture(picture, pictures.draw(times, kind), kind)
+        write_picture(picture, draw(times, kind), kind)
         say(f"\n{picture} shows them", console)
     coverage = _intervals(times, evidence, console)
     found = _calibrate(times, console) if calibrate else {}

@@ -1,15 +1,38 @@
-"""Rows beside their predictions, and what their errors add up to."""
+"""Predicted beside measured times, with calibrated clusters, and the coverage of bands."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean, median
+from typing import Any
 
+import numpy as np
+from rich.console import Console
 from scipy.stats import spearmanr
+from scipy.stats import t as student
 
-from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement
-from dimsweep.sweeper.extensions.verify.clusters.models import model_keys
-from dimsweep.sweeper.extensions.verify.clusters.predict import Prediction
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, LeaveSourceOut
+from dimsweep.sweeper.calibrate.evidence import SOFTWARE, Run, facts, judged, known
+from dimsweep.sweeper.calibrate.observations import deviation, shared, unseen, widths
+from dimsweep.sweeper.calibrate.posterior import Errors as StepErrors
+from dimsweep.sweeper.calibrate.posterior import (
+    Floats,
+    Linear,
+    Posterior,
+    changes,
+    parameters_of,
+    solve,
+    step_of,
+)
+from dimsweep.sweeper.config.schema import Config
+from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
+from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, configure, predict
+from dimsweep.sweeper.extensions.verify.clusters.systems import model_keys, system_of
+from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
+from dimsweep.sweeper.terminal import plural, say, table
 
 
 @dataclass(frozen=True)
@@ -121,3 +144,307 @@ def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
             row = replace(row, ours=replace(row.ours, seconds=seconds))
         found.append(row)
     return found
+
+
+ROWS = 3
+# What a training iteration says something of; latencies it says too little of.
+_NAMES = ("compute", "memory", "launch", "overlap", "network_0", "network_1")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A row that was left out: its error before and after, and whether it lies in each interval of
+    SHARES."""
+
+    row: Compared
+    before: float
+    after: float
+    inside: tuple[bool, ...]
+
+
+def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
+    """The rest of each source's rows on a kind of GPU, by three of them; sources of five rows and
+    more.
+
+    The posterior is that of the three, linear around the preset; the rest is simulated at its mode.
+    Their intervals have the three rows' mean slopes.
+    """
+    groups = by(lambda row: f"{row.gpu}, {row.kind}: {origin(row)}", rows)
+    groups = {name: own for name, own in groups.items() if len(_distinct(own)) > ROWS + 1}
+    chosen = {name: _chosen(own) for name, own in groups.items()}
+    asked = [
+        (row.measured, name, -step_of(name))
+        for own in chosen.values()
+        for row in own
+        for name in _NAMES
+    ]
+    steps = side_by_side(_shifted, asked, chunksize=5)
+    posteriors = {}
+    for group, own in chosen.items():
+        slopes = np.array(
+            [
+                [(math.log(row.ours.seconds) - next(steps)) / step_of(name) for name in _NAMES]
+                for row in own
+            ]
+        )
+        posteriors[group] = (_posterior(own, slopes), slopes.mean(axis=0))
+    rest = {name: [row for row in own if row not in chosen[name]] for name, own in groups.items()}
+    at = [
+        (row.measured, _NAMES, tuple(posteriors[name][0].mean))
+        for name, own in rest.items()
+        for row in own
+    ]
+    logs = side_by_side(_shifted, at, chunksize=5)
+    return {
+        name: [_predicted(row, next(logs), *posteriors[name]) for row in own]
+        for name, own in rest.items()
+    }
+
+
+def _distinct(rows: Sequence[Compared]) -> list[Compared]:
+    """The rows whose plans differ in what is simulated."""
+    return list({row.ours.seconds: row for row in rows}.values())
+
+
+def _chosen(rows: Sequence[Compared]) -> list[Compared]:
+    """Three of them, spread over the table."""
+    some = _distinct(rows)
+    return [some[len(some) * (2 * i + 1) // (2 * ROWS)] for i in range(ROWS)]
+
+
+def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
+    configs = [configure(row.measured, 1) for row in rows]
+    config = configs[0]
+    parameters = {each.name: each for each in parameters_of(config, widths(config))}
+    known = [parameters.get(name) for name in _NAMES]
+    linear = Linear(
+        np.zeros(len(_NAMES)),
+        np.log([row.values[1] for row in rows]),
+        slopes,
+        np.log([row.values[0] for row in rows]),
+        StepErrors(np.full(len(rows), deviation(config)), shared(configs)),
+    )
+    prior = np.array([each.width if each else 0.05 for each in known])
+    most = np.array([each.most(config) if each else 1.0 for each in known])
+    return solve(linear, prior, most)
+
+
+def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]]) -> float:
+    """The logarithm of a row's seconds with parameters changed; NaN where it cannot be."""
+    measured, names, values = asked
+    wanted = dict(zip(*(np.atleast_1d(each).tolist() for each in (names, values)), strict=True))
+
+    def changed(config: Config) -> Config:
+        some = [p for p in parameters_of(config) if p.name in wanted]
+        at = np.array([min(wanted[p.name], p.most(config)) for p in some])
+        return config.changed(changes(config, some, at))
+
+    try:
+        return math.log(predict(measured, changed).seconds)
+    except (DimsweepError, LeftOut):
+        return math.nan
+
+
+def _predicted(row: Compared, log: float, posterior: Posterior, slopes: Floats) -> Predicted:
+    theirs = row.values[0]
+    error = log - math.log(theirs)
+    off = posterior.deviation(slopes, unseen(configure(row.measured, 1)))
+    band = Band.around(0.0, off, known().bands.ends)
+    inside = tuple(low <= error <= high for low, high in band.ends)
+    return Predicted(row, row.error, math.expm1(error), inside)
+
+
+def print_calibrated(found: dict[str, list[Predicted]], console: Console) -> None:
+    """Errors of the rest before and after, by source and in all."""
+    say("", console)
+    console.print(table(HEADS, cells(found)))
+
+
+HEADS = (
+    f"{ROWS} rows calibrate",
+    "predicted",
+    "preset",
+    "calibrated",
+    *(f"in {share:.0%}" for share in SHARES),
+)
+
+
+def cells(found: Mapping[str, Sequence[Predicted]]) -> list[tuple[str, ...]]:
+    """The rows of that table under HEADS: a source each, and all."""
+    every = [each for own in found.values() for each in own]
+    return [(name, *_words(own)) for name, own in [*found.items(), ("all", every)] if own]
+
+
+def _words(own: Sequence[Predicted]) -> tuple[str, ...]:
+    return (
+        str(len(own)),
+        f"{fmean(abs(each.before) for each in own):.1%}",
+        f"{fmean(abs(each.after) for each in own):.1%}",
+        *(f"{fmean(each.inside[i] for each in own):.0%}" for i in range(len(SHARES))),
+    )
+
+
+# How far the share of rows in an interval may be from what it is to hold.
+COVERAGE_AIMS = {0.5: 0.07, 0.9: 0.05}
+_GROUPS: tuple[tuple[str, Callable[[Run], str]], ...] = (
+    ("document", lambda run: run.source),
+    ("scale", lambda run: _scale(run.facts.gpus)),
+    ("GPU and kind", lambda run: f"{run.facts.gpu}, {run.facts.kind}"),
+)
+
+
+def runs_of(rows: Sequence[Compared]) -> list[Run]:
+    """Measured times as evidence for times like them, each without what its own source made of the
+    constants."""
+    errors = {id(row.measured): row.error for row in without_own_source(rows)}
+    return [_run(row, errors.get(id(row.measured))) for row in rows]
+
+
+def _run(row: Compared, error: float | None) -> Run:
+    """``error``: with its own source left out; None where no other one judges it."""
+    own = facts(configure(row.measured, 1), row.gpu)
+    stock = system_of(row.measured).config.npu
+    known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
+    software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
+    of = replace(own, **software)
+    if error is None:
+        return Run(of, origin(row), row.fitted, row.error, alone=True)
+    return Run(of, origin(row), row.fitted, error)
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A run, whether it lies in each interval of SHARES that other sources give, and how wide the
+    last one is."""
+
+    run: Run
+    inside: tuple[bool, ...]
+    width: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many errors lie in the intervals that the other sources give, of times and of differences
+    between two of a source."""
+
+    bands: Bands
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def _left(self) -> LeaveSourceOut:
+        places, errors = zip(*((run.place, run.logarithm) for run in self.runs), strict=True)
+        return LeaveSourceOut(self.bands, places, errors)
+
+    @cached_property
+    def rows(self) -> list[Covered]:
+        """The runs that others judge, and for which other sources give intervals."""
+        found = []
+        for number, run in enumerate(self.runs):
+            others = [each.facts for each in self.runs if each.origin != run.origin]
+            if run.alone or not judged(run.facts, others):
+                continue
+            band = self._left.band(number)
+            low, high = band.of(SHARES[-1])
+            inside = tuple(band.holds(run.error, share) for share in SHARES)
+            found.append(Covered(run, inside, high - low))
+        return found
+
+    def groups(self) -> dict[str, dict[str, list[Covered]]]:
+        """The rows by document, by scale, and by GPU and kind."""
+        found: dict[str, dict[str, list[Covered]]] = {}
+        for name, key in _GROUPS:
+            for row in self.rows:
+                found.setdefault(name, {}).setdefault(key(row.run), []).append(row)
+        return found
+
+    def cells(self) -> Iterator[tuple[str, ...]]:
+        """A line for each document, scale, and GPU and kind: see :func:`words_of`."""
+        for groups in self.groups().values():
+            yield from (words_of(name, own) for name, own in groups.items())
+
+    def sentences(self) -> list[str]:
+        """How many in all, how many have none and why, and the same of differences."""
+        if not self.rows:
+            return []
+        told = [
+            _share([row.inside[i] for row in self.rows], share, "row")
+            for i, share in enumerate(SHARES)
+        ]
+        origins = [row.run.origin for row in self.rows]
+        doubts = [doubt([row.inside[i] for row in self.rows], origins) for i in range(len(SHARES))]
+        alone = sum(run.alone for run in self.runs)
+        none = len(self.runs) - alone - len(self.rows)
+        return [
+            f"intervals from other sources: {', '.join(told)}",
+            f"rows of a source are in or out together: by the differences among these "
+            f"{len({*origins})} sources the shares have standard errors of "
+            + " and ".join(f"{each:.0%}" for each in doubts),
+            f"without an interval: {plural(none, 'row')} of a kind that no other source has; not "
+            f"judged: {plural(alone, 'row')} of sources that constants were fitted to and nobody "
+            "else judges",
+            *self._pairs(),
+        ]
+
+    def _pairs(self) -> Iterator[str]:
+        """Differences between two runs of a source, by what pairs of other sources say."""
+        left, couples = self._left, self._left.couples()
+        if not couples:
+            return
+        students = {source: left.pairs(source) for source in left.groups}
+        inside: dict[float, list[bool]] = {share: [] for share in SHARES}
+        for a, b in couples:
+            degrees, scale = students[left.places[a].source]
+            deviation = scale * left.bands.apart(left.places[a], left.places[b])
+            error = abs(left.errors[a] - left.errors[b])
+            for share in SHARES:
+                inside[share].append(error <= deviation * student.ppf((1 + share) / 2, degrees))
+        told = [_share(inside[share], share, "pair") for share in SHARES]
+        yield f"differences between two runs of a source: {', '.join(told)}"
+
+
+def doubt(inside: Sequence[bool], sources: Sequence[str]) -> float:
+    """The standard error of a share of rows, of which those of a source are alike (Liang and Zeger,
+    "Longitudinal data analysis using generalized linear models", 1986); 0 for one source."""
+    share, off = fmean(inside), defaultdict[str, float](float)
+    for each, source in zip(inside, sources, strict=True):
+        off[source] += each - share
+    n = len(off)
+    return math.sqrt(sum(o**2 for o in off.values()) * n / max(1, n - 1)) / len(inside)
+
+
+def words_of(name: str, rows: Sequence[Covered]) -> tuple[str, ...]:
+    """A group's line: its rows and sources, the shares that are inside, and the width."""
+    return (
+        name,
+        str(len(rows)),
+        str(len({row.run.origin for row in rows})),
+        *(f"{fmean(row.inside[i] for row in rows):.0%}" for i in range(len(SHARES))),
+        f"{median(row.width for row in rows):.0%}",
+    )
+
+
+def print_coverage(coverage: Coverage, console: Console) -> None:
+    """The groups, and the sentences."""
+    for name, groups in coverage.groups().items():
+        shares = (f"in {share:.0%}" for share in SHARES)
+        columns = (f"intervals, by {name}", "rows", "sources", *shares, "90% width")
+        say("", console)
+        console.print(table(columns, [words_of(group, own) for group, own in groups.items()]))
+    say("", console)
+    for told in coverage.sentences():
+        say(told, console)
+
+
+def _share(inside: Sequence[bool], share: float, what: str) -> str:
+    """ "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
+    return (
+        f"{sum(inside)} of {plural(len(inside), what)} within the {share:.0%} band "
+        f"({fmean(inside):.0%}, aim {share:.0%} ± {COVERAGE_AIMS[share]:.0%})"
+    )
+
+
+def _scale(gpus: int) -> str:
+    for limit in (8, 64, 512, 1024):
+        if gpus <= limit:
+            return f"up to {limit:,} GPUs"
+    return "more than 1,024 GPUs"

@@ -1,19 +1,146 @@
-"""What `dimsweep verify clusters` prints: rows, groups of rows, and the summary with the aims."""
+"""Reports of the comparison: tables on the screen, a page and a picture."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 
+from dimsweep.engine import DimsweepError
+from dimsweep.sweeper.draw.canvas import encoded, frame
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
+    HEADS,
     Compared,
+    Coverage,
     Errors,
+    Predicted,
     by,
+    cells,
     origin,
     without_own_source,
 )
 from dimsweep.sweeper.extensions.verify.clusters.measurements import GIB
 from dimsweep.sweeper.extensions.verify.points import Tolerance, Value, relative
+from dimsweep.sweeper.output import write_file
+from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 from dimsweep.sweeper.terminal import plural, say, table
+
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
+
+
+def draw(rows: Sequence[Compared], kind: str) -> bytes:
+    """A picture of a ``kind`` of all rows that have times."""
+    errors = Errors.of(rows)
+    title = (
+        f"{errors.rows} training iterations that others measured: "
+        f"median error {errors.median:.1%}, mean {errors.mean:.1%}"
+    )
+    with frame(title, 9.0) as figure:
+        ax = figure.subplots()
+        values = [value for row in rows for value in row.values]
+        ends = np.array([min(values) / 1.5, max(values) * 1.5])
+        ax.fill_between(ends, 0.9 * ends, 1.1 * ends, color=GREY, alpha=0.3, lw=0, label="±10 %")
+        ax.plot(ends, ends, color=GREY, lw=1)
+        for i, (gpu, own) in enumerate(by(lambda row: row.gpu, rows).items()):
+            theirs, ours = zip(*(row.values for row in own), strict=True)
+            style: dict[str, Any] = {
+                "marker": _MARKS[i % 9],
+                "color": _COLOURS[i % 9],
+                "s": 28,
+                "alpha": 0.8,
+            }
+            ax.scatter(theirs, ours, lw=0, label=f"{gpu} ({len(own)})", **style)
+        ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+        ax.set(xlabel="measured seconds of an iteration", ylabel="simulated seconds")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+        ax.legend(loc="upper left")
+        return encoded(figure, kind)
+
+
+BEGIN, END = "<!-- printed by dimsweep verify clusters --page -->", "<!-- printed until here -->"
+CALIBRATED = "<!-- printed by dimsweep verify clusters --page --calibrate -->"
+
+
+def write_page(
+    file: Path,
+    answers: Mapping[Path, Sequence[Compared | str]],
+    coverage: Coverage,
+    found: Mapping[str, Sequence[Predicted]],
+) -> None:
+    """Replace what lies between the comments of a page; of calibrations if any were ``found``.
+
+    Raises :class:`DimsweepError` for a page without them.
+    """
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = _replaced(text, BEGIN, _lines(answers, coverage), file)
+    if found:
+        rows = [HEADS, ("---",) * len(HEADS), *cells(found)]
+        lines = [f"| {' | '.join(each)} |" for each in rows]
+        text = _replaced(text, CALIBRATED, [*lines, ""], file)
+    write_file(file, "the page", text.encode())
+
+
+def _replaced(text: str, begin: str, lines: Iterable[str], file: Path) -> str:
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(END)
+    if not (first and last):
+        raise DimsweepError(f"it has no {begin} and {END}", where=str(file))
+    return f"{before}{begin}\n\n" + "\n".join(lines) + f"\n{END}{after}"
+
+
+def _lines(answers: Mapping[Path, Sequence[Compared | str]], coverage: Coverage) -> Iterator[str]:
+    rows = [each for own in answers.values() for each in own if isinstance(each, Compared)]
+    times = [row for row in rows if row.is_time]
+    unseen = [row for row in times if not row.fitted and not row.of_peaks]
+    judged = [row for row in without_own_source(times) if row.fitted]
+    yield from _errors("Predicted unseen: no constant was fitted to these documents", unseen)
+    yield from _errors(
+        "Used for fitting: each document as the other fitted ones see it (none sees the rest)",
+        judged,
+    )
+    peaks = [row for row in times if row.of_peaks]
+    if peaks:
+        yield from _errors("Predicted unseen, by the peaks of data sheets alone", peaks)
+    yield "**Left out, and by whom**\n"
+    yield "| table | rows | why |\n|---|---|---|"
+    for path, own in answers.items():
+        for why, n in Counter(each for each in own if isinstance(each, str)).items():
+            yield f"| {path.stem} | {n} | {why.splitlines()[0]} |"
+    alone = sum(row.fitted for row in times) - len(judged)
+    nobody = "fitted, and no other fitted document of their GPU and kind judges them"
+    yield f"| all | {alone} | {nobody} |"
+    yield ""
+    yield "**Intervals, each from the other sources**\n"
+    heads = ("", "rows", "sources", "in the 50 % band", "in the 90 % band", "width of that")
+    yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
+    for words in coverage.cells():
+        yield f"| {' | '.join(words)} |"
+    yield ""
+    for told in coverage.sentences():
+        yield f"{told[0].upper()}{told[1:]}.\n"
+
+
+def _errors(title: str, rows: Sequence[Compared]) -> Iterator[str]:
+    yield f"**{title}**\n"
+    heads = ("document", "GPU", "rows", "mean", "median", "bias", "Spearman")
+    yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
+    for name, own in by(lambda row: f"{origin(row)} | {row.gpu}, {row.kind}", rows).items():
+        yield f"| {name} | {_row_words(own)} |"
+    if rows:
+        yield f"| all | | {_row_words(rows)} |"
+    yield ""
+
+
+def _row_words(rows: Sequence[Compared]) -> str:
+    found = Errors.of(rows)
+    rank = "" if found.rank != found.rank else f"{found.rank:.2f}"
+    return f"{found.rows} | {found.mean:.1%} | {found.median:.1%} | {found.bias:+.1%} | {rank}"
+
 
 # The aims: of the rows of these GPUs, with one source left out at a time.
 AIMED = ("A100", "A100 40GB", "H100", "B200")

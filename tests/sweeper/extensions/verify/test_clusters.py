@@ -21,7 +21,6 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Errors,
     without_own_source,
 )
-from dimsweep.sweeper.extensions.verify.clusters.device import outside
 from dimsweep.sweeper.extensions.verify.clusters.measurements import (
     GIB,
     LeftOut,
@@ -29,10 +28,14 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import (
     find_tables,
     read_table,
 )
-from dimsweep.sweeper.extensions.verify.clusters.models import with_seconds
-from dimsweep.sweeper.extensions.verify.clusters.plans import configure, n_micro_batches
-from dimsweep.sweeper.extensions.verify.clusters.predict import Prediction, predict, simulated
-from dimsweep.sweeper.extensions.verify.clusters.systems import system_of
+from dimsweep.sweeper.extensions.verify.clusters.plans import (
+    Prediction,
+    configure,
+    n_micro_batches,
+    predict,
+    simulated,
+)
+from dimsweep.sweeper.extensions.verify.clusters.systems import outside, system_of, with_seconds
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "clusters"
 COLUMNS = (

@@ -9,9 +9,9 @@ import pytest
 from dimsweep.engine import Result, run_one
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.files import published
-from dimsweep.sweeper.extensions.verify.table import read_lines
+from dimsweep.sweeper.extensions.verify.points import read_lines
+from dimsweep.sweeper.extensions.verify.published import Answers
 from dimsweep.sweeper.simulation.program import build_program
 
 ALONE, SPRAYED = "transport: static, window: False", "transport: static, window: False, spray: True"

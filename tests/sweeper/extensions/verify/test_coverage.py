@@ -7,10 +7,14 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.evidence import known, known_runs
-from dimsweep.sweeper.extensions.verify.clusters.calibrated import Predicted
-from dimsweep.sweeper.extensions.verify.clusters.compared import Compared
-from dimsweep.sweeper.extensions.verify.clusters.coverage import COVERAGE_AIMS, Coverage, doubt
-from dimsweep.sweeper.extensions.verify.clusters.page import BEGIN, CALIBRATED, END, write_page
+from dimsweep.sweeper.extensions.verify.clusters.compared import (
+    COVERAGE_AIMS,
+    Compared,
+    Coverage,
+    Predicted,
+    doubt,
+)
+from dimsweep.sweeper.extensions.verify.clusters.report import BEGIN, CALIBRATED, END, write_page
 
 
 @pytest.fixture(scope="module")

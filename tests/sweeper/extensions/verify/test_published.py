@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.files import Files, published
 from dimsweep.sweeper.extensions.verify.picture import read_picture
-from dimsweep.sweeper.extensions.verify.points import Tolerance, absolute, between, relative
-from dimsweep.sweeper.extensions.verify.published import asked, find_points, with_bounds
-from dimsweep.sweeper.extensions.verify.table import read_lines
+from dimsweep.sweeper.extensions.verify.points import (
+    Tolerance,
+    absolute,
+    between,
+    read_lines,
+    relative,
+)
+from dimsweep.sweeper.extensions.verify.published import Answers, asked, find_points, with_bounds
 from dimsweep.sweeper.ledger.rows import row_schema
 from dimsweep.sweeper.ledger.stored import load
 

@@ -6,10 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dimsweep.sweeper.extensions.verify.answers import Answers
 from dimsweep.sweeper.extensions.verify.files import published
-from dimsweep.sweeper.extensions.verify.published import asked
-from dimsweep.sweeper.extensions.verify.table import Line
+from dimsweep.sweeper.extensions.verify.points import Line
+from dimsweep.sweeper.extensions.verify.published import Answers, asked
 from dimsweep.sweeper.extensions.wafer import fred_fabric
 from dimsweep.sweeper.ledger.rows import row_schema
 from tests.support.designs import simulate_designs
