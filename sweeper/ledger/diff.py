@@ -38,7 +38,7 @@ class Difference:
 
 
 def diff(first: Place, second: Place) -> Difference:
-    """How the study in ``second`` differs from that in ``first``."""
+    """Compare two studies: their configurations, their provenance and their rows."""
     both = Stored(first), Stored(second)
     texts = [_described(stored.study) for stored in both]
     config = {
@@ -69,8 +69,8 @@ def diff(first: Place, second: Place) -> Difference:
 
 
 def _paired(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
-    """How many keys only one of them has, and the places of the rows of those that both have, in
-    the order of the first; of several rows of one key the last."""
+    """Return how many keys only one study has, and the places of the rows that both have, in the
+    order of the first study; of several rows of one key the last counts."""
     places = []
     for stored in (first, second):
         keys = _column(stored, "key")
@@ -93,7 +93,7 @@ def _described(study: StudyRecord) -> dict[str, Any]:
 
 
 def _compared(first: pa.ChunkedArray, second: pa.ChunkedArray) -> tuple[np.ndarray, float | None]:
-    """Which rows differ, and the largest relative difference of numbers."""
+    """Return which rows differ, and the largest relative difference of numbers."""
     if pa.types.is_floating(first.type) or pa.types.is_integer(first.type):
         a, b = (column.to_numpy().astype(float) for column in (first, second))
         unlike = ~((a == b) | (np.isnan(a) & np.isnan(b)))
@@ -109,7 +109,7 @@ def _compared(first: pa.ChunkedArray, second: pa.ChunkedArray) -> tuple[np.ndarr
 def _best(
     both: Sequence[Stored],
 ) -> list[tuple[Mapping[str, str], float | None, float | None]]:
-    """The best values of the cells that both have."""
+    """Return the best values of the cells that both studies have."""
     cells = [{tuple(c.coordinates.items()): c.cell for c in each.study.cells} for each in both]
     objectives = [each.study.objectives[0] for each in both]
     if objectives[0].name != objectives[1].name:

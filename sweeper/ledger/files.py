@@ -43,8 +43,8 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class LogContent:
-    """What a log holds.  ``damage`` says what is wrong with the rest, if something is; a writer
-    that dies may also leave half a batch at the end, of ``torn`` bytes, which is no damage."""
+    """The content of a log. ``damage`` describes what could not be read. A writer that dies may
+    leave half a batch at the end, of ``torn`` bytes, which is no damage."""
 
     batches: list[pa.RecordBatch]
     damage: str | None = None
@@ -52,8 +52,7 @@ class LogContent:
 
 
 class Log:
-    """The log of one writer, who alone knows its name.  It keeps its ``n_rows`` rows in memory,
-    too."""
+    """The log of one writer, who alone knows its name. It keeps its ``n_rows`` rows in memory, too."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Log:
         sink: Callable[[Place], Sink],
         prefix: str = LOG,
     ) -> None:
-        """Raises :class:`OSError` if ``sink`` cannot create it."""
+        """Create the file; raises :class:`OSError` if ``sink`` cannot."""
         self.number = number
         self.path = folder / f"{prefix}{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows, self.n_rows = list[pa.RecordBatch](), 0
@@ -75,9 +74,9 @@ class Log:
         self._file.flush()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows; when this returns they are with the sink.
+        """Add rows; when this returns, the sink has them.
 
-        Raises :class:`OSError` if they cannot be written; what was written before is safe.
+        Raises :class:`OSError` if they cannot be written; rows that were written before are safe.
         """
         own = batch.replace_schema_metadata(self._schema.metadata)
         check = zlib.crc32(own.serialize(), self._check)
@@ -88,59 +87,59 @@ class Log:
         self.n_rows += len(batch)
 
     def is_mine(self) -> bool:
-        """Whether the file is still there, and still the one that this writer made."""
+        """Return whether the file exists and is still the one that this writer made."""
         return self._file.is_mine()
 
     @property
     def n_unsafe(self) -> int:
-        """The rows that would die with this process."""
+        """Number of rows that would die with this process."""
         written = self._file.n_safe - 1  # the first is the schema
         return sum(len(batch) for batch in self.rows[max(written, 0) :])
 
     def save(self) -> None:
-        """Make its rows outlive this process; raises :class:`OSError` if that cannot be done."""
+        """Make the rows outlive this process; raises :class:`OSError` if that fails."""
         self._file.save()
 
     def close(self) -> None:
-        """Let go of the file, which stays as it is.  What was not written is dropped."""
+        """Close the file as it is; drop rows that were not written."""
         self._file.let_go()
 
 
 def logs(folder: Place, prefix: str = LOG) -> list[Place]:
-    """The files of ``folder`` that look like logs, in order."""
+    """Return the files of ``folder`` that look like logs, in order."""
     return [file for file in entries(folder) if file.name.startswith(prefix)]
 
 
 def strays(folder: Place) -> list[Place]:
-    """The files of ``folder`` that look like a study's record or a bookmark, but have a name that
-    no sweep gives, such as copies; in order."""
+    """Return files that look like a record or a bookmark but have a name that no sweep gives, such
+    as copies; in order."""
     alike = [file for file in entries(folder) if file.name.startswith(("study", "search"))]
     return [file for file in alike if file.name != STUDY and not _BOOKMARK.fullmatch(file.name)]
 
 
 def bookmarks(folder: Place) -> list[Place]:
-    """The bookmarks of ``folder``, in order."""
+    """Return the bookmarks of ``folder``, in order."""
     return [file for file in entries(folder) if _BOOKMARK.fullmatch(file.name)]
 
 
 def unfinished(folder: Place) -> list[Place]:
-    """What writers left in ``folder`` that were killed before they gave it its name."""
+    """Return files of killed writers that have no name of their own yet."""
     return [file for file in entries(folder) if file.name.startswith(NEW)]
 
 
 def parts(folder: Place) -> list[Place]:
-    """The files of ``folder`` that look like parts, in order."""
+    """Return the files of ``folder`` that look like parts, in order."""
     return [file for file in entries(folder) if file.name.startswith("part-")]
 
 
 def number(file: Place) -> int:
-    """The number of a log or part; -1 if it is neither."""
+    """Return the number of a log or part; -1 of any other file."""
     match = _LOG.fullmatch(file.name) or _PART.fullmatch(file.name)
     return int(match[1]) if match else -1
 
 
 def read_log(file: Place, study: str) -> LogContent:
-    """What the log of the ``study`` holds; raises :class:`FileNotFoundError` if there is none."""
+    """Read the log of a ``study``; raises :class:`FileNotFoundError` if it is missing."""
     data = read(file)
     match = _LOG.fullmatch(file.name)
     if not match or (study and not match[2]):
@@ -167,7 +166,7 @@ def read_log(file: Place, study: str) -> LogContent:
 
 
 def owner(file: Place) -> str | None:
-    """The identity of the study that a log or a part says it is of; ``None`` where it says none."""
+    """Return the identity of the study in the metadata of a log or a part; None if it has none."""
     try:
         source = pa.BufferReader(read(file))
         if _PART.fullmatch(file.name):
@@ -180,12 +179,12 @@ def owner(file: Place) -> str | None:
 
 
 def _as_named_now(rows: Any) -> Any:
-    """Return rows under the names that their columns have in this version."""
+    """Return rows under the column names of this version."""
     return rows.rename_columns([versions.COLUMNS.get(name, name) for name in rows.schema.names])
 
 
 def _as_named_then(columns: Sequence[str] | None) -> list[str] | None:
-    """Return the names that some columns have in a file of any version."""
+    """Return the names that columns have in files of any version."""
     if columns is None:
         return None
     return [*columns, *(then for then, now in versions.COLUMNS.items() if now in columns)]
@@ -194,8 +193,8 @@ def _as_named_then(columns: Sequence[str] | None) -> list[str] | None:
 def _checked(
     batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int, *, marked: bool
 ) -> int:
-    """The checksum of a batch; raises :class:`DamagedError` if another was written, or none in a
-    file that is ``marked`` with its study."""
+    """Return the checksum of a batch; raises :class:`DamagedError` if the written one differs, or
+    is missing in a file that is ``marked`` with its study."""
     try:
         batch.validate(full=True)  # offsets that point nowhere must not be followed
         check = zlib.crc32(batch.serialize(), before)
@@ -211,7 +210,7 @@ def _marks(study: str) -> dict[bytes, str]:
 
 
 def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer]:
-    """The name and the bytes of the part that holds ``rows``."""
+    """Return the name and the bytes of the part that holds ``rows``."""
     sink = pa.BufferOutputStream()
     rows = rows.replace_schema_metadata(_marks(study))
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
@@ -223,16 +222,16 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
 
 
 def schema_of(file: Place) -> pa.Schema:
-    """The columns of a part that :func:`read_part` has found whole."""
+    """Return the columns of a part that :func:`read_part` has found undamaged."""
     with file.open("rb") as source:
         return _as_named_now(pq.read_schema(source).remove_metadata().empty_table()).schema
 
 
 def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
-    """Those of some columns that a part has, which :func:`read_part` has found whole before: only
-    the pages that they are on are read, each checked by its own checksum.
+    """Read some columns of a part that :func:`read_part` has found undamaged.
 
-    Raises :class:`DamagedError` if they cannot be read any more.
+    Only the pages of these columns are read, each checked by its own checksum. Raises
+    :class:`DamagedError` if they cannot be read.
     """
     try:
         with file.open("rb") as source:
@@ -244,9 +243,10 @@ def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
 
 
 def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part, or those of some columns that it has.
+    """Read the rows of a part, or some columns of them.
 
-    Raises :class:`DamagedError` if it is not as it was written, or of another study than ``study``.
+    Raises :class:`DamagedError` if its content differs from what was written, or if it belongs to
+    another study than ``study``.
     """
     match = _PART.fullmatch(file.name)
     if not match or (study and not match[2]):

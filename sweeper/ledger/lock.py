@@ -45,10 +45,10 @@ PATIENCE = 5  # beats without a sign of life
 
 
 class Lease:
-    """The lease of ``folder``, this process's until it is released or not renewed in time.
+    """The lease of ``folder``, held until it is released or not renewed in time.
 
-    ``notes`` say whose it was, if it was taken from a sweep that seems dead.  Raises
-    :class:`DimsweepError` if another sweep has it, and :class:`OSError` if the folder cannot be
+    ``notes`` name the sweep that it was taken from, if that one seems dead. Raises
+    :class:`DimsweepError` if another sweep holds it, and :class:`OSError` if the folder cannot be
     written.
     """
 
@@ -62,7 +62,7 @@ class Lease:
                 older.unlink(missing_ok=True)
 
     def renew(self) -> bool:
-        """Show that this sweep lives; whether the lease is still its own."""
+        """Renew the lease; return whether this process still holds it."""
         newest = next(reversed(_leases(self._folder)), None)
         if newest is None or newest.name != self._file.name or not self._is_mine():
             return False
@@ -71,13 +71,13 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Let others write.  If that fails, they will once the lease is old."""
+        """Release the lease. If that fails, others take it once it is old."""
         with suppress(OSError), reaching(self._folder):
             if self._is_mine():
                 self._file.unlink(missing_ok=True)
 
     def _taken(self) -> bool:
-        """Try to take the lease; it fails if another takes it in the same moment."""
+        """Try to take the lease; return False if another process takes it in the same moment."""
         newest = next(reversed(_leases(self._folder)), None)
         number = 1
         if newest is not None:
@@ -116,7 +116,7 @@ def _leases(folder: Place) -> list[Place]:
 
 
 def _watched(lease: Place) -> tuple[str, bool]:
-    """Whose the lease is, and whether it is renewed."""
+    """Return whose the lease is, and whether it is renewed."""
     try:
         before = _content(lease)
         who = f"its lease {lease} is that of {before.get('who')}"
@@ -144,19 +144,18 @@ _NO_FLOCK = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524}
 
 
 class Lock(Protocol):
-    """A study's, held by this process.  ``notes`` say what a user should know of it."""
+    """A study's lock, held by this process. ``notes`` say what a user should know of it."""
 
     notes: list[str]
 
     def sink(self, path: Place) -> Sink:
-        """Where the bytes of the log at ``path`` go."""
+        """Return the file or buffer for the bytes of the log at ``path``."""
 
-    def release(self) -> None:
-        """Let others write the study."""
+    def release(self) -> None: ...
 
 
 def hold(folder: Place) -> Lock:
-    """The lock of ``folder``, held by this process until it is released or the process dies.
+    """Take the lock of ``folder`` until it is released or the process dies.
 
     Raises :class:`DimsweepError` if another sweep holds it, and :class:`OSError` if the folder
     cannot be written.
@@ -165,11 +164,10 @@ def hold(folder: Place) -> Lock:
 
 
 class FolderLock:
-    """The lock of a folder of this machine, or that it mounts.
+    """The lock of a folder on a mounted file system.
 
-    Where the file system has no flock the lock is a file that names its process
-    (:class:`filelock.SoftFileLock`), which a process that is killed leaves behind; a later one
-    on the same machine sees that it is dead.
+    Without flock the lock is a file that names its process (:class:`filelock.SoftFileLock`). A
+    killed process leaves it behind; a later process on the same machine sees that it is dead.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -190,11 +188,9 @@ class FolderLock:
         self.notes = _says_of(lock)
 
     def sink(self, path: Place) -> DiskSink:
-        """A file to which bytes are appended."""
         return DiskSink(self._folder / path.name)
 
     def release(self) -> None:
-        """Let others write the study."""
         self._lock.release()
 
 
@@ -219,7 +215,7 @@ def _holder(lock: BaseFileLock) -> str:
 class Keeper:
     """Holds the lease of ``folder``, and saves the log, in a thread of its own.
 
-    Raises what :class:`Lease` does.
+    Raises the errors of :class:`Lease`.
     """
 
     def __init__(self, folder: Place) -> None:
@@ -234,20 +230,18 @@ class Keeper:
         self._thread.start()
 
     def sink(self, path: Place) -> ObjectSink:
-        """Where the bytes of the log at ``path`` go."""
         sink = ObjectSink(path, self._is_ours)
         self._logs = [each for each in self._logs if not each.closed] + [sink]
         return sink
 
     def release(self) -> None:
-        """Let others write the study."""
         self._stop.set()
         self._thread.join()
         self._lease.release()
 
     def _is_ours(self) -> bool:
-        """Whether no other sweep has taken the study over; raises :class:`OSError` if the store has
-        not been reached for longer than others wait."""
+        """Return whether no other sweep has taken the study over; raises :class:`OSError` if the
+        store could not be reached for longer than others wait."""
         if self._failures >= PATIENCE:
             raise OSError(f"{self._folder} cannot be reached: {self._error}") from self._error
         return not self._lost
@@ -296,7 +290,7 @@ def beat(folder: Place, pulse: Pulse) -> None:
 
 
 def last_pulse(folder: Place) -> Pulse | None:
-    """The last one; None where there is none."""
+    """Return the last pulse in ``folder``, or None."""
     try:
         with reaching(folder):
             return Pulse(**json.loads(read(folder / PULSE).to_pybytes()))

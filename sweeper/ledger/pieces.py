@@ -28,11 +28,11 @@ _KEY = r"^[0-9a-f]{32}$"
 
 
 def schema_as_known(given: pa.Schema, study: StudyRecord) -> pa.Schema:
-    """The columns of rows whose file has the columns ``given``: those that rows of the study have,
-    each with its type, and then what the file has beyond them.
+    """Return the columns of a file's rows in this version: the columns of the study's rows, each
+    with its type, and then additional columns of the file.
 
-    Raises :class:`DamagedError` for a column that is there twice, and for rows that do not say
-    whose they are.
+    Raises :class:`DamagedError` for a repeated column, and for rows without the columns that name
+    them.
     """
     check_names(given.names)
     n_dims = max([len(c.dims) for c in study.cells] + [BANDWIDTH.n_dims(given.names)])
@@ -44,8 +44,10 @@ def schema_as_known(given: pa.Schema, study: StudyRecord) -> pa.Schema:
 
 
 def conforming(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``rows`` with the columns of ``schema``, each of its type, and with no values those that they
-    lack.  Raises :class:`DamagedError` that names the column for a type that is another one."""
+    """Return ``rows`` with the columns and types of ``schema``, null where they are missing.
+
+    Raises :class:`DamagedError` that names a column whose type cannot be converted.
+    """
     if rows.schema.equals(schema):
         return rows
     check_names(rows.column_names)
@@ -58,8 +60,8 @@ def conforming(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """``rows``, of which only ``columns`` were read; raises :class:`DamagedError` if one is not as
-    ``schema`` says, or a row does not say whose it is."""
+    """Return ``rows``, of which only ``columns`` were read; raises :class:`DamagedError` if a
+    column has another type than in ``schema``, or a row lacks a name."""
     check_names(rows.column_names)
     for name in columns:
         if name not in rows.column_names:
@@ -72,7 +74,7 @@ def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise :class:`DamagedError` for a column that is there twice."""
+    """Raise :class:`DamagedError` for a repeated column."""
     if twice := {name for name in names if names.count(name) > 1}:
         raise DamagedError(f"it has two columns {min(twice)!r}")
 
@@ -88,8 +90,8 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def check(columns: pa.Table, study: StudyRecord | None) -> None:
-    """Raise :class:`DamagedError` for rows of no cell, without a key or a number, or, if the time
-    is among their ``columns``, without one although they are complete."""
+    """Raise :class:`DamagedError` for rows without a cell, key or number, and for complete rows
+    without a time if it is among the ``columns``."""
     for name in _NAMING:
         if columns[name].null_count and name != "origin":
             raise DamagedError(f"its column {name!r} has no value in some rows")
@@ -113,14 +115,14 @@ def check(columns: pa.Table, study: StudyRecord | None) -> None:
 
 
 def checked(study: StudyRecord | None) -> list[str]:
-    """The columns that tell rows from what is none; those of a plug-in's objective are not among
-    them, which rows are read without."""
+    """Return the columns that are checked; without those of a plug-in's objective, which rows are
+    read without."""
     known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
     return list(dict.fromkeys([*_NAMING, "time_s", *(each.column for each in known)]))
 
 
 def _check_numbers(what: str, column: pa.ChunkedArray) -> None:
-    """Raise :class:`DamagedError` if a value of complete rows is missing, or none that can be."""
+    """Raise :class:`DamagedError` if a value of complete rows is missing or impossible."""
     if column.null_count:
         raise DamagedError(f"some of its rows are complete and have no {what}")
     if not pc.all(pc.and_(pc.is_finite(column), pc.greater_equal(column, 0)), min_count=0).as_py():
@@ -137,9 +139,9 @@ CHECKED = [*(column.name for column in NAMING), "time_s"]  # what tells rows fro
 class Piece:
     """A part, or the rows of a ``log``, with its columns as this version writes them.
 
-    Its ``n`` rows that count have the places from ``first`` on among all rows of the study;
-    ``counting`` are they, if not all of them do, and ``cells`` are theirs.  It is ``as_written``
-    if it is a part that has these columns.
+    Its ``n`` counted rows have the places from ``first`` on among all rows of the study;
+    ``counting`` lists them if some are not counted, and ``cells`` are their cells. It is
+    ``as_written`` if it is a part that has these columns.
     """
 
     source: Place
@@ -152,8 +154,7 @@ class Piece:
     as_written: bool = False
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        """The columns of ``schema`` of all its rows; raises :class:`DamagedError` if they cannot be
-        read any more."""
+        """Read the columns of ``schema`` of all rows; raises :class:`DamagedError` if that fails."""
         if self.log is not None:
             return conforming(self.log, schema)
         # Columns that the file lacks have as many rows as those that any file has.
@@ -164,10 +165,10 @@ class Piece:
 def look(
     folder: Place, study: StudyRecord, ahead: Sequence[str] | None, damaged: list[str]
 ) -> Iterator[tuple[Piece, pa.Table]]:
-    """Each file that has rows, with the columns that are ``CHECKED`` and those ``ahead`` (None:
-    all), in any order; what is wrong with others is added to ``damaged``.
+    """Yield each file of rows with the columns :data:`CHECKED` and ``ahead`` (None: all), in any
+    order; append the damage of other files to ``damaged``.
 
-    Raises :class:`OSError` if one cannot be read.
+    Raises :class:`OSError` if a file cannot be read.
     """
     # Logs first: the rows of one that is sealed meanwhile are in a part when the parts are listed.
     for log in files.logs(folder):
@@ -198,8 +199,7 @@ def look(
 def _read(
     parts: Sequence[Place], study: StudyRecord, names: Sequence[str] | None
 ) -> Iterator[tuple[Place, tuple[Piece, pa.Table] | DamagedError]]:
-    """Parts with their rows, or what is wrong with them; several are fetched at once from a
-    store."""
+    """Yield parts with their rows or their damage; fetch several at once from a store."""
 
     def read(part: Place) -> tuple[Piece, pa.Table] | DamagedError:
         try:
@@ -223,7 +223,7 @@ def _read(
 def _of_part(
     part: Place, study: StudyRecord, names: Sequence[str] | None
 ) -> tuple[Piece, pa.Table]:
-    """A part that is whole, with some of its columns; raises :class:`DamagedError`."""
+    """Return an undamaged part with some of its columns; raises :class:`DamagedError`."""
     rows = files.read_part(part, study.identity, names)
     given = rows.schema if names is None else files.schema_of(part)
     piece = Piece(part, schema_as_known(given, study))

@@ -20,15 +20,15 @@ NEW = "new-"  # so begin the names of files that are being written
 
 
 def results_in(name: str | Place) -> Place:
-    """The folder that is meant by its path, or by the name of a study in results/."""
+    """Return the folder of a path, or of the name of a study in results/."""
     beside = Path("results") / name if isinstance(name, str) and name else None
     return beside if beside is not None and (beside / STUDY).is_file() else place(name)
 
 
 def place(name: str | Place) -> Place:
-    """The folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
+    """Return the folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
 
-    Raises :class:`DimsweepError` if no package is there for such URLs, and for what is no name.
+    Raises :class:`DimsweepError` if the package for such URLs is missing, and for an invalid name.
     """
     if isinstance(name, Place):
         return name
@@ -62,7 +62,7 @@ def place(name: str | Place) -> Place:
 
 @contextmanager
 def reaching(where: Place) -> Iterator[None]:
-    """Within it, the errors of a remote file system's own packages are :class:`OSError`."""
+    """Turn the errors of a remote file system's packages into :class:`OSError`."""
     try:
         yield
     except Exception as error:
@@ -73,12 +73,12 @@ def reaching(where: Place) -> Iterator[None]:
 
 
 def make(folder: Place) -> None:
-    """Make the folder, where there are folders; a bucket is not made."""
+    """Make the folder, where folders exist; a bucket is not made."""
     folder.mkdir(parents=isinstance(folder, Path), exist_ok=True)
 
 
 def entries(folder: Place) -> list[Place]:
-    """What is in the folder, in order; nothing where it does not exist."""
+    """Return the content of a folder, in order; nothing if it does not exist."""
     try:
         return sorted(folder.iterdir(), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
@@ -86,8 +86,10 @@ def entries(folder: Place) -> list[Place]:
 
 
 def read(file: Place) -> pa.Buffer:
-    """A file's bytes, in memory of Arrow's: its threads may let go of them after Python has ended,
-    which must not run Python code any more."""
+    """Return a file's bytes, in memory of Arrow's.
+
+    Its threads may free them after Python has ended, which must not run Python code any more.
+    """
     if isinstance(file, Path):
         with pa.OSFile(str(file)) as source:
             return source.read_buffer()
@@ -97,8 +99,11 @@ def read(file: Place) -> pa.Buffer:
 
 
 def write(file: Place, data: bytes | pa.Buffer) -> None:
-    """Write a file whole or not at all, instead of one that may be there; an object store does
-    so by itself.  When this returns, a folder of this machine has it even if the machine dies."""
+    """Write a file as a whole or not at all, and replace an existing one.
+
+    Object stores do so by themselves. When this returns, a folder of this machine has the file even
+    if the machine dies.
+    """
     if not isinstance(file, Path):
         file.fs.pipe_file(file.path, bytes(data))
         return
@@ -117,7 +122,7 @@ def write(file: Place, data: bytes | pa.Buffer) -> None:
 
 
 def _keep_names(folder: Path) -> None:
-    """Have the folder's entries outlive the machine, where its file system can be asked to."""
+    """Make the folder's entries outlive the machine, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -129,8 +134,11 @@ def _keep_names(folder: Path) -> None:
 
 
 def create(file: Place, data: bytes) -> None:
-    """Write a file only if there is none; raises :class:`OSError` if there is, and
-    :class:`NotImplementedError` where a file system cannot tell."""
+    """Write a file only if none exists.
+
+    Raises :class:`OSError` if one exists, and :class:`NotImplementedError` if the file system
+    cannot tell.
+    """
     if isinstance(file, Path):
         with file.open("xb") as handle:
             handle.write(data)
@@ -142,7 +150,7 @@ _LARGEST_WRITE = 1 << 26  # bytes; a batch reaches the system in one piece
 
 
 class Sink(Protocol):
-    """A file that grows, each batch of it followed by a flush."""
+    """A growing file; a flush follows each batch."""
 
     n_safe: int  # flushes whose bytes outlive this process
 
@@ -151,21 +159,21 @@ class Sink(Protocol):
     def flush(self) -> None: ...
 
     def is_mine(self) -> bool:
-        """Whether no other process has taken the study over; raises :class:`OSError` if it has not
-        been known for long."""
+        """Return whether no other process has taken the study over; raises :class:`OSError` if that
+        could not be checked for long."""
 
     def save(self) -> None:
-        """Make what was flushed outlive this process; raises :class:`OSError` if it cannot be."""
+        """Make flushed bytes outlive this process; raises :class:`OSError` if that fails."""
 
     def let_go(self) -> None:
-        """Close it as it is; what was not flushed is dropped."""
+        """Close the file as it is; drop bytes that were not flushed."""
 
 
 class DiskSink(io.BufferedWriter):
     """A file of this machine, to which bytes are appended."""
 
     def __init__(self, path: Path) -> None:
-        """Raises :class:`OSError` if it cannot be created."""
+        """Create the file; raises :class:`OSError` if that fails."""
         super().__init__(io.FileIO(path, "x"), _LARGEST_WRITE)
         self._path, self.n_safe = path, 0
 
@@ -180,19 +188,19 @@ class DiskSink(io.BufferedWriter):
             return False
 
     def save(self) -> None:
-        """Nothing to do: what was flushed is with the system, and outlives this process."""
+        """Do nothing: the system has flushed bytes, which outlive this process."""
 
     def let_go(self) -> None:
         self.raw.close()
 
 
 class ObjectSink(io.BytesIO):
-    """A file of a store that knows no appending: bytes are kept in memory, and all of them are
-    written by :meth:`save`, which another thread may call."""
+    """A file of a store without appending: :meth:`save`, which another thread may call, writes all
+    bytes from memory."""
 
     def __init__(self, path: Place, check: Callable[[], bool]) -> None:
-        """``check`` is asked whether no other process has taken the study over; it raises
-        :class:`OSError` if the store cannot be reached."""
+        """Take ``check``, which returns whether no other process has taken the study over and
+        raises :class:`OSError` if the store cannot be reached."""
         super().__init__()
         self._path, self._check = path, check
         self._flushed = 0, 0  # bytes, and times

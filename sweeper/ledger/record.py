@@ -38,7 +38,7 @@ class _Record(BaseModel):
 
 
 class _Columns(_Record):
-    """Of a :class:`Frontier` of K amounts: three columns (K,), and bandwidths (K, D)."""
+    """A :class:`Frontier` of K amounts: three columns (K,), and bandwidths (K, D)."""
 
     cost: tuple[float, ...] = Field(min_length=1)
     bound: tuple[float, ...]
@@ -102,8 +102,11 @@ FULL = "cells do not fit the memory, as their schedule runs"
 
 
 class PrunedCell(_Record):
-    """A cell of the grid that cannot be, and why; or a ``baseline`` that cannot.  One that is
-    ``left_out`` can be, and takes too long to simulate.  ``reason``: what a proof counts it by."""
+    """An infeasible cell of the grid, or an infeasible ``baseline``, and why.
+
+    A ``left_out`` cell is feasible but takes too long to simulate. A proof counts cells by
+    ``reason``.
+    """
 
     coordinates: Mapping[str, str]
     error: str
@@ -131,9 +134,12 @@ class PortfolioRecord(_Record):
 
 
 class End(_Record):
-    """How far something may be multiplied before the answer loses: up to ``factor`` it does not,
-    and there another cell wins, whose coordinates are ``by``.  None wins at the end of what was
-    looked at; unless that ``is_open``: too many cells may win there to simulate all of them."""
+    """How far something may be multiplied before the answer loses.
+
+    Up to ``factor`` the answer wins; there another cell wins, whose coordinates are ``by``, or none
+    if no cell wins in the examined range. ``is_open``: too many cells may win there to simulate all
+    of them.
+    """
 
     factor: float
     by: Mapping[str, str] | None = None
@@ -143,7 +149,7 @@ class End(_Record):
 
     @property
     def is_far(self) -> bool:
-        """Whether the answer holds as far as was looked."""
+        """Whether the answer holds over the whole examined range."""
         return self.by is None and not self.is_open
 
 
@@ -185,8 +191,8 @@ class Regions(_Record):
 
 
 class Step(_Record):
-    """A step of the front of time and cost: of all designs that cost at most ``cost``, none takes
-    less than ``bound``, and the best one that was found takes ``time``."""
+    """A step of the front of time and cost: among all designs that cost at most ``cost``, none
+    takes less than ``bound``, and the best one found takes ``time``."""
 
     cost: float
     time: float
@@ -227,8 +233,8 @@ class Proof(_Record):
 
 
 class Provenance(_Record):
-    """What simulated rows: the version of dimsweep, its commit in git (with a plus if files were
-    changed since), Python, the packages, the machine, and on which day (UTC) it began."""
+    """What simulated rows: the version of dimsweep, its commit in git (with a plus if files had
+    changed), Python, the packages, the machine, and the day (UTC) of the start."""
 
     version: str
     git: str | None
@@ -281,12 +287,12 @@ class StudyRecord(_Record):
 
     @property
     def is_current(self) -> bool:
-        """Return whether this version wrote the study, and may add rows."""
+        """Whether this version wrote the study, and may add rows."""
         return self._written is None
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """The objectives, the one that ranks trials first."""
+        """The objectives; the first one ranks trials."""
         if any(name not in OBJECTIVES for name in self.objective):
             with suppress(*((DimsweepError,) if self.foreign else ())):
                 load(self.config.get("plugins", ()))
@@ -300,12 +306,12 @@ class StudyRecord(_Record):
 
     @property
     def is_certified(self) -> bool:
-        """Whether the study searches among networks and plans, of which most are never looked at:
-        the cells that it has are the most promising ones."""
+        """Whether the study searches among networks and plans, most of which bounds exclude: its
+        recorded cells are the most promising ones."""
         return (self.config.get("space") or {}).get("network") is not None
 
     def config_of(self, cell: CellRecord) -> dict[str, Any]:
-        """The resolved configuration of a cell: the study's, with the parts that are the cell's."""
+        """Return the resolved configuration of a cell: the study's, updated with the cell's parts."""
         return {**self.config, **(cell.config or {})}
 
     @property
@@ -315,7 +321,7 @@ class StudyRecord(_Record):
         return tuple(axis for axis in self.grid if roles[axis] == Role.SCENARIO)
 
     def scenario(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """What a cell at some coordinates assumes."""
+        """Return the scenario part of a cell's coordinates."""
         return {axis: coordinates[axis] for axis in self.scenarios}
 
     @property
@@ -324,25 +330,25 @@ class StudyRecord(_Record):
         return self.is_certified and WORKLOAD in self.grid
 
     def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """What a cell at some coordinates decides: for all scenarios, so of a network that several
-        workloads share no plan."""
+        """Return the decision part of a cell's coordinates; without the plan, for a network that
+        several workloads share."""
         axes = [axis for axis in self.grid if not (self.is_shared and is_plan(axis))]
         return {k: v for k, v in coordinates.items() if k in axes and k not in self.scenarios}
 
     def with_portfolio(self, number: int, own: tuple[float, ...], bound: float | None) -> Self:
-        """The same study, with what has become known of its ``number``-th portfolio, from 0."""
+        """Return the study with findings of its portfolio number ``number``, from 0."""
         portfolios = list(self.portfolios)
         portfolios[number] = portfolios[number].model_copy(update={"own": own, "bound": bound})
         return self.model_copy(update={"portfolios": tuple(portfolios)})
 
     def streamed(self, n: int) -> Self:
-        """The same study as a large grid of ``n`` cells, of which files of their own tell."""
+        """Return the study as a large grid of ``n`` cells, which have files of their own."""
         none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
         return self.model_copy(update={"n_streamed": n, **none})
 
     def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
-        """The same study with what is known of the cells of a large grid, and of its baselines:
-        those of a baseline that it had before are left out."""
+        """Return the study with the recorded cells of a large grid and its baselines, without cells
+        of an earlier baseline."""
         return self.model_copy(
             update={
                 "cells": tuple(each for each in cells if each.baseline is None),
@@ -354,13 +360,13 @@ class StudyRecord(_Record):
 
     @property
     def identity(self) -> str:
-        """What a study's files are marked with: a hash of all that its rows depend on."""
+        """The mark of the study's files: a hash of all that its rows depend on."""
         if self._written is not None:
             return self._written
         return identity(json.loads(self.model_dump_json(include={"config", "model", "rows"})))
 
     def to_json(self) -> bytes:
-        """The text of ``study.json``, with a checksum of everything else in it."""
+        """Return the text of ``study.json``, with a checksum of everything else in it."""
         node = json.loads(self.model_dump_json())
         return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
@@ -369,12 +375,12 @@ _MENDS = "sweep the study again: it sets the file aside and keeps all rows"
 
 
 class DamagedStudyError(DimsweepError):
-    """A ``study.json`` that is not what a sweep wrote."""
+    """A damaged ``study.json``."""
 
 
 def read_study(folder: Place) -> StudyRecord:
-    """The study in ``folder``, with all that is known of its cells; raises :class:`DimsweepError`
-    if there is none, or if files of it are damaged."""
+    """Read the study in ``folder`` with its cells; raises :class:`DimsweepError` if it is missing
+    or damaged."""
     study = read_record(folder)
     if study.n_streamed is None:
         return study
@@ -391,7 +397,7 @@ def read_study(folder: Place) -> StudyRecord:
 
 
 def read_record(folder: Place) -> StudyRecord:
-    """What ``study.json`` says; raises :class:`DimsweepError` if there is none."""
+    """Read ``study.json``; raises :class:`DimsweepError` if it is missing."""
     file = folder / STUDY
     try:
         with reaching(folder):
@@ -435,8 +441,7 @@ def read_record(folder: Place) -> StudyRecord:
 
 
 def _is_misnamed(node: dict[str, Any]) -> bool:
-    """Whether a record that seems to be from before there were checksums has one, whose name is
-    damaged."""
+    """Return whether a record that seems older than checksums has one under a damaged name."""
     return any(
         name not in StudyRecord.model_fields
         and value == checksum({key: each for key, each in node.items() if key != name})
@@ -445,8 +450,8 @@ def _is_misnamed(node: dict[str, Any]) -> bool:
 
 
 def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
-    """Raises :class:`DimsweepError`, which says what differs, if rows of ``new`` must not be among
-    those of ``old``, or if another version wrote ``old``."""
+    """Raise :class:`DimsweepError`, with the difference, if rows of ``new`` must not be among those
+    of ``old``, or if another version wrote ``old``."""
     if not old.is_current:
         raise DimsweepError(
             f"the results have format {old.rows}, of an earlier version; this one (format "
@@ -469,7 +474,7 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
 
 
 def flat(node: Any, path: str = "") -> dict[str, Any]:
-    """The values of nested mappings by dotted key."""
+    """Return the values of nested mappings by dotted key."""
     if isinstance(node, Mapping) and node:
         return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
     return {path.removeprefix("."): node}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine import MERIT_NEEDS, Breakdown, DimsweepError, Result, units
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.known import Halves, column_halves, in_cells, may_repeat
+from dimsweep.sweeper.ledger.index import Halves, column_halves, in_cells, may_repeat
 from dimsweep.sweeper.space.trials import MARK, Floats, Trials
 
 TEXT, NUMBER, COUNT, WHOLE = pa.string(), pa.float64(), pa.int32(), pa.int64()
@@ -27,8 +27,8 @@ Values = NDArray[Any]  # of rows (P,), or of their dimensions (P, D)
 
 @dataclass(frozen=True)
 class Simulated:
-    """Trials that were simulated: their ``bandwidth`` (P, D) in bytes/s, what came of them, and
-    the names of the collectives that this tells apart."""
+    """Simulated trials: their ``bandwidth`` (P, D) in bytes/s, their results, and the names of the
+    collectives that these distinguish."""
 
     bandwidth: Floats
     breakdown: Breakdown
@@ -51,24 +51,23 @@ class Column:
 
     @property
     def of_dims(self) -> bool:
-        """Whether each dimension has one."""
+        """Whether each dimension has a column."""
         return "_D" in self.name
 
     def at(self, d: int) -> str:
-        """The name of the column of a dimension."""
+        """Return the name of the column of a dimension."""
         return self.name.replace("_D", f"_{d}")
 
     def names(self, n_dims: int) -> list[str]:
-        """Its name, or those of so many dimensions."""
+        """Return its name, or those of ``n_dims`` dimensions."""
         return [self.at(d) for d in range(n_dims)] if self.of_dims else [self.name]
 
     def among(self, names: Iterable[str]) -> list[str]:
-        """Its name, or those of all dimensions, of those that are among ``names``; in their
-        order."""
+        """Return its existing names among ``names``, in their order."""
         return [name for name in names if self._pattern.fullmatch(name)]
 
     def n_dims(self, names: Iterable[str]) -> int:
-        """How many dimensions have one among ``names``."""
+        """Return the number of dimensions with a column among ``names``."""
         found = [self._pattern.fullmatch(name) for name in names]
         return max((1 + int(match[1]) for match in found if match), default=0)
 
@@ -94,7 +93,7 @@ def _by_collective(run: Simulated) -> pa.Array:
 
 
 def _path(part: str, take: Callable[[Values], Values]) -> Callable[[Simulated], Values | None]:
-    """A part of the critical path, where it is known; it is for trials by phases."""
+    """Return a part of the critical path, if known; the column is for trials by phases."""
 
     def of(run: Simulated) -> Values | None:
         path = run.breakdown.path
@@ -199,10 +198,8 @@ COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *OF_ONE)
 
 
 def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
-    """The schema of a study whose cells have at most ``n_dims`` dimensions.
-
-    Grid and parameter values are text, as the config writes them.
-    """
+    """Return the schema of a study whose cells have at most ``n_dims`` dimensions. Values of the
+    grid and of parameters are text, as the config writes them."""
     own = [(column.name, column.type) for column in (*NAMING, ERROR, *CHANGES)]
     keys = dict.fromkeys((FIDELITY.name, *grid, *parameters))
     told = [(name, column.type) for column in MEASURES for name in column.names(n_dims)]
@@ -211,7 +208,7 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
 
 
 def measures(run: Simulated) -> dict[str, Values | pa.Array]:
-    """The values of all columns that simulated trials have, by name."""
+    """Return the values of all columns of simulated trials, by name."""
     found = dict[str, Values | pa.Array]()
     for column in MEASURES:
         assert column.of is not None
@@ -257,14 +254,14 @@ def complete_rows(
     breakdown: Breakdown,
     tallies: Sequence[str],
 ) -> pa.RecordBatch:
-    """Rows of simulated trials.  ``labels`` holds the columns that name them."""
+    """Return rows of simulated trials. ``labels`` holds the columns that name them."""
     told = measures(Simulated(bandwidth, breakdown, tallies))
     columns: dict[str, Any] = {**labels, "state": [COMPLETE] * len(bandwidth), **told}
     return _batch(schema, columns, len(bandwidth))
 
 
 def single_row(config: Config, result: Result) -> dict[str, Any]:
-    """The columns of one simulated design that is no trial of a study, those that are known."""
+    """Return the known columns of one simulated design that is no trial of a study."""
     breakdown, bandwidth = result.breakdown, result.program.bandwidth[None]
     known: dict[str, list[Any]] = {FIDELITY.name: [str(config.fidelity)]}
     schema = row_schema(bandwidth.shape[1], (), ())
@@ -276,13 +273,13 @@ def single_row(config: Config, result: Result) -> dict[str, Any]:
 
 
 def is_asked(origins: pa.ChunkedArray) -> np.ndarray:
-    """Which rows, by their column ``origin``, are of designs that were asked for from Python."""
+    """Return, from the column ``origin``, which rows are of designs that Python asked for."""
     return np.asarray(pc.starts_with(origins, ASKED).fill_null(False).to_numpy())
 
 
 def changes_in(told: object) -> dict[str, Any]:
-    """What a row's column ``changes`` says that it sets; raises :class:`DimsweepError` if that is
-    no JSON of keys."""
+    """Return the keys and values in a row's column ``changes``; raises :class:`DimsweepError` if
+    that is not JSON."""
     try:
         found = json.loads(told) if isinstance(told, str) else None
     except (ValueError, RecursionError):
@@ -293,12 +290,12 @@ def changes_in(told: object) -> dict[str, Any]:
 
 
 def slope_columns(schema: pa.Schema) -> list[str]:
-    """The columns that say how the time changes with each dimension's bandwidth."""
+    """Return the columns of the time's change with each dimension's bandwidth."""
     return SLOPE.among(schema.names)
 
 
 def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """The values (N, C) of columns of numbers, NaN where there is none."""
+    """Return the values (N, C) of columns of numbers, NaN where missing."""
     found = np.empty((len(rows), len(columns)))
     for i, name in enumerate(columns):
         found[:, i] = rows.column(name).to_numpy(zero_copy_only=False)
@@ -306,8 +303,8 @@ def numbers(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
 
 
 def slopes(rows: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
-    """dT/db (N, D) of each row in seconds per byte/s, from :func:`slope_columns` or none of them;
-    NaN where it is not known, and beyond the dimensions of the row's cell."""
+    """Return dT/db (N, D) of each row in seconds per byte/s, from some or all
+    :func:`slope_columns`; NaN where unknown, and beyond the dimensions of the row's cell."""
     return numbers(rows, columns) * (1e-3 / 1e9)
 
 
@@ -318,7 +315,7 @@ def failed_row(
     error: str,
     state: str = FAILED,
 ) -> pa.RecordBatch:
-    """The row of one trial that could not be simulated."""
+    """Return the row of one trial that could not be simulated."""
     columns: dict[str, Any] = {name: [value] for name, value in labels.items()}
     columns |= {"state": [state], "error": [error]}
     for d, value in enumerate(bandwidth or ()):
@@ -327,7 +324,7 @@ def failed_row(
 
 
 def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """The columns that name ``trials`` of a cell."""
+    """Return the columns that name ``trials`` of a cell."""
     columns: dict[str, Sequence[Any]] = {
         "key": keys,
         "cell": [cell.number] * len(trials),
@@ -349,7 +346,7 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
 def renamed(
     rows: pa.Table, schema: pa.Schema, named: Mapping[str, Sequence[Any]]
 ) -> pa.RecordBatch:
-    """Rows of another cell or study as rows of ``schema``, with the columns that name them."""
+    """Return rows of another cell or study as rows of ``schema``, under new names."""
     columns = {
         name: rows[name].combine_chunks() for name in rows.column_names if name in schema.names
     }
@@ -369,7 +366,7 @@ def _batch(schema: pa.Schema, columns: Mapping[str, Any], n: int) -> pa.RecordBa
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """The rows by cell and trial; only those are moved that are not in their place."""
+    """Return the rows by cell and trial; move only rows that are out of place."""
     if not len(table):
         return table
     order = np.lexsort((table["trial"].to_numpy(), table["cell"].to_numpy()))
@@ -385,20 +382,20 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def each_once(table: pa.Table) -> pa.Table:
-    """The rows of files in their order, each trial once.
+    """Return the rows of files in their order, each trial once.
 
-    A key may occur twice where a log has become a part, where a lost lock let two sweeps evaluate
-    the same trial, or where a trial was tried again: what was simulated counts.  The number of a
-    trial occurs twice where a trial before it was tried again, and the search, which knew more
-    then, proposed another one: the later counts.
+    A key occurs twice where a log has become a part, where a lost lock let two sweeps evaluate a
+    trial, or where a trial was tried again: a simulated row wins. A trial's number occurs twice
+    where an earlier trial was tried again, and the search, which knew more then, proposed another
+    one: the later row wins.
     """
     table = each_key_once(table)
     return _first_of(table, trial_numbers(table)[:, None], _latest)
 
 
 def trial_numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
-    """What tells the trials apart, if their keys do, from the columns ``key``, ``cell``, ``trial``
-    and ``origin``; ``first`` is the place of the table's first row among all rows."""
+    """Return identities of trials, from the columns ``key``, ``cell``, ``trial`` and ``origin``;
+    ``first`` is the place of the table's first row among all rows."""
     kind = pc.index_in(table["origin"], pa.array(BESIDE)).fill_null(len(BESIDE)).to_numpy()
     cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
     # Each baseline that a study has had is a trial of its own: which one it has now, its key says.
@@ -415,20 +412,19 @@ def trial_numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
 
 
 def repeated(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """The values that are there more than once, in order."""
+    """Return the values that occur more than once, in order."""
     values = np.concatenate([np.empty(0, np.uint64), *pieces])
     values.sort()
     return np.unique(values[1:][values[1:] == values[:-1]])
 
 
 def each_key_once(table: pa.Table) -> pa.Table:
-    """The rows with the columns ``key``, ``cell`` and ``state``, each key of a cell once: what was
-    simulated before what failed, and this before what was lost."""
+    """Return the rows, each key of a cell once: simulated before failed, failed before lost."""
     return _first_of(table, identity(table), _by_state)
 
 
 def identity(table: pa.Table) -> Halves:
-    """What tells the rows apart, from their columns ``key`` and ``cell``."""
+    """Return identities of rows, from their columns ``key`` and ``cell``."""
     return in_cells(column_halves(table["key"]), table["cell"].to_numpy())
 
 
@@ -444,8 +440,8 @@ def _latest(table: pa.Table) -> NDArray[np.integer]:
 def _first_of(
     table: pa.Table, identity: Halves, order: Callable[[pa.Table], NDArray[np.integer]]
 ) -> pa.Table:
-    """The first row, by ``order`` and then by place, of those whose ``identity`` (N, C) is equal;
-    in the order of the table."""
+    """Return the first row, by ``order`` and then by place, of those with equal ``identity`` (N,
+    C); in the order of the table."""
     if not may_repeat(identity):
         return table
     by = np.lexsort((order(table), *identity.T))

@@ -35,18 +35,17 @@ _ROOM = 64_000_000  # bytes of columns that are kept, so that small studies are 
 
 
 class Stored:
-    """The rows of the study in ``folder`` that its files have now, each once; ``study`` is its
-    record, and ``schema`` has all columns.
+    """The rows of the study in ``folder``, each once, file by file.
 
-    A row's place is where it is among all of them, in the order of the files.
+    ``study`` is its record, and ``schema`` has all columns. A row's place is its position among all
+    rows, in the order of the files.
     """
 
     def __init__(self, folder: str | Place, ahead: Sequence[str] | None = ()) -> None:
-        """Look through the files; safe while a sweep is writing.  The columns ``ahead`` (None: all)
-        are kept on the way, for who asks for all rows of them.
+        """Look through the files; safe while a sweep is writing.
 
-        Raises :class:`DimsweepError` if there is no study, or if files of it are damaged; it names
-        them.
+        The columns ``ahead`` (None: all) are kept on the way, for callers that read all their rows.
+        Raises :class:`DimsweepError` that names the files if the study is missing or damaged.
         """
         self.folder = place(folder)
         self.study = read_study(self.folder)
@@ -81,13 +80,13 @@ class Stored:
 
     @property
     def n_rows(self) -> int:
-        """How many rows count."""
+        """Number of rows that count."""
         return sum(piece.n for piece in self._pieces)
 
     def pieces(
         self, columns: Sequence[str], cell: int | None = None
     ) -> Iterator[tuple[Places, pa.Table]]:
-        """Some columns of all rows, or of those of a cell, a file at a time, with their places."""
+        """Yield columns of all rows, or of a cell's rows, file by file, with the rows' places."""
         for piece in self._pieces:
             if cell is not None and cell not in piece.cells:
                 continue
@@ -100,7 +99,7 @@ class Stored:
             yield places, table.select(list(columns))
 
     def take(self, places: Places) -> pa.Table:
-        """All columns of some rows, in the order of their ``places``."""
+        """Return all columns of the rows at ``places``, in their order."""
         order = np.argsort(places, kind="stable")
         ordered, found = np.asarray(places)[order], [self._none(self.schema.names)]
         for piece in self._pieces:
@@ -113,7 +112,7 @@ class Stored:
         return pa.concat_tables(found).take(pa.array(back))
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, or some columns of them, by cell and trial."""
+        """Return all rows, or some columns of them, by cell and trial."""
         wanted = self.schema.names if columns is None else list(columns)
         if strange := [name for name in wanted if name not in self.schema.names]:
             hint = f"there are {', '.join(self.schema.names)}"
@@ -124,7 +123,7 @@ class Stored:
         return in_order(pa.concat_tables(found)).select(wanted) if found else self._none(wanted)
 
     def in_order(self, at_once: int) -> Iterator[pa.Table]:
-        """All columns of all rows, by cell and trial, ``at_once`` rows at a time."""
+        """Yield all columns of all rows, by cell and trial, ``at_once`` rows at a time."""
         empty = [self._none(["cell", "trial"])]
         named = pa.concat_tables(empty + [table for _, table in self.pieces(["cell", "trial"])])
         order = np.lexsort((named["trial"].to_numpy(), named["cell"].to_numpy()))
@@ -133,8 +132,8 @@ class Stored:
             yield self.take(order[start : start + at_once])
 
     def sources(self) -> Iterator[list[Path] | pa.Table]:
-        """All columns of all rows, in the order of the files, for who reads Parquet in pieces:
-        parts that can be read where they are, and the rows of what lies between them."""
+        """Yield all rows in the order of the files, for readers of Parquet: parts that can be read
+        where they are, and the rows between them."""
         if not self._pieces:
             yield self._none(self.schema.names)
         for readable, pieces in itertools.groupby(self._pieces, self._is_readable):
@@ -145,7 +144,7 @@ class Stored:
                 yield pa.concat_tables(self._read(piece, names, keep=False) for piece in pieces)
 
     def _is_readable(self, piece: Piece) -> bool:
-        """Whether all rows of a piece are in a file of this machine as the study has them."""
+        """Return whether a file of this machine has a piece's rows as the study has them."""
         there = piece.as_written and isinstance(piece.source, Path)
         return there and piece.counting is None and piece.schema.equals(self.schema)
 
@@ -153,7 +152,7 @@ class Stored:
         return self.schema.empty_table().select(list(columns))
 
     def _read(self, piece: Piece, columns: Iterable[str], *, keep: bool = True) -> pa.Table:
-        """Some columns of a piece's rows that count."""
+        """Read columns of a piece's counted rows."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         kept = self._kept.get(id(piece), {})
         found = {name: kept[name] for name in schema.names if name in kept}
@@ -172,7 +171,7 @@ class Stored:
         return table if piece.counting is None else table.take(pa.array(piece.counting))
 
     def _count_once(self, found: Sequence[tuple[Piece, Names, Names]]) -> None:
-        """Give the rows their places, those that do not count none."""
+        """Give places to the counted rows."""
         keys = repeated([own for _, own, _ in found])
         trials = repeated([own for _, _, own in found])
         start, tables = 0, list[pa.Table]()
@@ -199,7 +198,7 @@ class Stored:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Within it, the system's errors are told as what they mean for the rows."""
+        """Turn the system's errors into errors about the rows."""
         try:
             with reaching(self.folder):
                 yield
@@ -210,11 +209,11 @@ class Stored:
 
 
 def load(folder: str | Place, columns: Sequence[str] | None = None) -> pa.Table:
-    """All rows of the study in ``folder``, or some ``columns`` of them, ordered by cell and trial,
-    each once; memory is taken by what is asked for, and 16 bytes a row.
+    """Load the rows of the study in ``folder``, or some ``columns`` of them.
 
-    Safe while a sweep is writing: no load returns fewer rows than an earlier one.  Raises
-    :class:`DimsweepError` if there is no study or no such column, or if files of it are damaged; it
-    names them.
+    Rows are ordered by cell and trial, each once. Memory is taken by the requested columns, and 16
+    bytes a row. Safe while a sweep is writing: no load returns fewer rows than an earlier one.
+    Raises :class:`DimsweepError` if the study or a column is missing, or, with their names, if
+    files are damaged.
     """
     return Stored(folder, ahead=columns).table(columns)

@@ -26,8 +26,7 @@ _GONE = (("npu", "error"),)  # keys of configurations that no version reads any 
 
 
 def check_version(node: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`DimsweepError` if the record ``node`` of a study is of a version that this one
-    cannot read."""
+    """Raise :class:`DimsweepError` if this version cannot read the record ``node`` of a study."""
     version = node.get("rows")
     if not isinstance(version, int) or OLDEST <= version <= ROWS_VERSION:
         return
@@ -93,5 +92,5 @@ def _config(node: Any) -> Any:
 
 
 def checksum(node: Any) -> str:
-    """A CRC-32 of plain data, whatever the order of its keys."""
+    """Return a CRC-32 of plain data that ignores the order of keys."""
     return f"{zlib.crc32(json.dumps(node, sort_keys=True).encode()):08x}"

@@ -27,8 +27,8 @@ _AT_ONCE = 50_000  # rows
 
 @dataclass(frozen=True)
 class Reproduced:
-    """How many ``of`` the complete rows were simulated again, and what was not the same: the
-    columns that differ, by cell and trial.  ``then`` wrote the rows; ``now`` is this process."""
+    """The number of simulated ``rows`` ``of`` the complete ones, and the columns that differ, by
+    cell and trial. ``then`` wrote the rows; ``now`` is this process."""
 
     rows: int
     of: int
@@ -74,7 +74,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 
 
 def _chosen(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
-    """Those complete rows, some at a time; ``chosen`` numbers them by cell and trial."""
+    """Yield the complete rows with the numbers ``chosen``, by cell and trial, some at a time."""
     start = 0
     for every in stored.in_order(_AT_ONCE):
         rows = every.filter(pc.equal(every["state"], COMPLETE))
@@ -85,7 +85,7 @@ def _chosen(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
 
 
 def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
-    """The rows of a cell, simulated now, in the order of those that are stored."""
+    """Simulate the rows of a cell again; return them in the order of ``rows``."""
     load_plugins(names := study.config.get("plugins", ()))
     _refuse_changed(study, plugin_digests(names), folder)
     config = config_of(study, record)
@@ -104,7 +104,7 @@ def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: P
 
 
 def _refuse_changed(study: StudyRecord, now: Mapping[str, str], folder: Place) -> None:
-    """Raise :class:`DimsweepError` where files that it names are not what they were."""
+    """Raise :class:`DimsweepError` if a file that the study names has changed."""
     then = study.config.get("files", {})
     if changed := [name for name in now if name in then and then[name] != now[name]]:
         what = f"the study cannot be simulated again: {', '.join(changed)} has changed"
@@ -112,8 +112,10 @@ def _refuse_changed(study: StudyRecord, now: Mapping[str, str], folder: Place) -
 
 
 def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[Config, Program]:
-    """The configuration and the program of the trial whose row ``rows`` is.  Raises
-    :class:`DimsweepError` or :class:`OSError` where a file that it names is gone."""
+    """Return the configuration and the program of the trial of a row.
+
+    Raises :class:`DimsweepError` or :class:`OSError` if a file that it names is gone.
+    """
     config = config_of(study, record)
     (trial,) = trials_of(config, rows)
     config = config.changed(trial.parameters.keys_only)
@@ -123,7 +125,7 @@ def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[
 
 
 def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[str]]:
-    """The columns that differ, by cell and trial."""
+    """Return the columns that differ, by cell and trial."""
     names = list(zip(stored["cell"].to_pylist(), stored["trial"].to_pylist(), strict=True))
     differ: dict[tuple[int, int], list[str]] = {}
     for field in stored.schema:
@@ -134,7 +136,7 @@ def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[st
 
 
 def _bits(column: pa.ChunkedArray) -> np.ndarray:
-    """Values that compare as the column's bits do: a NaN is equal to itself."""
+    """Return values that compare as the column's bits do: a NaN equals itself."""
     values = column.to_pylist()
     if pa.types.is_floating(column.type):
         bits = column.combine_chunks().fill_null(0).to_numpy(zero_copy_only=False).view(np.int64)

@@ -36,7 +36,7 @@ _PRIVATE = {
 
 
 class LostClusterError(DimsweepError):
-    """The cluster of the workers is gone: no trial can be simulated any more."""
+    """The cluster of the workers is gone: no more trials can be simulated."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Cluster:
 
     @property
     def cpus(self) -> int:
-        """The CPUs of the nodes that answer."""
+        """Number of CPUs of the nodes that answer."""
         return sum(node.cpus for node in self._known.values())
 
     def lost(self) -> list[Node] | None:
-        """The nodes that were lost since the last call; ``None`` if nothing has changed.
+        """Return the nodes lost since the last call; None if no node was lost or added.
 
         Raises :class:`LostClusterError` if the head, or the node of this process, is lost.
         """
@@ -84,7 +84,7 @@ class Cluster:
 
     @contextmanager
     def lost_if_broken(self) -> Iterator[None]:
-        """Within it, Ray's own word that its daemons are gone is a :class:`LostClusterError`."""
+        """Turn Ray's errors about its dead daemons into :class:`LostClusterError`."""
         try:
             yield
         except (OSError, self.ray.exceptions.RaySystemError) as error:
@@ -103,9 +103,8 @@ _ACTORS_A_CPU = 4  # more gain nothing: one keeps a CPU busy
 
 
 def check_actors(config: ExecutorConfig) -> None:
-    """Raise :class:`DimsweepError` for less than one actor, and for more actors on this machine
-    than would start: each is a process that computes without a pause and takes seconds of a CPU
-    and hundreds of megabytes to begin."""
+    """Raise :class:`DimsweepError` for less than one actor, and for more local actors than useful:
+    each is a process that keeps a CPU busy and takes seconds and hundreds of megabytes to begin."""
     actors, cpus = config.actors, os.cpu_count() or 1
     if actors is not None and actors < 1:
         raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
@@ -151,8 +150,8 @@ def _options() -> dict[str, Any]:
 
 @contextmanager
 def _starting(ray: Any) -> Iterator[None]:
-    """Within it Ray starts here.  Where a daemon dies at once Ray may raise, wait for ever in
-    native code, or end this process without a word; each ends in one sentence."""
+    """Start Ray in this context. If a daemon dies at once, Ray may raise, wait forever in native
+    code, or end this process silently; each ends in one sentence here."""
     why = f"a daemon of it died, or did not answer in {_STARTS_WITHIN:.0f} s"
     limit = threading.Timer(_STARTS_WITHIN, os._exit, (1,))  # nothing else ends native code
     limit.daemon = True
@@ -180,7 +179,7 @@ def _no_start(why: str) -> DimsweepError:
 
 @contextmanager
 def _last_words(text: str) -> Iterator[None]:
-    """Within it, a shell waits for the end of this process, to tell what it cannot tell itself."""
+    """Let a shell print ``text`` if this process ends in this context and cannot do so itself."""
     waits = ["sh", "-c", 'read word || echo "$1" >&2', "sh", text]
     try:
         said = sys.stderr.fileno()
@@ -215,7 +214,8 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _refusal(address: str, error: BaseException) -> DimsweepError:
-    """Why a cluster cannot be joined.  Ray tells the cause in the text of the cause's cause."""
+    """Return the error for a cluster that cannot be joined. Ray names the cause in the text of the
+    cause's cause."""
     texts = list[str]()
     cause: BaseException | None = error
     while cause is not None:
@@ -246,8 +246,8 @@ def _refusal(address: str, error: BaseException) -> DimsweepError:
 class _Watch(threading.Thread):
     """Looks at the nodes every second.
 
-    Ray itself needs half a minute to find that a machine is gone, and longer where it waits for
-    what was there; whether a node's daemon accepts a connection is known at once.
+    Ray needs half a minute to find that a machine is gone, and longer where it waits for it;
+    whether a node's daemon accepts a connection is known at once.
     """
 
     def __init__(self, ray: Any, head: str) -> None:
@@ -274,7 +274,6 @@ class _Watch(threading.Thread):
                 self._look()
 
     def stop(self) -> None:
-        """Look no more."""
         self._stop_now.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self.join(timeout=2 * _ANSWERS_WITHIN)
@@ -326,7 +325,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _same_end() -> Iterator[None]:
-    """Ray would end this process on a SIGTERM by itself; after this, what was to happen does."""
+    """Keep the handler of SIGTERM: Ray would end this process by itself."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -337,7 +336,7 @@ def _same_end() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Ray's native code writes to file descriptor 2, past Python; within it, that goes nowhere."""
+    """Discard what Ray's native code writes to file descriptor 2, past Python."""
     python, kept = sys.stderr, os.dup(2)
     with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor
         if sys.stderr.fileno() == 2:

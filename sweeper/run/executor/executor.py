@@ -16,27 +16,27 @@ from dimsweep.sweeper.run.executor.setup import Setup, Tell
 
 
 class Executor(Protocol):
-    """Simulates jobs somewhere; results come back in any order and in any number of pieces."""
+    """Simulates jobs somewhere; results arrive in any order and in any number of pieces."""
 
     @property
     def n_workers(self) -> int:
-        """How many simulate at the same time."""
+        """Number of simulations at the same time."""
 
     @property
     def n_nodes(self) -> int:
-        """On how many machines they are."""
+        """Number of machines."""
 
     def submit(self, job: Job) -> None:
         """Queue the trials of ``job``."""
 
     def collect(self) -> Outcome | None:
-        """Some finished rows, or ``None`` if nothing finished for a moment.
+        """Return finished rows, or None if no job finished for a moment.
 
-        Called only while submitted trials are outstanding.
+        It is called only while submitted trials are outstanding.
         """
 
     def close(self) -> None:
-        """Let go of the workers; what is queued is dropped."""
+        """Release the workers; drop queued trials."""
 
 
 class LazyExecutor:
@@ -81,8 +81,8 @@ EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
 def make_executor(
     config: Config, cells: Sequence[Cell], schema: pa.Schema, tell: Tell = lambda text: None
 ) -> Executor:
-    """The executor that ``config.executor`` describes, for ``cells`` whose rows have ``schema``.
-    Ray starts with the first trial to simulate."""
+    """Return the executor of ``config.executor`` for ``cells`` whose rows have ``schema``. Ray
+    starts with the first trial to simulate."""
     mode = config.executor.mode
     if mode not in EXECUTORS:
         raise DimsweepError(

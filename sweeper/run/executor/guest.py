@@ -39,7 +39,7 @@ def sources(root: Path) -> dict[str, bytes]:
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """A hash of files and their names."""
+    """Return a hash of files and their names."""
     content = hashlib.blake2b(digest_size=16)
     for name in sorted(files):
         content.update(f"{name}\0{len(files[name])}\0".encode())
@@ -48,7 +48,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """Files as a ZIP archive."""
+    """Return files as a ZIP archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -57,7 +57,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a row may depend on."""
+    """Return the versions that a row may depend on."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def unpacked(archive: bytes, name: str) -> Path:
-    """The folder of this node that holds an archive's files; made by the first who asks."""
+    """Return the folder of this node with an archive's files; the first caller makes it."""
     home = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():  # code is run from there
@@ -87,7 +87,7 @@ def unpacked(archive: bytes, name: str) -> Path:
 
 
 def _installed(code: str) -> bool:
-    """Whether this node's own dimsweep is the one of that digest."""
+    """Return whether this node's dimsweep has the digest ``code``."""
     try:
         found = importlib.util.find_spec(PACKAGE)
     except (ImportError, ValueError):
@@ -98,11 +98,11 @@ def _installed(code: str) -> bool:
 
 
 class Guest:
-    """The actor: has the worker made once the node has what it needs.
+    """The actor: makes the worker once the node has all that it needs.
 
-    ``code`` is the digest of dimsweep's sources and ``archive`` refers to them; ``wanted`` are the
-    versions that the driver has; ``inside`` refers to what makes the worker, and comes last, as
-    reading it takes dimsweep.  ``None`` for ``code``: the worker runs on the driver's own machine.
+    ``code`` is the digest of dimsweep's sources (None: the worker runs on the driver's machine) and
+    ``archive`` refers to them; ``wanted`` are the driver's versions; ``inside`` refers to the
+    worker's class and arguments, and comes last, since reading it imports dimsweep.
     """
 
     def __init__(
@@ -125,11 +125,10 @@ class Guest:
         self._worker = make(*arguments)
 
     def where(self) -> str:
-        """The node; answered once the worker is there."""
+        """Return the node; answered once the worker exists."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
 
     def evaluate(self, job: Any) -> Any:
-        """What the worker makes of a job."""
         return self._worker.evaluate(job)

@@ -10,8 +10,8 @@ from dimsweep.sweeper.run.executor.setup import Setup
 class InlineExecutor:
     """Simulates in this process, a slice at a time.
 
-    What is lost to the environment is tried a second time.  There are no limits: a process cannot
-    stop its own compiled code, so ``timeout`` and ``memory`` are refused.
+    Trials that are lost to the environment are tried a second time. A process cannot stop its own
+    compiled code, so ``timeout`` and ``memory`` are refused.
     """
 
     n_workers = n_nodes = 1

@@ -35,7 +35,7 @@ _GIVE_UP_AFTER = 900.0  # seconds without any worker: an autoscaler may need min
 
 @dataclass(eq=False)
 class _Seat:
-    """A worker that is asked for or there: its actor, what it has to do, and where it is."""
+    """A requested or running worker: its actor, its queue and its node."""
 
     actor: Any
     load: int = _DEPTH  # full until it has started
@@ -46,7 +46,7 @@ class _Seat:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Trials that wait, the faults over them so far, and the worker that is not to try again."""
+    """Waiting trials, the faults over them so far, and the worker that must not try them again."""
 
     job: Job
     tries: int = 0
@@ -54,8 +54,8 @@ class _Piece:
 
     @property
     def weight(self) -> int:
-        """Of a worker's _DEPTH: what was tried before has a worker of its own, so that it takes no
-        other down with it."""
+        """Share of a worker's _DEPTH. Trials that were tried before get a worker for themselves, so
+        that they take no others down with it."""
         return _DEPTH if self.tries else 1
 
 
@@ -106,12 +106,12 @@ class RayExecutor:
 
     @property
     def n_workers(self) -> int:
-        """The workers that there are, or that are asked for."""
+        """Number of workers, running or requested."""
         return len(self._seats)
 
     @property
     def n_nodes(self) -> int:
-        """The nodes on which workers have started."""
+        """Number of nodes on which workers have started."""
         return len({seat.node for seat in self._seats if seat.node})
 
     def submit(self, job: Job) -> None:
@@ -143,7 +143,7 @@ class RayExecutor:
     # --- workers --------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Take note of nodes that came and went, and have as many workers as are wanted."""
+        """Notice lost and new nodes, and start or dismiss workers to match."""
         lost = self._cluster.lost()
         for node in lost or ():
             self._lost(node)
@@ -162,7 +162,7 @@ class RayExecutor:
             self._waits(self._told_at - self._waits_since)
 
     def _waits(self, seconds: float) -> None:
-        """No worker is there."""
+        """Report that no worker has started; give up after :data:`_GIVE_UP_AFTER` seconds."""
         free = self._ray.available_resources().get("CPU", 0)
         what = f"the Ray cluster has {self._cluster.cpus} CPUs, of which {free:g} are free"
         if seconds > _GIVE_UP_AFTER:
@@ -170,7 +170,7 @@ class RayExecutor:
         self._tell(f"waiting for a worker since {seconds:.0f} s: {what}")
 
     def _lost(self, node: Node) -> None:
-        """A node is gone with its workers: others do what these had to do."""
+        """Queue the pieces of a lost node's workers again."""
         gone = [seat for seat in self._seats if seat.node == node.id]
         calls = [ref for ref, call in self._calls.items() if call.seat in gone]
         pieces = [self._calls.pop(reference).piece for reference in calls]
@@ -185,7 +185,7 @@ class RayExecutor:
         self._starting = {ref: each for ref, each in self._starting.items() if each is not seat}
 
     def _start(self, seat: _Seat) -> None:
-        """Have a worker started; it gets no work before it is there."""
+        """Start a worker; it gets no work before it has answered."""
         seat.actor, seat.load, seat.node = self._actor.remote(*self._arguments), _DEPTH, ""
         seat.trials = 0
         self._starting[seat.actor.where.remote()] = seat
@@ -207,7 +207,7 @@ class RayExecutor:
     # --- pieces ---------------------------------------------------------------------------------
 
     def _finished(self, reference: Any) -> None:
-        """Take a call's outcome, or find that its worker has died."""
+        """Take a call's outcome, or notice that its worker has died."""
         call = self._calls[reference]
         try:
             outcome, seconds = self._ray.get(reference)
@@ -226,7 +226,7 @@ class RayExecutor:
         self._done.append(outcome)
 
     def _died(self, last: _Call, error: Exception) -> None:
-        """A worker is gone: replace it.  It worked on its first piece; the next one only waited."""
+        """Replace a dead worker. It worked on its first piece; its next one only waited."""
         calls = {ref: call for ref, call in self._calls.items() if call.seat is last.seat}
         for reference in calls:
             del self._calls[reference]
@@ -254,7 +254,7 @@ class RayExecutor:
         self._queue.extendleft(reversed(alone))
 
     def _dispatch(self) -> None:
-        """Give workers pieces, sharing a short queue evenly."""
+        """Give pieces to workers, sharing a short queue evenly."""
         while self._queue:
             piece = self._queue[0]
             there = [seat for seat in self._seats if seat.node]
@@ -294,7 +294,7 @@ class RayExecutor:
 
 
 def _invitation(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
-    """The arguments of :class:`~dimsweep.sweeper.run.executor.guest.Guest`."""
+    """Return the arguments of :class:`~dimsweep.sweeper.run.executor.guest.Guest`."""
     ray = cluster.ray
     ray.cloudpickle.register_pickle_by_value(guest)
     wanted, refers = guest.versions(), [ray.put(inside)]

@@ -5,9 +5,9 @@ from typing import Any
 
 
 def read_again(ray: Any) -> None:
-    """Make a Ray that was imported before, by a notebook perhaps, read its environment again.
+    """Make an already imported Ray read its environment again.
 
-    A version of Ray without these names has what it read when it was imported.
+    A version of Ray without these names keeps the environment that it read at import.
     """
     with suppress(AttributeError):
         ray._raylet.Config.initialize("")

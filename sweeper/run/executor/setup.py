@@ -14,7 +14,7 @@ Tell = Callable[[str], None]  # what an executor has to say while it works, a li
 @dataclass(frozen=True)
 class Setup:
     """Where and within which limits the trials of ``cells`` are simulated, the ``schema`` of their
-    rows, and who is told what happens meanwhile."""
+    rows, and the receiver of messages meanwhile."""
 
     config: ExecutorConfig
     cells: Sequence[Cell]

@@ -19,8 +19,8 @@ from dimsweep.sweeper.run.executor.guest import digest, packed, unpacked
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one trial's simulation, in seconds and in bytes beyond what the worker has before it; 0
-    for none."""
+    """Limits of one trial's simulation: seconds, and bytes beyond the worker's use before it; 0 for
+    none."""
 
     seconds: float = 0.0
     memory: int = 0
@@ -28,8 +28,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Luggage:
-    """The files that a study names, which may not be where its workers are: an archive with a
-    folder for each name, and these folders."""
+    """The files that a study names, which its workers may lack: an archive with a folder for each
+    name, and these folders."""
 
     archive: bytes
     name: str
@@ -37,7 +37,7 @@ class Luggage:
 
     @classmethod
     def of(cls, cells: Sequence[Cell]) -> Self:
-        """What the cells' configurations name, as it is on this machine now."""
+        """Pack the files that the cells' configurations name, as they are on this machine now."""
         names = sorted({name for cell in cells for name in cell.config.files().values()})
         folders = {name: f"{i}/{found(name).name}" for i, name in enumerate(names)}
         files = {
@@ -48,14 +48,14 @@ class Luggage:
         return cls(packed(files), f"files-{digest(files)}", folders)
 
     def unpack(self) -> None:
-        """Have the configurations' files found on this machine."""
+        """Make the configurations' files available on this machine."""
         if self.folders:
             folder: Path = unpacked(self.archive, self.name)
             bring({name: folder / place for name, place in self.folders.items()})
 
 
 class Worker:
-    """An evaluator, a stopwatch and limits."""
+    """An evaluator with a stopwatch and limits."""
 
     def __init__(
         self, cells: Sequence[Cell], schema: pa.Schema, limits: Limits, luggage: Luggage | None
@@ -66,7 +66,7 @@ class Worker:
         self._evaluator.warm()
 
     def evaluate(self, job: Job) -> tuple[Outcome, float]:
-        """The outcome of a job, and the seconds that it took."""
+        """Return the outcome of a job, and its seconds."""
         start = time.perf_counter()
         # Nobody handles this alarm, so it ends the process, in the middle of compiled code too.
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds)
@@ -80,7 +80,7 @@ class Worker:
 
 @contextmanager
 def _memory_limit(more: int) -> Iterator[None]:
-    """Within it, this process is refused more than ``more`` bytes beyond what it has now."""
+    """Refuse this process more than ``more`` bytes beyond its current use."""
     if not more:
         yield
         return
@@ -93,7 +93,7 @@ def _memory_limit(more: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """The bytes of this process that RLIMIT_DATA counts."""
+    """Return the bytes of this process that RLIMIT_DATA counts."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024
