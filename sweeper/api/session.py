@@ -151,7 +151,7 @@ class Session:
     def _named(self, designs: Sequence[Trial]) -> list[Trial]:
         """The designs with the numbers and origins of their rows."""
         keys, trials = self._keys(designs), list[Trial]()
-        known = self._driver.ledger.known.places(keys, self._cell.cell.number) >= 0
+        known = self._driver.ledger.index.places(keys, self._cell.cell.number) >= 0
         rows = {text for text, old in zip(keys, known, strict=True) if old} | self._first.keys()
         for text, design in zip(keys, designs, strict=True):
             asked = self._asked.get(text)

@@ -80,7 +80,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     _introduce(plan, console)
     with Ledger(plan.folder, plan.study, plan.schema, retry_failed=retry_failed) as ledger:
         say_warnings(ledger.notes, console)
-        before = len(ledger.known)
+        before = len(ledger.index)
         if before:
             say(f"resuming: {plan.folder} has {before} rows", console)
         started = time.monotonic()
@@ -95,16 +95,16 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
                     ledger, plan, watch, tell=lambda text: say(text, console, "yellow")
                 )
         except KeyboardInterrupt:
-            n = len(ledger.known)
+            n = len(ledger.index)
             safe = f": {n} rows are safe in {plan.folder}" if n else " before the first trial"
             say(f"\nstopped{safe}; the same command continues", console)
             return INTERRUPTED
         except LostClusterError as error:
             raise DimsweepError(
-                f"{error.what}; {len(ledger.known)} rows are safe in {plan.folder}",
+                f"{error.what}; {len(ledger.index)} rows are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
-    new = len(ledger.known) - before - progress.borrowed
+    new = len(ledger.index) - before - progress.borrowed
     seconds = time.monotonic() - started
     say(_summary(plan, progress, new, before, seconds), console)
     _report(plan, console)

@@ -22,7 +22,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.files import DamagedError, Log
@@ -48,15 +47,15 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries of a study's cells, in the order in which they were written, and which files are
-    damaged, with what is wrong with them."""
+    """All entries of a study's cells, in the order of writing, and the damaged files with their
+    damage."""
 
     table: pa.Table
     damaged: list[tuple[Place, str]]
 
     @classmethod
     def read(cls, folder: Place, study: str) -> Self:
-        """Those that are in ``folder`` now."""
+        """Read the entries in ``folder``."""
         tables, damaged = [_SCHEMA.empty_table()], list[tuple[Place, str]]()
         for file in files.logs(folder, PREFIX):
             content = files.read_log(file, study)
@@ -67,7 +66,7 @@ class Entries:
         return cls(pa.concat_tables(tables), damaged)
 
     def last(self, kind: str) -> pa.Table:
-        """The last entry of each cell that has one of this kind, by cell."""
+        """Return the last entry of this ``kind`` of each cell, by cell."""
         table = self.table.filter(pc.equal(self.table["kind"], kind))
         cells = table["cell"].to_numpy()
         order = np.argsort(cells, kind="stable")
@@ -75,11 +74,10 @@ class Entries:
 
 
 class CellBook:
-    """The entries of a study that is being swept: those of earlier runs say what is over, and those
-    of this one are added."""
+    """The entries of a study in a sweep: reads those of earlier runs, and appends new ones."""
 
     def __init__(self, folder: Place, study: str, sink: Callable[[Place], Sink]) -> None:
-        """Raises :class:`OSError` if nothing can be written."""
+        """Read the entries in ``folder``; raises :class:`OSError` if nothing can be written."""
         found = Entries.read(folder, study)
         self.damaged = found.damaged
         pruned = found.last(PRUNED)
@@ -101,11 +99,11 @@ class CellBook:
         self._log: Log | None = None
 
     def add(self, cell: int, kind: str, text: str, content: str | None = None) -> None:
-        """Note the record of a cell, or of one that cannot be."""
+        """Write the record of a cell, or of an infeasible cell."""
         self._add(cell, kind, content, None, text)
 
     def finish(self, cell: int, told: int, how: str) -> None:
-        """Note that a search is over; ``how`` says what it had been told, and what it was."""
+        """Record the end of a search; ``how`` describes the search and the rows it learnt from."""
         self._add(cell, DONE, None, told, _short(how))
 
     def pruned(self, cell: int) -> str | None:
@@ -113,25 +111,25 @@ class CellBook:
         return self._pruned.get(cell)
 
     def closed(self, cell: int) -> float | None:
-        """The bound of a cell by which an earlier run closed it."""
+        """Return the bound by which an earlier run closed a cell, or None."""
         return self._closed.get(cell)
 
     def bounds(self, first: int) -> np.ndarray | None:
-        """The bounds of cells that an earlier run bounded together."""
+        """Return the bounds of cells that an earlier run bounded together, or None."""
         return np.array(self._bounds[first].split(), float) if first in self._bounds else None
 
     def finished(self, cell: int) -> int | None:
-        """The trials of a search that an earlier run ended."""
+        """Return the number of trials of a search that an earlier run ended, or None."""
         i = int(np.searchsorted(self._done, cell))
         return int(self._told[i]) if i < len(self._done) and self._done[i] == cell else None
 
     def is_same(self, cell: int, how: str) -> bool:
-        """Whether a search that is :meth:`finished` was this one."""
+        """Return whether a :meth:`finished` search was this one."""
         mark: str = self._marks[int(np.searchsorted(self._done, cell))].as_py()
         return mark == _short(how)
 
     def close(self) -> None:
-        """Let go of the file; raises :class:`OSError` if it cannot be written."""
+        """Close the file; raises :class:`OSError` if it cannot be written."""
         if self._log is not None:
             self._log.save()
             self._log.close()
@@ -151,31 +149,14 @@ def _short(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-class SearchDigest:
-    """A hash of what a search was told, row by row, in batches of any size."""
-
-    def __init__(self) -> None:
-        self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
-
-    def add(self, *columns: NDArray[Any]) -> None:
-        """The keys, values and slopes (N, ...) of its next rows."""
-        for own, column in zip(self._columns, columns, strict=True):
-            own.update(np.ascontiguousarray(column).tobytes())
-
-    @property
-    def text(self) -> str:
-        """The hash of all that was added."""
-        return "".join(own.hexdigest() for own in self._columns)
-
-
 def write_bookmark(folder: Place, cell: int, bookmark: Mapping[str, Any]) -> None:
-    """Write a cell's bookmark, plain data, in the place of the one before it."""
+    """Write a cell's bookmark, plain data, and replace the one before it."""
     text = json.dumps({**bookmark, "checksum": checksum(bookmark)})
     write(_file(folder, cell), text.encode())
 
 
 def find_bookmark(folder: Place, cell: int) -> Mapping[str, Any] | None:
-    """A cell's bookmark; ``None`` if there is none, or none that is whole."""
+    """Return a cell's bookmark, or None if it is missing or damaged."""
     try:
         return read_bookmark(_file(folder, cell))
     except (OSError, DamagedError):
@@ -183,7 +164,7 @@ def find_bookmark(folder: Place, cell: int) -> Mapping[str, Any] | None:
 
 
 def read_bookmark(file: Place) -> Mapping[str, Any]:
-    """A bookmark; raises :class:`DamagedError` if it is not what a sweep wrote."""
+    """Read a bookmark; raises :class:`DamagedError` if a sweep did not write it."""
     try:
         node = json.loads(read(file).to_pybytes())
     except (ValueError, RecursionError) as error:

@@ -13,9 +13,9 @@ One process writes, which a lock sees to.  Should the lock fail, no harm is done
 no file but its own.
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,12 +32,16 @@ from dimsweep.sweeper.ledger.cells import (
     CLOSED,
     PRUNED,
     CellBook,
-    find_bookmark,
     read_bookmark,
-    write_bookmark,
+)
+from dimsweep.sweeper.ledger.cells import (
+    find_bookmark as read_own_bookmark,
+)
+from dimsweep.sweeper.ledger.cells import (
+    write_bookmark as write_bookmark_file,
 )
 from dimsweep.sweeper.ledger.files import DamagedError, Log
-from dimsweep.sweeper.ledger.known import Column, Known, Places
+from dimsweep.sweeper.ledger.index import Column, Floats, Halves, Places, ResultIndex
 from dimsweep.sweeper.ledger.lock import hold
 from dimsweep.sweeper.ledger.pieces import check_types, conforming
 from dimsweep.sweeper.ledger.place import STUDY, Place, make, reaching, read, write
@@ -73,17 +77,32 @@ Compact = NDArray[np.int32]
 
 ROWS_PER_PART = 10_000
 BATCHES_PER_PART = 1_000  # each of which takes some memory, however small it is
+_AT_ONCE = 100_000  # rows of which results are copied
 _NONE = np.empty(0, dtype=np.int32)
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Rows that a sweep waits for.
+
+    ``places`` are in the order of its trials, ``missing`` are the trials to simulate; the ledger
+    had ``n_stored`` of the rows, and copied ``n_borrowed``.
+    """
+
+    places: Places
+    missing: Places
+    n_stored: int
+    n_borrowed: int
 
 
 class Ledger:
     """One study's ledger, open for writing; use it as a context manager.
 
-    ``known`` has the objective values of the rows, and their slopes if a search learns from them.
-    Trials of an earlier run that were lost to a fault of the environment are not among them, so
-    they are evaluated again; with ``retry_failed`` neither are failed ones.
-    ``notes`` say what a user should know of the folder: what was damaged, and is evaluated again.
+    ``index`` has the objective values of the rows, and their slopes if a search learns from them.
+    It leaves out trials of an earlier run that the environment failed, and with ``retry_failed``
+    all failed ones, so that they are simulated again. ``notes`` tell the user which files were
+    damaged.
     """
 
     def __init__(
@@ -97,7 +116,7 @@ class Ledger:
         self.folder, self.schema = folder, schema
         self._objective = [objective.column for objective in study.objectives]
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
-        self.known = Known(len(self._objective), len(self._slopes))
+        self.index = ResultIndex(len(self._objective), len(self._slopes))
         # Cells, numbers of trials and places of the rows that were there, by cell and number; of
         # equal ones in the order of the files.
         self._found = _NONE, _NONE, _NONE
@@ -133,54 +152,56 @@ class Ledger:
             self._set_aside(file, why, "its cells are planned again")
         return CellBook(self.folder, self._study, self._lock.sink) if book.damaged else book
 
-    def enter(self, record: CellRecord) -> None:
-        """A cell of a large grid is about to be searched; of others the study's record knows."""
+    def add_cell(self, record: CellRecord) -> None:
+        """Record that the search of a large grid's cell begins."""
         if self._book is not None:
             text = record.model_dump_json(exclude_defaults=True)
             with self._writing():
                 self._book.add(record.cell, CELL, text, record.content)
                 self._shelf.look_beside({record.content or ""})
 
-    def prune(self, cell: int, record: PrunedCell) -> None:
-        """A cell of a large grid cannot be."""
+    def add_pruned(self, cell: int, record: PrunedCell) -> None:
+        """Record that a cell of a large grid is infeasible."""
         assert self._book is not None
         with self._writing():
             self._book.add(cell, PRUNED, record.model_dump_json())
 
-    def close_cell(self, cell: int, bound: float) -> None:
-        """A cell of a large grid is not searched, since nothing in it is better than ``bound``."""
+    def add_closed(self, cell: int, bound: float) -> None:
+        """Record that a cell is not searched, since no design of it beats ``bound``."""
         assert self._book is not None
         with self._writing():
             self._book.add(cell, CLOSED, repr(bound))
 
-    def closed(self, cell: int) -> float | None:
-        """The bound by which an earlier run closed a cell; None if it did not."""
+    def find_closing_bound(self, cell: int) -> float | None:
+        """Return the bound by which an earlier run closed a cell, or None."""
         return None if self._book is None else self._book.closed(cell)
 
-    def keep_bounds(self, first: int, bounds: np.ndarray) -> None:
-        """What cells of a large grid are not below, one after another, the ``first`` one given."""
+    def add_bounds(self, first: int, bounds: np.ndarray) -> None:
+        """Record the lower bounds of consecutive cells, of which ``first`` is the first."""
         assert self._book is not None
         with self._writing():
             self._book.add(first, BOUNDS, " ".join(map(repr, bounds.tolist())))
 
-    def bounds(self, first: int) -> np.ndarray | None:
-        """The same, of an earlier run; None if there is none."""
+    def find_bounds(self, first: int) -> np.ndarray | None:
+        """Return the bounds that an earlier run recorded from cell ``first`` on, or None."""
         return None if self._book is None else self._book.bounds(first)
 
-    def leave(self, cell: int, told: int, how: str) -> None:
-        """The search of a cell is over; ``how`` says what it had been told, and what it was."""
+    def end_search(self, cell: int, told: int, how: str) -> None:
+        """Record the end of a cell's search; ``how`` describes it and the rows it learnt from."""
         if self._book is not None:
             with self._writing():
                 self._book.finish(cell, told, how)
 
-    def pruned(self, cell: int) -> PrunedCell | None:
+    def find_pruned(self, cell: int) -> PrunedCell | None:
         """Return why an earlier run found a cell infeasible; None if it did not."""
         text = None if self._book is None else self._book.pruned(cell)
         return None if text is None else PrunedCell.model_validate_json(text)
 
-    def finished(self, cell: int, how: Callable[[Compact], str]) -> Compact | None:
-        """Where the rows of a search are that an earlier run ended, if ``how`` says the same of
-        them as it did then."""
+    def find_ended(self, cell: int, how: Callable[[Compact], str]) -> Compact | None:
+        """Return the places of the rows of a search that an earlier run ended.
+
+        Return None if ``how`` describes these rows differently now.
+        """
         told = self._book.finished(cell) if self._book is not None else None
         if told is None or self._book is None:
             return None
@@ -188,8 +209,11 @@ class Ledger:
         return places if self._book.is_same(cell, how(places)) else None
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows.  In a folder of this machine they are safe from this process's death when this
-        returns; on an object store a few seconds later."""
+        """Add rows.
+
+        In a folder of this machine they outlive this process when this returns; on an object store
+        a few seconds later.
+        """
         with self._writing():
             self._log.append(batch)
             self._remember(batch)
@@ -200,17 +224,35 @@ class Ledger:
                 self._seal_log()
                 self._log = self._next_log()
 
-    def borrow(self, cell: Cell, trials: Trials, own: Sequence[str]) -> np.ndarray:
-        """Add rows for trials with the keys ``own`` that other cells, or other studies in the same
-        results folder, have; which these are."""
-        found, rows = self._shelf.rows(own)
+    def claim(self, cell: Cell, trials: Trials, keys: Sequence[str]) -> "Claim":
+        """Reserve a row for each trial, and copy the rows that other cells, or other studies in the
+        same results folder, have of them."""
+        places, is_new = self.index.claim(keys, cell.number)
+        new = np.flatnonzero(is_new)
+        found, rows = self._shelf.rows([keys[i] for i in new.tolist()])
         if rows is not None:
-            named = labels(cell, trials.take(found), list(itertools.compress(own, found)))
+            copied = new[found]
+            named = labels(cell, trials.take(copied), [keys[i] for i in copied.tolist()])
             self.append(renamed(rows, self.schema, named))
-        return found
+        return Claim(places, new[~found], len(trials) - len(new), int(found.sum()))
+
+    def find_results(self, places: Places) -> tuple[Floats, Floats] | None:
+        """Return the values (N, K) and slopes (N, D) of rows; None until all were appended."""
+        if not self.index.landed(places).all():
+            return None
+        return self.index.values(places), self.index.slopes(places)
+
+    def iterate_results(
+        self, places: "Compact | Places"
+    ) -> Iterator[tuple[Halves, Floats, Floats]]:
+        """Yield the keys, values and slopes of rows, piece by piece: of millions of rows no second
+        copy is in memory."""
+        for start in range(0, len(places), _AT_ONCE):
+            own = places[start : start + _AT_ONCE].astype(np.int64)
+            yield self.index.keys(own), self.index.values(own), self.index.slopes(own)
 
     def rows(self, columns: list[str] | None = None) -> pa.Table:
-        """All rows so far, or some columns of them, each key of a cell once."""
+        """Return all rows so far, or some columns of them, each key of a cell once."""
         wanted = columns or self.schema.names
         needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
         schema = pa.schema([self.schema.field(name) for name in needed])
@@ -228,10 +270,10 @@ class Ledger:
         return each_key_once(table).select(wanted)
 
     def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
-        """Add the rows of those ``trials``, with the keys ``own``, that are of designs whose
-        complete rows the cell has under the keys ``known``."""
-        here = self.known.places(known, cell.number) >= 0
-        new = here & (self.known.places(own, cell.number) < 0)
+        """Add rows for those ``trials``, with the keys ``own``, whose designs have complete rows
+        under the keys ``known``."""
+        here = self.index.places(known, cell.number) >= 0
+        new = here & (self.index.places(own, cell.number) < 0)
         if not new.any():
             return
         rows = self.rows()
@@ -245,8 +287,8 @@ class Ledger:
             self.append(renamed(rows, self.schema, named))
 
     def trials(self, cell: int, n: int) -> Compact:
-        """Where the rows of a cell's first ``n`` trials were when the ledger was opened, in the
-        order of their numbers; of several rows of one number the last."""
+        """Return the places of a cell's first ``n`` trials when the ledger was opened, by number;
+        of several rows of one number, the last."""
         cells, numbers, places = self._found
         start, stop = np.searchsorted(cells, [cell, cell + 1])
         numbers, places = numbers[start:stop], places[start:stop]
@@ -254,20 +296,19 @@ class Ledger:
         wanted[:-1] &= numbers[1:] != numbers[:-1]
         return places[wanted]
 
-    def kept(self, cell: int) -> Mapping[str, Any] | None:
-        """The bookmark of a cell's search, if there is one of this study."""
-        found = find_bookmark(self.folder, cell)
+    def find_bookmark(self, cell: int) -> Mapping[str, Any] | None:
+        """Return the bookmark of a cell's search, or None if this study wrote none."""
+        found = read_own_bookmark(self.folder, cell)
         return found if found is not None and found.get("study") == self._study else None
 
-    def keep(self, cell: int, bookmark: Mapping[str, Any]) -> None:
-        """Write the bookmark of a cell's search."""
+    def write_bookmark(self, cell: int, bookmark: Mapping[str, Any]) -> None:
         with self._writing():
-            write_bookmark(
+            write_bookmark_file(
                 self.folder, cell, {**bookmark, "study": self._study, "rows": ROWS_VERSION}
             )
 
     def describe(self, study: StudyRecord) -> None:
-        """Keep what has become known of the study since it was opened."""
+        """Write the study's record with new findings."""
         kept = {"config": self._config, "provenance": self._provenance}
         file, text = self.folder / STUDY, study.model_copy(update=kept).to_json()
         with self._writing():
@@ -277,7 +318,7 @@ class Ledger:
                 raise OSError(f"{file} was written, and is not there as it was written")
 
     def close(self) -> None:
-        """Seal what the log holds."""
+        """Seal the log and release the lock."""
         try:
             with self._writing():
                 self._seal_log()
@@ -288,7 +329,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Within it, the system's errors are told as what they mean for the rows."""
+        """Turn the file system's errors into errors that say what is safe."""
         try:
             with reaching(self.folder):
                 yield
@@ -306,12 +347,12 @@ class Ledger:
 
     @property
     def _n_safe(self) -> int:
-        """The rows that outlive this process."""
+        """Number of rows that outlive this process."""
         log = vars(self).get("_log")  # there is none yet while the folder is opened
-        return len(self.known) - (log.n_unsafe if log else 0)
+        return len(self.index) - (log.n_unsafe if log else 0)
 
     def _is_deleted(self) -> bool:
-        return bool(len(self.known)) and isinstance(self.folder, Path) and not self.folder.exists()
+        return bool(len(self.index)) and isinstance(self.folder, Path) and not self.folder.exists()
 
     def _deleted(self) -> DimsweepError:
         return DimsweepError(
@@ -320,8 +361,8 @@ class Ledger:
         )
 
     def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
-        """Write what the study is, or check that it is the one that the folder holds; the
-        configuration as it was written first."""
+        """Write the study's record, or check it against the one in the folder; return the
+        configuration that was written first."""
         file = self.folder / STUDY
         self._config, self._provenance = study.config, study.provenance
         try:
@@ -342,7 +383,7 @@ class Ledger:
         return self._config
 
     def _tidy(self) -> None:
-        """Remove what a dead writer left unfinished; set strays and damaged bookmarks aside."""
+        """Remove unfinished files of dead writers; set strays and damaged bookmarks aside."""
         for file in files.unfinished(self.folder):
             file.unlink()
         for file in files.strays(self.folder):
@@ -356,8 +397,8 @@ class Ledger:
                 )
 
     def _check_owner(self, study: StudyRecord) -> bool:
-        """Whether there are rows; raises :class:`DimsweepError` if all that say whose they are are
-        of another study, which nothing but its ``study.json`` could tell apart from this one."""
+        """Return whether the folder has rows; raises :class:`DimsweepError` if all of them say that
+        they belong to another study."""
         found = [*files.parts(self.folder), *files.logs(self.folder)]
         owners = {owner for file in found if (owner := files.owner(file)) is not None}
         if owners and study.identity not in owners:
@@ -370,8 +411,8 @@ class Ledger:
         return bool(found)
 
     def _recover(self, again: set[str]) -> None:
-        """Seal what dead writers' logs hold, set aside what is damaged, and remember the rest but
-        for trials in a state to be evaluated ``again``."""
+        """Seal the logs of dead writers, set damaged files aside, and index all rows but trials in
+        the states ``again``."""
         for log in files.logs(self.folder):
             content = files.read_log(log, self._study)
             self._seal(files.number(log), content.batches)
@@ -431,10 +472,10 @@ class Ledger:
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
-        return self.known.add(own, values, slopes(batch, self._slopes))
+        return self.index.add(own, values, slopes(batch, self._slopes))
 
     def _give_way(self) -> None:
-        """Stop, since another sweep took this one for dead; what is known is kept for it."""
+        """Stop, because another sweep took this one for dead."""
         if self._is_deleted():
             raise self._deleted()
         raise DimsweepError(
@@ -445,13 +486,12 @@ class Ledger:
         )
 
     def _seal_log(self) -> None:
-        """Turn the log into an immutable part."""
         self._log.close()
         self._seal(self._log.number, self._log.rows)
         self._log.path.unlink(missing_ok=True)
 
     def _seal(self, number: int, batches: list[pa.RecordBatch]) -> None:
-        """Write the part of ``batches``, and see that it is what was written."""
+        """Write the part of ``batches`` and read it back."""
         if not batches:
             return
         # In one piece: moving rows of a thousand small batches takes a hundred times as long.
@@ -477,7 +517,7 @@ def _spoilt(place: Place, error: DamagedError) -> DimsweepError:
 
 
 def _own(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
-    """The cells, numbers and places of the rows of the cells' own searches."""
+    """Return the cells, numbers and places of the rows of the cells' own searches."""
     origins = pa.chunked_array([rows.column("origin")])
     others = pc.is_in(origins, pa.array(BESIDE)).to_numpy() | is_asked(origins)
     cells, numbers = (rows.column(name).to_numpy() for name in ("cell", "trial"))

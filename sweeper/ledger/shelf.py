@@ -17,22 +17,22 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.cells import CELL, Entries
 from dimsweep.sweeper.ledger.files import DamagedError
-from dimsweep.sweeper.ledger.known import Known, column_halves
+from dimsweep.sweeper.ledger.index import ResultIndex, column_halves
 from dimsweep.sweeper.ledger.place import STUDY, Place, entries
 from dimsweep.sweeper.ledger.record import StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import COMPLETE
 
 
 class Shelf:
-    """Where complete rows are, by key: in parts of this study and of those beside it, and in the
+    """The places of complete rows, by key: in parts of this study and of its neighbours, and in the
     batches of this study's log."""
 
     def __init__(self, folder: Place, study: StudyRecord) -> None:
-        """The rows of the studies beside ``folder``; this one's are told as they are written."""
+        """Find the studies next to ``folder``; rows of this study are added as they are written."""
         contents = Counter(cell.content for cell in study.cells if cell.content)
         # Of a large grid it is not known yet which cells are alike.
         self._within = any(n > 1 for n in contents.values()) or study.n_streamed is not None
-        self._places = Known(2, 0)  # of rows: their source, and where in it they are
+        self._places = ResultIndex(2, 0)  # of rows: their source, and where in it they are
         self._sources: list[tuple[Place, str] | pa.RecordBatch | None] = []
         self._beside = [
             (other, record, _contents(other, record))
@@ -42,14 +42,14 @@ class Shelf:
         self.look_beside(contents.keys())
 
     def look_beside(self, contents: Collection[str]) -> None:
-        """Add the rows of studies with such cells."""
+        """Add the rows of neighbouring studies with cells of these ``contents``."""
         for each in [own for own in self._beside if not own[2].isdisjoint(contents)]:
             self._beside.remove(each)
             for part in files.parts(each[0]):
                 self._add_part(part, each[1].identity)
 
     def add_part(self, part: Place, study: str) -> None:
-        """A part of this study has been found, or made of its log."""
+        """Add a part of this study, found in its folder or made of its log."""
         if self._within:
             self._add_part(part, study)
             # It has all rows of the log before it.
@@ -57,12 +57,12 @@ class Shelf:
             own[:] = [None if isinstance(each, pa.RecordBatch) else each for each in own]
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Rows of this study have been logged."""
+        """Add rows that this study has logged."""
         if self._within:
             self._add(rows, pa.Table.from_batches([rows]).select(["key", "state"]))
 
     def rows(self, wanted: Sequence[str]) -> tuple[np.ndarray, pa.Table | None]:
-        """Which of the keys have rows here, and these rows in the order of the keys."""
+        """Return a mask of the keys with rows here, and these rows in the order of the keys."""
         if not len(self._places):
             return np.zeros(len(wanted), dtype=bool), None
         places = self._places.places(wanted, 0)

@@ -148,9 +148,9 @@ class BaselineQuestion(Question):
         for place in range(len(self._source)):
             found = self._source.plan(place)
             if isinstance(found, PrunedCell):
-                driver.ledger.prune(self._source.number(place), found)
+                driver.ledger.add_pruned(self._source.number(place), found)
             else:
-                driver.ledger.enter(found.record)
+                driver.ledger.add_cell(found.record)
                 yield found.plan
 
 

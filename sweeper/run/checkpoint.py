@@ -1,14 +1,15 @@
 """The checkpoint of a cell's search: its sampler and its best designs, kept in the ledger."""
 
+import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.cells import SearchDigest
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_name
 from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials, plain, trial_of
@@ -16,12 +17,11 @@ from dimsweep.sweeper.study.cell import CellPlan
 
 _EVERY = 5.0  # seconds between two bookmarks
 _RARELY = 50  # times as long as writing one takes, if that is more
-_AT_ONCE = 100_000  # rows of which a copy is made
 _WORTH = 1.0  # seconds of a search that had better not be repeated
 
 
 class Incumbents:
-    """The best designs of a cell so far, one or as many as are to be looked at again, each once."""
+    """The best designs of a cell so far, each once: one, or as many as are rechecked."""
 
     def __init__(self, cell: CellPlan) -> None:
         self._again = cell.recheck
@@ -30,16 +30,16 @@ class Incumbents:
 
     @property
     def value(self) -> float | None:
-        """The best value of the first objective; ``None`` if no trial is complete."""
+        """The best value of the first objective; None if no trial is complete."""
         return self._sign * self._kept[0][0] if self._kept else None
 
     @property
     def trial(self) -> Trial:
-        """The best trial; there must be one."""
+        """The best trial; at least one trial must be complete."""
         return self._kept[0][2]
 
     def add(self, trials: Trials, values: Floats) -> None:
-        """Look at trials with higher numbers than those before, and their values (N, K)."""
+        """Add trials with higher numbers than those before, and their values (N, K)."""
         losses = self._sign * values[:, 0]
         full = len(self._kept) == max(self._again, 1)
         found = [
@@ -54,44 +54,61 @@ class Incumbents:
         self._kept = list(designs.values())
 
     def designs(self) -> list[Trial]:
-        """The designs to look at again, the best first."""
+        """Return the designs to recheck, the best first."""
         return [trial for _, _, trial in self._kept[: self._again]]
 
     def state(self) -> list[Any]:
-        """What :meth:`restore` needs, as plain data."""
+        """Return plain data for :meth:`restore`."""
         return [[loss, int(number), plain(trial)] for loss, number, trial in self._kept]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Have the best that another one had."""
+        """Take the best designs from the state of another object."""
         self._kept = [(loss, number, trial_of(own)) for loss, number, own in state]
 
 
-class SearchCheckpoint:
-    """The ``sampler`` of a cell's search and its ``incumbents``: at the beginning, or, where the
-    ledger has a bookmark, after the first ``n_trials`` trials, whose rows are at ``places``.
+class SearchDigest:
+    """A hash of the rows that a search has learnt from, in batches of any size."""
 
-    A bookmark is valid if the rows have the keys, values and slopes, in the order, that the search
-    was told.  Rows that are missing, or were simulated again, make the search begin anew.
+    def __init__(self) -> None:
+        self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """Add the keys, values and slopes (N, ...) of the next rows."""
+        for own, column in zip(self._columns, columns, strict=True):
+            own.update(np.ascontiguousarray(column).tobytes())
+
+    @property
+    def text(self) -> str:
+        """The hash of all added rows."""
+        return "".join(own.hexdigest() for own in self._columns)
+
+
+class SearchCheckpoint:
+    """The ``sampler`` of a cell's search and its ``incumbents``, new or resumed.
+
+    With a bookmark in the ledger they are as after the first ``n_trials`` trials, whose rows are at
+    ``places``. A bookmark is valid if the rows have the keys, values and slopes, in the order, that
+    the search learnt. If rows are missing, or were simulated again, the search begins anew.
     """
 
     def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
         self._cell, self._ledger, self._number = cell, ledger, cell.cell.number
         self.sampler, self.incumbents = cell.sampler(), Incumbents(cell)
         self.n_trials, self.places = 0, np.empty(0, dtype=np.int32)
-        self._told, self._seen = SearchDigest(), np.zeros(0, dtype=bool)
+        self._digest, self._seen = SearchDigest(), np.zeros(0, dtype=bool)
         self._end: State | None = None  # of the sampler, before what a larger budget changes
-        found = ledger.kept(self._number)
+        found = ledger.find_bookmark(self._number)
         if found is not None and found["search"] == self._search:
-            self._take_up(found)
-        self._kept_at, self._took = time.monotonic(), 0.0
+            self._resume(found)
+        self._written_at, self._took = time.monotonic(), 0.0
 
     @property
     def _search(self) -> list[object]:
-        """What a bookmark must agree in."""
+        """The settings in which a bookmark must agree."""
         name = sampler_name(self._cell.config, self._cell.space)
         return [name, STATE_VERSION, self._cell.recheck]
 
-    def _take_up(self, found: State) -> None:
+    def _resume(self, found: State) -> None:
         n = found["told"]
         places = self._ledger.trials(self._number, n)
         told = _hash(self._ledger, places)
@@ -107,42 +124,35 @@ class SearchCheckpoint:
                 places = self._ledger.trials(self._number, n)
                 told = _hash(self._ledger, places)
         self.incumbents.restore(found["best"])
-        self.n_trials, self.places, self._told = n, places, told
-        self._grow(places)
-        for own in in_pieces(places):
-            self._seen[own] = True
+        self.n_trials, self.places, self._digest = n, places, told
+        self._find_new(places)
 
     def _best(self, places: Compact) -> Sequence[float] | None:
         best, sign = None, self._cell.objective[0].sign
-        for own in in_pieces(places):
-            values = self._ledger.known.values(own)
+        for _, values, _ in self._ledger.iterate_results(places):
             complete = values[~np.isnan(values).any(axis=1)]
             if len(complete):
                 one = complete[np.argmin(sign * complete[:, 0])].tolist()
                 best = one if best is None or sign * one[0] < sign * best[0] else best
         return best
 
-    def _see(self, places: Integers) -> Integers:
-        """Those of the rows that are new to the search; a design that it asks for again has none
-        of its own."""
+    def _find_new(self, places: Compact | Integers) -> Compact | Integers:
+        """Return the rows that the search has not seen, and note them as seen: a design that it
+        asks for again has no row of its own."""
         new = places[np.sort(np.unique(places, return_index=True)[1])]
-        self._grow(new)
+        if len(new) and new.max() >= len(self._seen):
+            self._seen = np.append(self._seen, np.zeros(2 * int(new.max()) + 1, dtype=bool))
         new = new[~self._seen[new]]
         self._seen[new] = True
         return new
 
-    def _grow(self, places: Compact | Integers) -> None:
-        """Have room for what is known of rows at these places."""
-        if len(places) and places.max() >= len(self._seen):
-            self._seen = np.append(self._seen, np.zeros(2 * int(places.max()) + 1, dtype=bool))
-
     def tell(self, places: Integers) -> None:
-        """Note that the search was told the rows at ``places``; periodically write a bookmark."""
+        """Add the rows at ``places`` to the rows learnt; periodically write a bookmark."""
         self.n_trials += len(places)
-        new, known = self._see(places), self._ledger.known
-        self._told.add(known.keys(new), known.values(new), known.slopes(new))
-        if time.monotonic() - self._kept_at > max(_EVERY, _RARELY * self._took):
-            self._keep()
+        for rows in self._ledger.iterate_results(self._find_new(places)):
+            self._digest.add(*rows)
+        if time.monotonic() - self._written_at > max(_EVERY, _RARELY * self._took):
+            self._write()
 
     def meet_the_budget(self) -> None:
         """Keep the sampler's state from before a batch that the budget cuts short or leaves out: a
@@ -151,52 +161,51 @@ class SearchCheckpoint:
             self._end = self._state()
 
     def _state(self) -> State | None:
-        """The sampler's, if there is one to go on from."""
+        """Return the sampler's state, or None if it cannot be resumed."""
         if not isinstance(self.sampler, Resumable):
             return None
         return self.sampler.state(self.n_trials)
 
     def finish(self) -> None:
         """Record that the search is over."""
-        self._ledger.leave(self._number, self.n_trials, _how(self._cell.config, self._told))
-        if time.monotonic() - self._kept_at > _WORTH:
-            self._keep()
+        self._ledger.end_search(
+            self._number, self.n_trials, _describe_search(self._cell.config, self._digest)
+        )
+        if time.monotonic() - self._written_at > _WORTH:
+            self._write()
 
-    def _keep(self) -> None:
+    def _write(self) -> None:
         start = time.monotonic()
         bookmark = {
             "search": self._search,
             "told": self.n_trials,
-            "hash": self._told.text,
+            "hash": self._digest.text,
             "sampler": self._end or self._state(),
             "best": self.incumbents.state(),
         }
-        self._ledger.keep(self._number, bookmark)
-        self._kept_at = time.monotonic()
-        self._took = self._kept_at - start
+        self._ledger.write_bookmark(self._number, bookmark)
+        self._written_at = time.monotonic()
+        self._took = self._written_at - start
 
 
-def ended(ledger: Ledger, config: Config, cell: int) -> Compact | None:
-    """Where the rows of a cell's search are that an earlier run ended, if nothing has changed that
-    it depends on; of large grids only, and where no design is looked at again."""
+def find_ended_rows(ledger: Ledger, config: Config, cell: int) -> Compact | None:
+    """Return the places of the rows of a cell's search that an earlier run ended, or None.
+
+    It is None if an input of the search has changed, if the grid is not large, and if designs are
+    rechecked.
+    """
     if config.recheck.rungs:
         return None
-    return ledger.finished(cell, lambda places: _how(config, _hash(ledger, places)))
+    return ledger.find_ended(cell, lambda places: _describe_search(config, _hash(ledger, places)))
 
 
-def _how(config: Config, told: SearchDigest) -> str:
-    """What a search was, and what it had been told."""
+def _describe_search(config: Config, told: SearchDigest) -> str:
+    """Return a text that changes with a search's settings and with the rows it learnt."""
     return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
 
 
-def in_pieces(places: Compact) -> Iterator[Integers]:
-    """The places of rows, some at a time, since of millions no copy of what is known is made."""
-    for start in range(0, len(places), _AT_ONCE):
-        yield places[start : start + _AT_ONCE].astype(np.int64)
-
-
 def _hash(ledger: Ledger, places: Compact) -> SearchDigest:
-    told, known = SearchDigest(), ledger.known
-    for own in in_pieces(places):
-        told.add(known.keys(own), known.values(own), known.slopes(own))
-    return told
+    digest = SearchDigest()
+    for rows in ledger.iterate_results(places):
+        digest.add(*rows)
+    return digest

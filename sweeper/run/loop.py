@@ -22,7 +22,6 @@ from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import BESIDE, Cell
-from dimsweep.sweeper.run.checkpoint import in_pieces
 from dimsweep.sweeper.run.executor import Executor
 from dimsweep.sweeper.run.executor.evaluate import Job
 from dimsweep.sweeper.space.trials import Floats, Integers, Trials
@@ -120,9 +119,9 @@ class AnswerQuestion(Question):
 class StudyPlan:
     """A whole study.
 
-    ``study``: what the ledger keeps of it.  ``cells``: all feasible cells; of a study with a
-    ``stream`` only those that were planned to find mistakes early: all are planned by the stream,
-    one after the other, and each job brings its cell to the workers.
+    ``study``: its record in the ledger. ``cells``: all feasible cells. A study with a ``stream``
+    has only a few, planned to find mistakes early: the stream plans all cells one after the other,
+    and each job brings its cell to the workers.
     """
 
     folder: Place
@@ -141,7 +140,7 @@ class StudyPlan:
 
     @property
     def n_trials(self) -> int:
-        """The number of trials at most; an estimate for a large grid."""
+        """Number of trials at most; an estimate for a large grid."""
         return self.study.n_trials or 0
 
 
@@ -177,7 +176,24 @@ class Progress:
 def run_sweep(
     plan: StudyPlan, ledger: Ledger, executor: Executor, watch: Callable[[Progress], None]
 ) -> Progress:
-    """Answer the questions of a study one after the other, and return the progress."""
+    """Answer the questions of a study one after the other.
+
+    Parameters
+    ----------
+    plan
+        The questions, the cells and the record of the study.
+    ledger
+        Open for writing.  Rows that it has are not simulated again.
+    executor
+        Simulates the trials.
+    watch
+        Called with the progress whenever it changes, at least once a second.
+
+    Returns
+    -------
+    Progress
+        The numbers of trials, and the best values of each cell.
+    """
     driver = SweepDriver(ledger, executor, watch, carries_cells=plan.stream is not None)
     study = plan.study
     for question in plan.questions:
@@ -190,7 +206,7 @@ def run_sweep(
 
 def run_search(search: Search, driver: "SweepDriver") -> None:
     """Ask a search for work and tell it the results until it has no more."""
-    in_flight = deque[list[_Submitted]]()
+    in_flight = deque[list[InFlight]]()
     while True:
         lookahead = search.lookahead(driver.n_workers)
         while len(in_flight) < lookahead and (work := search.ask()):
@@ -204,8 +220,8 @@ def run_search(search: Search, driver: "SweepDriver") -> None:
 
 
 @dataclass(frozen=True)
-class _Submitted:
-    """Work, and the places of its rows in the ledger."""
+class InFlight:
+    """Submitted work, and the places of its rows in the ledger."""
 
     work: Work
     places: Integers
@@ -237,30 +253,24 @@ class SweepDriver:
         """Show the progress to the watcher."""
         self._watch(self.progress)
 
-    def submit(self, work: Work) -> _Submitted:
+    def submit(self, work: Work) -> InFlight:
         """Submit the trials whose results are neither stored nor in flight."""
-        cell, trials = work.cell, work.trials
-        keys, number = cell.content.keys(trials), cell.cell.number
-        places, is_new = self.ledger.known.claim(keys, number)
-        job = Job(number, trials, keys, cell.cell if self._carries_cells else None)
-        job = job.some(np.flatnonzero(is_new))
-        borrowed = self.ledger.borrow(cell.cell, job.trials, job.keys)
-        if borrowed.any():
-            job = job.some(np.flatnonzero(~borrowed))
-        self._executor.submit(job)
+        cell, trials = work.cell.cell, work.trials
+        keys = work.cell.content.keys(trials)
+        claim = self.ledger.claim(cell, trials, keys)
+        job = Job(cell.number, trials, keys, cell if self._carries_cells else None)
+        self._executor.submit(job.select(claim.missing))
         if work.is_counted:
-            new, of_others = int(is_new.sum()), int(borrowed.sum())
-            self.progress.reused += len(trials) - new
-            self.progress.borrowed += of_others
+            self.progress.reused += claim.n_stored
+            self.progress.borrowed += claim.n_borrowed
             if len(trials) and (origin := str(trials.origin[0])) in BESIDE:
-                self.progress.beside[origin] += new - of_others
-        return _Submitted(work, places)
+                self.progress.beside[origin] += len(claim.missing)
+        return InFlight(work, claim.places)
 
-    def collect(self, submitted: _Submitted) -> Results:
+    def collect(self, submitted: InFlight) -> Results:
         """Append the rows that the executor delivers to the ledger until the work is complete, and
         return its results."""
-        known, places = self.ledger.known, submitted.places
-        while not known.landed(places).all():
+        while (found := self.ledger.find_results(submitted.places)) is None:
             outcome = self._executor.collect()
             if outcome is not None:
                 for rows in outcome.rows.combine_chunks().to_batches():
@@ -270,7 +280,7 @@ class SweepDriver:
             self.progress.workers = self._executor.n_workers
             self.progress.nodes = self._executor.n_nodes
             self._watch(self.progress)
-        return Results(submitted.work, known.values(places), known.slopes(places), places)
+        return Results(submitted.work, *found, submitted.places)
 
     def record(self, results: Results) -> None:
         """Add results to the progress."""
@@ -295,13 +305,12 @@ class SweepDriver:
         """Count the rows of a search that an earlier run ended."""
         self.progress.reused += len(places)
         self.progress.done += len(places)
-        for own in in_pieces(places):
-            failed = np.isnan(self.ledger.known.values(own)).any(axis=1)
-            self.progress.failed += int(failed.sum())
+        for _, values, _ in self.ledger.iterate_results(places):
+            self.progress.failed += int(np.isnan(values).any(axis=1).sum())
 
 
 class OneRound:
-    """The search that asks for one round of work and learns nothing."""
+    """A search that asks for one round of work and learns nothing."""
 
     def __init__(self, work: Sequence[Work]) -> None:
         self._work = work

@@ -41,7 +41,7 @@ def _fill(folder: Path, acknowledged: Callable[[int], None] = lambda n: None) ->
                     ledger.append(batch(first, STEP))
                 acknowledged(first + STEP)
                 if first % 8 == 0:
-                    ledger.keep(0, {"told": first})
+                    ledger.write_bookmark(0, {"told": first})
     return ledger
 
 
@@ -265,7 +265,7 @@ def a_log_is_damaged_amid_its_rows(scratch: Path) -> None:
     data = log.read_bytes()
     log.write_bytes(_flip(data, 8 * (len(data) // 2)))
     with Ledger(folder, STUDY, SCHEMA) as ledger:
-        assert 4 <= len(ledger.known) < N and log.name in ledger.notes[0]
+        assert 4 <= len(ledger.index) < N and log.name in ledger.notes[0]
     assert (folder / SET_ASIDE / log.name).read_bytes() != data
     _fill(folder)
     assert _is_whole(folder)
@@ -317,7 +317,7 @@ def a_trial_failed_or_was_lost_before_it_was_simulated(scratch: Path) -> None:
                     ledger.append(batch(0, 4, state))
             assert load(folder)["state"].to_pylist() == [then] * 4
             with Ledger(folder, STUDY, SCHEMA) as ledger:
-                assert len(ledger.known) == 4
+                assert len(ledger.index) == 4
                 assert values(ledger)[1] == (None if then == "failed" else 1 / 7)
 
 
@@ -394,7 +394,7 @@ def the_lock_is_removed_and_another_sweep_takes_over(scratch: Path) -> None:
     first.append(batch(0, 4))
     (folder / "lock").unlink(missing_ok=True)
     second = Ledger(folder, STUDY, SCHEMA)
-    assert len(second.known) == 4
+    assert len(second.index) == 4
     with pytest.raises(DimsweepError, match="another sweep has taken the study over; the 5 rows"):
         first.append(batch(100, 1))
     first.close()

@@ -92,7 +92,7 @@ def a_store_keeps_the_record_no_longer(scratch: Path) -> None:
             load(folder)
         lies = False
         with Ledger(folder, STUDY, SCHEMA) as ledger:
-            assert "is written again" in ledger.notes[-1] and len(ledger.known) == 4
+            assert "is written again" in ledger.notes[-1] and len(ledger.index) == 4
             ledger.append(batch(4, 4))
         assert trials(folder) == list(range(8))
 

@@ -38,9 +38,9 @@ def key(trial: int) -> str:
 
 def values(ledger: Ledger) -> dict[int, float | None]:
     """The values that a ledger remembers, by trial."""
-    places = ledger.known.places([key(i) for i in range(1000)], 0)
-    found = {i: ledger.known.values(places[i])[0] for i in np.flatnonzero(places >= 0).tolist()}
-    assert len(found) == len(ledger.known)
+    places = ledger.index.places([key(i) for i in range(1000)], 0)
+    found = {i: ledger.index.values(places[i])[0] for i in np.flatnonzero(places >= 0).tolist()}
+    assert len(found) == len(ledger.index)
     return {i: None if np.isnan(value) else value for i, value in found.items()}
 
 

@@ -20,7 +20,7 @@ from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step, St
 from dimsweep.sweeper.questions.networks.changes import Changes, changes_of
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import Floats
-from dimsweep.sweeper.run.checkpoint import SearchCheckpoint, ended
+from dimsweep.sweeper.run.checkpoint import SearchCheckpoint, find_ended_rows
 from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Integers, Trials
 
@@ -244,10 +244,10 @@ class DesignSearch:
         own = self.designs.alike(number)
         if own.start in self._lifted:
             return False
-        bounds = self._ledger.bounds(self.at(own.start))
+        bounds = self._ledger.find_bounds(self.at(own.start))
         if bounds is None:
             bounds = self.designs.programs(number)
-            self._ledger.keep_bounds(self.at(own.start), bounds)
+            self._ledger.add_bounds(self.at(own.start), bounds)
         self._lifted.add(own.start)
         if bounds.any():
             self._bounded.update(own)
@@ -301,12 +301,12 @@ class DesignSearch:
         self._bounded.add(number)
         if self._is_over(number, enough):
             return None
-        places = ended(self._ledger, self.designs.composed.config, self.at(number))
+        places = find_ended_rows(self._ledger, self.designs.composed.config, self.at(number))
         if places is None:
             return self._plan(number, bound, enough)
         self._driver.count_ended(places)
-        bound = self._ledger.closed(self.at(number)) or bound
-        return Begun(number, bound, self._ledger.known.values(places.astype(np.int64)))
+        bound = self._ledger.find_closing_bound(self.at(number)) or bound
+        return Begun(number, bound, self._ledger.index.values(places.astype(np.int64)))
 
     def at(self, number: int) -> int:
         """The number of a cell in the ledger."""
@@ -315,10 +315,10 @@ class DesignSearch:
     def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
         """Whether an earlier run closed a cell, or found that it cannot be.  What one closed may
         have been simulated later, when less was enough: it is not known before."""
-        if (pruned := self._ledger.pruned(self.at(number))) is not None:
+        if (pruned := self._ledger.find_pruned(self.at(number))) is not None:
             self._prune(number, pruned.reason)
             return True
-        bound = self._ledger.closed(self.at(number))
+        bound = self._ledger.find_closing_bound(self.at(number))
         if bound is None or not enough(bound):
             return False
         self._close(number, bound)
@@ -347,16 +347,16 @@ class DesignSearch:
             self._close(number, bound)
             return None
         if isinstance(found, PrunedCell):
-            self._ledger.prune(self.at(number), found)
+            self._ledger.add_pruned(self.at(number), found)
             self._prune(number, found.reason)
             return None
         assert found.plan.bound is not None
         bound = self._objective.loss(found.plan.bound)
         if enough(bound):
-            self._ledger.close_cell(self.at(number), bound)
+            self._ledger.add_closed(self.at(number), bound)
             self._close(number, bound)
             return None
-        self._ledger.enter(found.record)
+        self._ledger.add_cell(found.record)
         cell, checkpoint = found.plan, SearchCheckpoint(found.plan, self._ledger)
 
         def finish(results: Results) -> None:
@@ -373,8 +373,8 @@ class DesignSearch:
         assert begun.values is not None
         losses = self._objective.loss(begun.values[:, 0])
         if np.isnan(losses).all():
-            if self._ledger.closed(self.at(number)) is None:
-                self._ledger.close_cell(self.at(number), begun.bound)
+            if self._ledger.find_closing_bound(self.at(number)) is None:
+                self._ledger.add_closed(self.at(number), begun.bound)
             self._close(number, begun.bound)
             return
         self.losses[number] = least = float(np.nanmin(losses))

@@ -9,7 +9,7 @@ from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import RECHECK
 from dimsweep.sweeper.questions.split.grid import Grid, grid_of
-from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, ended, in_pieces
+from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, find_ended_rows
 from dimsweep.sweeper.run.loop import AnswerQuestion, OneRound, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler, Values
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
@@ -60,8 +60,8 @@ class CellSearch(SamplerSearch):
     def _count_resumed(self) -> None:
         n, places, progress = self._n_asked, self._checkpoint.places, self._driver.progress
         progress.reused += n
-        for own in in_pieces(places):
-            self._driver.count(self._cell, self._driver.ledger.known.values(own))
+        for _, values, _ in self._driver.ledger.iterate_results(places):
+            self._driver.count(self._cell, values)
         progress.done += n - len(places)
 
     def ask(self) -> Sequence[Work]:
@@ -146,15 +146,15 @@ class CellsQuestion(AnswerQuestion):
         """Plan the cells that an earlier run did not end."""
         progress, ledger, grid = driver.progress, driver.ledger, self.source
         for number in range(len(grid)):
-            if ledger.pruned(number) is not None:
+            if ledger.find_pruned(number) is not None:
                 progress.pruned += 1
-            elif (places := ended(ledger, grid.composed.config, number)) is not None:
+            elif (places := find_ended_rows(ledger, grid.composed.config, number)) is not None:
                 driver.count_ended(places)
             elif isinstance(found := grid.plan(number), PrunedCell):
-                ledger.prune(number, found)
+                ledger.add_pruned(number, found)
                 progress.pruned += 1
             else:
-                ledger.enter(found.record)
+                ledger.add_cell(found.record)
                 yield found.plan
 
     def plan_cell(self, number: int) -> CellPlan | None:

@@ -114,9 +114,9 @@ class WhatIfQuestion(Question):
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         if not self._config.what_if:
             return
-        before = len(driver.ledger.known)
+        before = len(driver.ledger.index)
         yield WhatIfSearch(list(self._references(study, driver)), driver)
-        driver.progress.what_ifs = len(driver.ledger.known) - before
+        driver.progress.what_ifs = len(driver.ledger.index) - before
 
     def _references(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Reference]:
         """Yield the designs to change."""

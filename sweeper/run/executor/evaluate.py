@@ -56,8 +56,8 @@ _PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 
 @dataclass(frozen=True)
 class Job:
-    """Trials of one cell, with the keys of their rows, and with their ``own`` cell if it is one of
-    a large grid, whose cells workers do not know."""
+    """Trials of one cell, and the keys of their rows; with their ``own`` cell if workers do not
+    know it, as of a large grid."""
 
     cell: int
     trials: Trials
@@ -65,11 +65,11 @@ class Job:
     own: Cell | None = None
 
     def part(self, start: int, stop: int | None) -> Self:
-        """The job of the trials from one place to another."""
+        """Return the job of the trials from ``start`` to ``stop``."""
         return replace(self, trials=self.trials[start:stop], keys=self.keys[start:stop])
 
-    def some(self, rows: Integers) -> Self:
-        """The job of the trials at some places."""
+    def select(self, rows: Integers) -> Self:
+        """Return the job of the trials at the given places."""
         if len(rows) == len(self.keys):
             return self
         return replace(
@@ -77,21 +77,21 @@ class Job:
         )
 
     def alone(self, keys: Collection[str]) -> list[Self]:
-        """A job of its own for each trial whose key is among ``keys``."""
+        """Return a separate job for each trial whose key is among ``keys``."""
         return [self.part(i, i + 1) for i, key in enumerate(self.keys) if key in keys]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a job, in any order, the CPU seconds spent in the engine, and the keys of the
-    trials that the environment failed, which may be tried again."""
+    """The rows of a job, in any order, the CPU seconds in the engine, and the keys of the trials
+    that the environment failed, which may be tried again."""
 
     rows: pa.Table
     seconds: float
     lost: frozenset[str] = frozenset()
 
     def without_lost(self) -> Self:
-        """What remains if those are tried again."""
+        """Return the outcome without the trials to try again."""
         kept = pc.not_equal(self.rows["state"], LOST)
         return replace(self, rows=self.rows.filter(kept), lost=frozenset())
 
@@ -108,7 +108,7 @@ def _arrived(rows: pa.Buffer, seconds: float, lost: frozenset[str]) -> Outcome:
 
 
 def _smallest() -> tuple[Workload, Cluster]:
-    """What still has a message."""
+    """Return the smallest workload and cluster that send a message."""
     graph = GraphBuilder()
     graph.add("all", Collective(CollectiveKind.ALL_REDUCE, 2.0, "all"))
     workload = Workload((graph.build(),), {"all": Group((2,), (1,))})
@@ -129,7 +129,7 @@ class Evaluator:
         self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._changed)
 
     def warm(self) -> None:
-        """Load and compile all that a trial needs, so that the first one need not wait for it."""
+        """Load and compile all code that a trial needs, so that the first one need not wait."""
         first = min(self._cells)
         fidelity = self._fidelity(first, Setting())
         if fidelity is Fidelity.PHASE:
@@ -138,7 +138,7 @@ class Evaluator:
             simulate(*_smallest(), fidelity=fidelity)
 
     def evaluate(self, job: Job) -> Outcome:
-        """Simulate all trials of ``job``; those that share a program in one compiled call."""
+        """Simulate all trials of ``job``; trials that share a program in one compiled call."""
         batches, seconds = list[pa.RecordBatch](), 0.0
         if job.own is not None and job.cell not in self._cells:
             # Cells of a large grid come one after another: a program of another one would only
@@ -156,8 +156,8 @@ class Evaluator:
         return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost(batches)))
 
     def _calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
-        """Settings and the trials that have them; all kernels but the phase kernel take one trial
-        at a time, and so does what is simulated beside it where something is down."""
+        """Yield settings and their trials. All kernels but the phase kernel take one trial at a
+        time, as do configurations with outages, which are simulated next to it."""
         together: dict[Setting, list[int]] = {}
         for i, number in enumerate(job.trials.setting.tolist()):
             together.setdefault(job.trials.settings[number], []).append(i)
@@ -229,9 +229,8 @@ class Evaluator:
         return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
 
     def _at(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
-        """The program of a trial's setting, and what runs it.  One that differs from another in
-        bandwidths, latencies or prices alone is that one at another point, and need not be lowered
-        again."""
+        """Return the program of a trial's setting, and its runner. Settings that differ in
+        bandwidths, latencies or prices alone share a program, which is not lowered again."""
         config = self._config(cell, setting)
         point = [name for name in setting if name.startswith(_of_point(config))]
         if not point or config.by_message or config.reliability.outages:
@@ -257,7 +256,7 @@ class Evaluator:
 
 
 class _Prepared(NamedTuple):
-    """What runs the program of a setting, each of its jobs alone, and what may be down."""
+    """The runner of a setting's program, the runners of its jobs in isolation, and its outages."""
 
     runner: Runner | MessageRunner
     alone: AloneRunners
@@ -265,7 +264,7 @@ class _Prepared(NamedTuple):
 
 
 def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
-    """The keys of lost trials; whatever failed is a batch of one row."""
+    """Yield the keys of lost trials; a failed trial is a batch of one row."""
     for batch in batches:
         if len(batch) == 1 and batch["state"][0].as_py() == LOST:
             yield batch["key"][0].as_py()
@@ -295,8 +294,8 @@ def _state(error: BaseException) -> str:
 
 
 def _of_point(config: Config) -> tuple[str, ...]:
-    """How keys begin that say at which point a program is simulated, and nothing else of it; the
-    bandwidths may also be those at which collectives were measured."""
+    """Return the prefixes of keys that change the point of a program and nothing else; without
+    bandwidths if they may be those at which collectives were measured."""
     # What is bought whole draws power, too.
     of_lists = () if config.cost.parts else ("cost.tiers", "cost.npu")
     prices = (*of_lists, "topology.latency")
@@ -318,7 +317,7 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
 
 
 def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
-    """How long jobs took, and how many times as long as alone; nothing of one workload."""
+    """Return the columns of jobs' times and slowdowns; none for one workload."""
     if not jobs:
         return {}
     found = {
@@ -329,13 +328,13 @@ def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
 
 
 def _of_outages(outages: Sequence[Outage]) -> dict[str, Sequence[Any]]:
-    """How many times as long an iteration takes while something is down."""
+    """Return the column of slowdowns while a part of the network is down."""
     found = [(outage.what, outage.slowdown) for outage in outages]
     return {OUTAGE_SLOWDOWN.name: [found]} if found else {}
 
 
 def _of_packets(run: MessageRun) -> dict[str, Sequence[Any]]:
-    """What packets did, of a run that has some."""
+    """Return the columns of packets, if the run has packets."""
     packets = None if run.traffic is None else run.traffic.packets
     if packets is None:
         return {}

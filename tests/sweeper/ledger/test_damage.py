@@ -78,7 +78,7 @@ def test_a_damaged_log_keeps_the_batches_before_the_damage(logged: Path) -> None
     with pytest.raises(DimsweepError, match=log.name):
         load(logged)
     with Ledger(logged, STUDY, SCHEMA) as ledger:
-        assert 0 < len(ledger.known) < 16
+        assert 0 < len(ledger.index) < 16
         assert log.name in ledger.notes[0]
     assert (logged / SET_ASIDE / log.name).exists()
     assert trials(logged) == sorted(values(ledger))
@@ -113,7 +113,7 @@ def test_a_copy_of_a_record_is_named(name: str, sealed: Path) -> None:
 
 def test_a_damaged_bookmark_is_named(sealed: Path) -> None:
     with Ledger(sealed, STUDY, SCHEMA) as ledger:
-        ledger.keep(0, {"told": 8})
+        ledger.write_bookmark(0, {"told": 8})
     assert not resume(sealed).notes
     bookmark = sealed / "search-00000.json"
     bookmark.write_text(bookmark.read_text().replace('"told": 8', '"told": 9'))

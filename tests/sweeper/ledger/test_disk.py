@@ -40,7 +40,7 @@ def test_a_full_disk_keeps_the_rows_before(tmp_path: Path) -> None:
         sweep()
     assert trials(tmp_path) == [0, 1, 2, 3]
     with Ledger(tmp_path, STUDY, SCHEMA) as ledger:
-        assert len(ledger.known) == 4
+        assert len(ledger.index) == 4
         ledger.append(batch(4, 4))
     assert trials(tmp_path) == list(range(8))
 

@@ -60,7 +60,7 @@ def test_rows_that_are_none_are_told_and_set_aside(
         load(folder)
     assert told in error.value.what
     with Ledger(folder, STUDY, SCHEMA) as ledger:  # going on with the study mends it
-        assert len(ledger.known) == 0
+        assert len(ledger.index) == 0
         ledger.append(batch(0, 8))
     assert trials(folder) == list(range(8))
 

@@ -76,7 +76,7 @@ def test_a_killed_writer_loses_nothing_appended(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     assert trials(killed) == list(range(7))
     with Ledger(killed, STUDY, SCHEMA) as ledger:
-        assert len(ledger.known) == 7
+        assert len(ledger.index) == 7
         ledger.append(batch(7, 1))
     assert trials(killed) == list(range(8))
 
@@ -205,7 +205,7 @@ def test_trials_that_came_out_of_order_are_found_by_their_numbers(
         ledger.append(batch(3, 3))
         ledger.append(batch(0, 3))
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as again:
-        own = again.known.places([key(i) for i in range(6)], 0).tolist()
+        own = again.index.places([key(i) for i in range(6)], 0).tolist()
         assert own == [3, 4, 5, 0, 1, 2]
         assert again.trials(0, 5).tolist() == own[:5]
         assert again.trials(1, 5).tolist() == []

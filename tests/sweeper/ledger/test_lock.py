@@ -18,7 +18,7 @@ def test_a_second_writer_after_a_lost_lock_erases_nothing(tmp_path: Path) -> Non
     first.append(batch(0, 4))
     (folder / "lock").unlink()
     second = Ledger(folder, STUDY, SCHEMA)
-    assert len(second.known) == 4
+    assert len(second.index) == 4
     second.append(batch(4, 4))
     with pytest.raises(DimsweepError, match="another sweep has taken the study over; the 5 rows"):
         first.append(batch(100, 1))
@@ -65,4 +65,4 @@ def test_without_flock_a_file_is_the_lock_and_is_said(
             Ledger(tmp_path / "s", STUDY, SCHEMA)
         assert "remove this file if no sweep is running" in second.value.hint
     with Ledger(tmp_path / "s", STUDY, SCHEMA) as ledger:
-        assert len(ledger.known) == 2
+        assert len(ledger.index) == 2

@@ -120,7 +120,7 @@ def test_a_writer_that_was_taken_for_dead_stops(bucket: Place) -> None:
     first.append(batch(0, 4))
     until(lambda: len(load(folder)) == 4)
     with _taken_from(folder) as second:
-        assert len(second.known) == 4
+        assert len(second.index) == 4
         until(lambda: first._lock._lost)
         with pytest.raises(DimsweepError, match="another sweep has taken the study over; the 4"):
             first.append(batch(100, 1))

@@ -91,7 +91,7 @@ class Ledger:
         self.progress = SimpleNamespace(pruned=0, bound=None)
 
     ledger = property(lambda self: self)
-    known = property(lambda self: SimpleNamespace(values=lambda places: self.rows[places[0]]))
+    index = property(lambda self: SimpleNamespace(values=lambda places: self.rows[places[0]]))
 
     def simulate(self, cell: int, loss: float) -> np.ndarray:
         assert cell not in self.rows, "no cell is simulated twice"
@@ -100,27 +100,27 @@ class Ledger:
         self.rows[cell] = np.array([[loss]])
         return np.asarray(self.rows[cell])
 
-    def finished(self, cell: int, _: object) -> np.ndarray | None:
+    def find_ended(self, cell: int, _: object) -> np.ndarray | None:
         return np.array([cell]) if cell in self.rows else None
 
     def show(self) -> None: ...
     def count_ended(self, places: object) -> None: ...
-    def pruned(self, cell: int) -> PrunedCell | None:
+    def find_pruned(self, cell: int) -> PrunedCell | None:
         return self._pruned.get(cell)
 
-    def prune(self, cell: int, record: PrunedCell) -> None:
+    def add_pruned(self, cell: int, record: PrunedCell) -> None:
         self._pruned[cell] = record
 
-    def closed(self, cell: int) -> float | None:
+    def find_closing_bound(self, cell: int) -> float | None:
         return self._closed.get(cell)
 
-    def close_cell(self, cell: int, bound: float) -> None:
+    def add_closed(self, cell: int, bound: float) -> None:
         self._closed[cell] = bound
 
-    def bounds(self, first: int) -> np.ndarray | None:
+    def find_bounds(self, first: int) -> np.ndarray | None:
         return self._bounds.get(first)
 
-    def keep_bounds(self, first: int, bounds: np.ndarray) -> None:
+    def add_bounds(self, first: int, bounds: np.ndarray) -> None:
         self._bounds[first] = bounds
 
 
@@ -131,7 +131,7 @@ class Searched(DesignSearch):
         table = cast(Any, self.designs)
         if table.fate[number] == "cannot be":
             pruned = PrunedCell(coordinates={}, error="", reason="no cells")
-            self._ledger.prune(self.at(number), pruned)
+            self._ledger.add_pruned(self.at(number), pruned)
             self._prune(number, pruned.reason)
             return None
         if table.fate[number] == "is left out":
@@ -140,7 +140,7 @@ class Searched(DesignSearch):
             return None
         factor = table._factor(slice(number, number + 1))[0]
         if enough(bound := float(table.exact[number] * factor)):
-            self._ledger.close_cell(self.at(number), bound)
+            self._ledger.add_closed(self.at(number), bound)
             self._close(number, bound)
             return None
         loss = table.seconds[number] * factor if table.fate[number] == "ok" else np.nan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dimsweep.sweeper.ledger.known import Known
+from dimsweep.sweeper.ledger.index import ResultIndex
 
 
 def key(i: int) -> str:
@@ -12,7 +12,7 @@ def key(i: int) -> str:
 
 
 def test_a_key_has_one_place_however_often_it_comes() -> None:
-    random, known, seen = np.random.default_rng(0), Known(1, 0), dict[str, int]()
+    random, known, seen = np.random.default_rng(0), ResultIndex(1, 0), dict[str, int]()
     for _ in range(200):
         keys = [key(i) for i in random.integers(0, 5000, random.integers(1, 90)).tolist()]
         places, new = known.claim(keys, 0)
@@ -25,14 +25,14 @@ def test_a_key_has_one_place_however_often_it_comes() -> None:
 
 
 def test_a_key_is_another_one_in_another_cell() -> None:
-    known = Known(1, 0)
+    known = ResultIndex(1, 0)
     assert known.claim([key(99)], 0)[1].all()
     assert known.claim([key(99)], 1)[1].all()
     assert not known.claim([key(99)], 1)[1].any()
 
 
 def test_no_keys_have_no_places() -> None:
-    known = Known(1, 0)
+    known = ResultIndex(1, 0)
     places, new = known.claim([], 0)
     assert (len(places), len(new), len(known.places([], 0))) == (0, 0, 0)
 
@@ -41,8 +41,8 @@ def test_no_keys_have_no_places() -> None:
 def test_keys_that_left_the_dictionary_are_found(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dimsweep.sweeper.ledger.known._RECENT", 100)
-    random, known, seen = np.random.default_rng(1), Known(1, 0), dict[str, int]()
+    monkeypatch.setattr("dimsweep.sweeper.ledger.index._RECENT", 100)
+    random, known, seen = np.random.default_rng(1), ResultIndex(1, 0), dict[str, int]()
     for _ in range(4000 // batch):
         keys = [key(i) for i in random.integers(0, 3000, batch).tolist()]
         places, new = known.claim(keys, 0)
@@ -62,7 +62,7 @@ def test_keys_that_left_the_dictionary_are_found(
 def test_what_was_simulated_counts_before_what_failed() -> None:
     nan = np.nan
     for first, then in (([nan, 1.0], [2.0, nan]), ([nan, 1.0, 2.0, nan], [])):
-        known = Known(1, 0)
+        known = ResultIndex(1, 0)
         for values in (first, then):
             own = np.array([[0, 7], [0, 8], [0, 7], [0, 8]], dtype=np.uint64)[: len(values)]
             known.add(own, np.array(values).reshape(-1, 1), np.empty((len(values), 0)))

@@ -13,12 +13,12 @@ _DIGITS = 32
 
 
 def text_halves(keys: Sequence[str]) -> Halves:
-    """The halves of keys."""
+    """Return keys as pairs of 64-bit numbers (N, 2)."""
     return _from_digits("".join(keys))
 
 
 def column_halves(keys: pa.ChunkedArray) -> Halves:
-    """The halves of a column of keys."""
+    """Return a column of keys as pairs of 64-bit numbers (N, 2)."""
     chunks = keys.cast(pa.binary(_DIGITS)).chunks
     return _from_digits(
         b"".join(
@@ -29,15 +29,15 @@ def column_halves(keys: pa.ChunkedArray) -> Halves:
 
 
 def in_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
-    """What tells rows apart: their keys and cells (N,), of which several may have a row of one
-    key."""
+    """Return the identities of rows: their keys mixed with their cells (N,), of which several may
+    have a row of one key."""
     mixed = halves.copy()
     mixed[:, 0] ^= cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed
 
 
 def may_repeat(identity: NDArray[np.uint64]) -> bool:
-    """Return whether two rows of ``identity`` (N, C) are equal as far as the first column tells."""
+    """Return whether two rows of ``identity`` (N, C) are equal in the first column."""
     ordered = np.sort(identity[:, 0])
     return bool((ordered[1:] == ordered[:-1]).any())
 
@@ -55,11 +55,11 @@ _RECENT = 65_536  # keys
 _GROWTH = 4  # what there is room for more is this part of what there is
 
 
-class Known:
-    """The objective values, and perhaps slopes, of rows, by key.
+class ResultIndex:
+    """The objective values and slopes of rows, by key.
 
-    A key has a place from when it is claimed, and values from when its row has landed.  It takes
-    some 30 bytes here, and 8 for each value.
+    A key has a place from when it is claimed, and values from when its row has landed. It takes
+    about 30 bytes, and 8 for each value.
     """
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
@@ -69,25 +69,26 @@ class Known:
         self._n = 0
 
     def __len__(self) -> int:
-        """The rows that have landed."""
+        """Return the number of rows that have landed."""
         return self._n
 
     def places(self, keys: Sequence[str], cell: int) -> Places:
-        """Where the rows of a cell with these keys are; -1 where none has landed."""
+        """Return the places of rows of a cell; -1 where none has landed."""
         found = self._places.find(_identity(keys, cell))
         there = np.flatnonzero(found >= 0)
         found[there[~self.landed(found[there])]] = -1
         return found
 
     def claim(self, keys: Sequence[str], cell: int) -> tuple[Places, Mask]:
-        """The places of a cell's keys, and which of them had none before; of several equal ones
-        that is the first."""
+        """Return the places of a cell's keys, and which keys are new; of equal keys, the first."""
         return self._claim(_identity(keys, cell))
 
     def add(self, halves: Halves, values: Floats, slopes: Floats) -> Places:
-        """Remember rows, or what is new of rows that are known: their keys in their cells, values
-        (N, K), NaN where a trial failed, and slopes (N, D), NaN where they are not known.  Of rows
-        of one key what was simulated counts before what failed.  Where they are."""
+        """Store results of rows, and return their places.
+
+        ``values`` (N, K) are NaN where a trial failed, ``slopes`` (N, D) where they are unknown. Of
+        rows of one key, a simulated one replaces a failed one.
+        """
         places, _ = self._claim(halves)
         fresh = np.sort(places[~self.landed(places)])
         self._n += int((np.diff(fresh, prepend=-1) > 0).sum())
@@ -100,19 +101,19 @@ class Known:
         return places
 
     def landed(self, places: Places) -> Mask:
-        """Which rows are there."""
+        """Return a mask of the rows that have landed."""
         return np.asarray(self._landed.rows[places, 0])
 
     def keys(self, places: Places) -> Halves:
-        """The keys (N, 2) of rows, each in its cell."""
+        """Return the keys (N, 2) of rows, each mixed with its cell."""
         return self._places.keys(places)
 
     def values(self, places: Places) -> Floats:
-        """The objective values (N, K) of rows, NaN where a trial failed."""
+        """Return the objective values (N, K) of rows, NaN where a trial failed."""
         return self._values.rows[places]
 
     def slopes(self, places: Places) -> Floats:
-        """dT/db (N, D) of rows, in seconds per byte/s, NaN where it is not known."""
+        """Return dT/db (N, D) of rows, in seconds per byte/s, NaN where unknown."""
         return self._slopes.rows[places]
 
     def _claim(self, halves: Halves) -> tuple[Places, Mask]:
@@ -127,11 +128,11 @@ def _identity(keys: Sequence[str], cell: int) -> Halves:
 
 
 class _Index:
-    """Numbers keys in the order in which they come.
+    """Numbers keys in the order of their arrival.
 
-    The last of them are in a dictionary, which answers a few keys in a microsecond but takes 160
-    bytes of each; the others in sorted runs, of 12 bytes each.  A run is merged with the one before
-    it unless that is more than twice as long, so there are few.
+    Recent keys are in a dictionary, which answers in a microsecond but takes 160 bytes a key; the
+    others are in sorted runs, of 12 bytes a key. A run is merged with the one before it unless that
+    is more than twice as long, so there are few runs.
     """
 
     def __init__(self) -> None:
@@ -140,11 +141,10 @@ class _Index:
         self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int32]]] = []  # mixed keys, places
 
     def keys(self, places: Places) -> Halves:
-        """The keys at places."""
         return self._keys.rows[places]
 
     def find(self, halves: Halves) -> Places:
-        """The places of keys; -1 where there is none."""
+        """Return the places of keys; -1 where a key is missing."""
         places, start = self._in_runs(halves), self._keys.size - len(self._recent)
         rest = np.flatnonzero(places < 0)
         found = [self._recent.get(key, -1 - start) for key in _hashable(halves[rest])]
@@ -152,7 +152,7 @@ class _Index:
         return places
 
     def claim(self, halves: Halves) -> tuple[Places, Mask]:
-        """The places of keys, and which of them are new; of equal ones, the first."""
+        """Return the places of keys, and which are new; of equal keys, the first."""
         places, recent = self._in_runs(halves), self._recent
         rest, n, size = np.flatnonzero(places < 0), len(recent), self._keys.size
         keys = _hashable(halves[rest])
@@ -169,7 +169,7 @@ class _Index:
         return places, new
 
     def _in_runs(self, halves: Halves) -> Places:
-        """The places of keys that are in runs; -1 of others."""
+        """Return the places of keys that are in runs; -1 of others."""
         places = np.full(len(halves), -1)
         mixed = _mixed(halves)
         for known, numbers in self._runs:
@@ -186,7 +186,7 @@ class _Index:
         return places
 
     def _add_run(self, start: int) -> None:
-        """Sort the keys from a place on, and the last runs that are no longer than twice them."""
+        """Sort the keys from a place on, and merge the last runs of at most twice their length."""
         numbers = np.arange(start, self._keys.size, dtype=np.int32)
         mixed = _mixed(self._keys.rows[start:])
         order = np.argsort(mixed)
@@ -199,17 +199,17 @@ class _Index:
 
 
 def _mixed(halves: Halves) -> NDArray[np.uint64]:
-    """64 bits of each of the keys (N, 2), which hardly ever are those of another one."""
+    """Return 64 bits of each key (N, 2), which hardly ever equal those of another key."""
     return np.asarray(halves[:, 0] ^ (halves[:, 1] * np.uint64(0x9E3779B97F4A7C15)))
 
 
 def _hashable(halves: Halves) -> list[bytes]:
-    """Each of the keys (N, 2) as bytes, which a dictionary hashes in nanoseconds."""
+    """Return each key (N, 2) as bytes, which a dictionary hashes in nanoseconds."""
     return np.ascontiguousarray(halves).view("V16").ravel().tolist()
 
 
 class Column:
-    """Rows of numbers that grow; new ones are ``blank``."""
+    """A growing table of numbers, whose new rows are ``blank``."""
 
     def __init__(self, width: int, blank: float, kind: Any = np.float64) -> None:
         self.size, self._blank = 0, blank
@@ -217,7 +217,7 @@ class Column:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All of them; nobody keeps a view while they grow."""
+        """All rows; keep no view while the table grows."""
         return self._kept[: self.size]
 
     def extend(self, n: int) -> None:
