@@ -311,7 +311,7 @@ class StudyRecord(_Record):
         return (self.config.get("space") or {}).get("network") is not None
 
     def config_of(self, cell: CellRecord) -> dict[str, Any]:
-        """Return the resolved configuration of a cell: the study's, updated with the cell's parts."""
+        """Return the resolved configuration of a cell: the study's with the cell's parts."""
         return {**self.config, **(cell.config or {})}
 
     @property
