@@ -52,7 +52,7 @@ class LogContent:
 
 
 class Log:
-    """The log of one writer, who alone knows its name. It keeps its ``n_rows`` rows in memory, too."""
+    """The log of one writer, who alone knows its name. Its ``n_rows`` rows stay in memory."""
 
     def __init__(
         self,

@@ -154,7 +154,7 @@ class Piece:
     as_written: bool = False
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        """Read the columns of ``schema`` of all rows; raises :class:`DamagedError` if that fails."""
+        """Read columns of all rows; raises :class:`DamagedError` if they cannot be read."""
         if self.log is not None:
             return conforming(self.log, schema)
         # Columns that the file lacks have as many rows as those that any file has.
