@@ -4,8 +4,11 @@ from dimsweep.engine.extensions.synthesis import Job, learn, synthesise
 """
 
 from dimsweep.engine.extensions.synthesis.job import Job
-from dimsweep.engine.extensions.synthesis.membership import distance, membership
-from dimsweep.engine.extensions.synthesis.model import TraceModel, learn
-from dimsweep.engine.extensions.synthesis.model_file import read_model, write_model
+from dimsweep.engine.extensions.synthesis.model import TraceModel, learn, read_model, write_model
 from dimsweep.engine.extensions.synthesis.obfuscate import obfuscate
-from dimsweep.engine.extensions.synthesis.synthesise import Synthesised, synthesise
+from dimsweep.engine.extensions.synthesis.synthesise import (
+    Synthesised,
+    distance,
+    membership,
+    synthesise,
+)

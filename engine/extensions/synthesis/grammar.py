@@ -140,10 +140,12 @@ def follow(
             now = program[now].behind  # type: ignore[union-attr]
         else:
             return None
-    return _told(program, trail)
+    return _counts_and_places(program, trail)
 
 
-def _told(program: _Program, trail: Sequence[tuple[int, int]]) -> tuple[Counts, list[Place]]:
+def _counts_and_places(
+    program: _Program, trail: Sequence[tuple[int, int]]
+) -> tuple[Counts, list[Place]]:
     counts: Counts = {}
     places: list[Place] = []
     rounds = Counter[Place]()  # so far, of the loops that are not over

@@ -3,28 +3,113 @@
 A *part* is one role of a rank (the first stage of a pipeline, say) in one *case*: which degrees of
 parallelism are 1, so that whole kinds of operators are missing.  Its pattern is the grammar of its
 steps, loops within loops.  How often a loop runs and how large or long a step is are formulas of
-the keys.
+the keys.  A model is written as JSON that a person can read.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel
 
-from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.synthesis.formula import Formula, fit_count, fit_product
+from dimsweep.engine.errors import DimsweepError, accessing
+from dimsweep.engine.extensions.synthesis.formula import Formula, Keys, fit, fit_count, fit_product
 from dimsweep.engine.extensions.synthesis.grammar import (
     Counts,
+    Loop,
     Pattern,
     Place,
     follow,
     induce,
+    leaf,
     loops,
+    unroll,
 )
-from dimsweep.engine.extensions.synthesis.job import Job, role
-from dimsweep.engine.extensions.synthesis.samples import Samples
-from dimsweep.engine.extensions.synthesis.waiting import NEAR, Waiting, describe
+from dimsweep.engine.extensions.synthesis.job import Job, Symbol, role
+from dimsweep.engine.extensions.synthesis.waiting import (
+    NEAR,
+    SEPARATOR,
+    Waiting,
+    check_rule,
+    describe,
+)
+from dimsweep.engine.formats.reading import read_json, validated
+
+_WORSE = 1.5  # times the residuals of separate formulas, up to which a common one is taken
+_EXACT = 0.002  # a residual that is as good as none
+
+
+class Samples:
+    """Quantities of steps, by the place in their part.
+
+    The same step of other roles and cases mostly follows the same formula: the more jobs it is
+    fitted to, the surer it is.  So a common formula is taken where it is about as good: of all
+    steps of one kind and name, else of those in one case, else of each place.
+    """
+
+    def __init__(self) -> None:
+        self._means: dict[tuple[str, Place, str], list[tuple[float, Keys]]] = defaultdict(list)
+        self._spreads: dict[tuple[str, Place, str], list[float]] = defaultdict(list)
+        self._levels: dict[tuple[str, Place, str], tuple[Hashable, Hashable]] = {}
+        self._common: dict[Hashable, list[tuple[str, Place, str]]] = defaultdict(list)
+        self._fits: dict[Hashable, tuple[Formula, float]] = {}
+
+    def add(
+        self, job: Job, stage: int, places: Sequence[Place], part: str, case: str, pattern: Pattern
+    ) -> None:
+        """Note the means of one stage's steps, and how they scatter around them."""
+        values: dict[tuple[str, Place, str], list[float]] = defaultdict(list)
+        for place, step in zip(places, job.stages[stage], strict=True):
+            for name, value in step.values.items():
+                values[part, place, name].append(value)
+        for key, each in values.items():
+            self._means[key].append((float(np.mean(each)), job.keys))
+            if min(each) > 0:
+                self._spreads[key].append(float(np.var(np.log(each))))
+            if key not in self._levels:
+                symbol = Symbol.of(leaf(pattern, key[1]))
+                alike = symbol.kind, symbol.name, symbol.over, key[2]
+                self._levels[key] = alike, (*alike, case)
+                for level in self._levels[key]:
+                    self._common[level].append(key)
+
+    def formulas(self, part: str) -> dict[Place, dict[str, Formula]]:
+        """Those of a part, by place and quantity."""
+        found: dict[Place, dict[str, Formula]] = defaultdict(dict)
+        for key in self._means:
+            if key[0] == part:
+                found[key[1]][key[2]] = self._formula(key)
+        return dict(found)
+
+    def _formula(self, key: tuple[str, Place, str]) -> Formula:
+        spread = float(np.sqrt(np.mean(self._spreads[key] or [0.0])))
+        own, least = self._fit(key, [key])
+        chosen = own
+        for level in reversed(self._levels[key]):
+            formula, residual = self._fit(level, self._common[level])
+            if residual <= max(_WORSE * least, _EXACT):
+                chosen = formula
+        return Formula(chosen.terms, spread if spread > 1e-6 else 0.0)
+
+    def _fit(
+        self, level: Hashable, members: Sequence[tuple[str, Place, str]]
+    ) -> tuple[Formula, float]:
+        """A formula for all ``members``, and its relative residual (root mean square)."""
+        if level not in self._fits:
+            pairs = [pair for member in members for pair in self._means[member]]
+            means, keys = zip(*pairs, strict=True)
+            formula = fit(means, keys)
+            y = np.array(means)
+            off = np.array([formula.at(each) for each in keys]) - y
+            residual = np.sqrt(np.mean((off / np.maximum(y, 1e-12)) ** 2)) if y.any() else 0.0
+            self._fits[level] = formula, float(residual)
+        return self._fits[level]
+
+
+# --- the model and how it is learnt --------------------------------------------------------------
+
 
 Example = tuple[Job, int]  # a job, and which of its stages
 
@@ -105,7 +190,7 @@ def learn(jobs: Sequence[Job]) -> TraceModel:
     Raises :class:`DimsweepError` naming the job for keys that are not the same ones or no positive
     numbers, for one that is given twice, and for structures that no pattern of their case has.
     """
-    _check(jobs)
+    _check_jobs(jobs)
     by_case: dict[str, list[Job]] = defaultdict(list)
     by_part: dict[str, list[Example]] = defaultdict(list)
     degrees = _degrees(jobs)
@@ -154,30 +239,26 @@ def _texts(examples: Sequence[Example]) -> dict[tuple[str, int], list[str]]:
     told = describe(waiting.values())
     texts: dict[tuple[str, int], list[str]] = {}
     for job, stage in examples:
-        found = told[waiting[job.name, stage]]
+        steps, found = job.stages[stage], told[waiting[job.name, stage]]
         if isinstance(found, int):
-            raise _untold(job, stage, found)
-        pairs = zip(job.stages[stage], found, strict=True)
+            names = ", ".join(
+                f"operator {before} ({steps[before].symbol.name!r})"
+                for before in steps[found].after
+                if found - before > NEAR or before > found
+            )
+            raise DimsweepError(
+                f"no rule tells that it waits for {names}",
+                where=job.where(stage, found),
+                hint=f"learnt: what is up to {NEAR} operators before, all open ends, and of the "
+                "operators of a name the last, next, first, all, or the one or those of the same "
+                "round of a loop",
+            )
+        pairs = zip(steps, found, strict=True)
         texts[job.name, stage] = [str(step.symbol._replace(after=text)) for step, text in pairs]
     return texts
 
 
-def _untold(job: Job, stage: int, number: int) -> DimsweepError:
-    steps = job.stages[stage]
-    names = ", ".join(
-        f"operator {before} ({steps[before].symbol.name!r})"
-        for before in steps[number].after
-        if number - before > NEAR or before > number
-    )
-    return DimsweepError(
-        f"no rule tells that it waits for {names}",
-        where=job.where(stage, number),
-        hint=f"learnt: what is up to {NEAR} operators before, all open ends, and of the operators "
-        "of a name the last, next, first, all, or the one or those of the same round of a loop",
-    )
-
-
-def _check(jobs: Sequence[Job]) -> None:
+def _check_jobs(jobs: Sequence[Job]) -> None:
     if not jobs:
         raise DimsweepError("no traces to learn from")
     seen: dict[tuple[tuple[str, float], ...], str] = {}
@@ -283,3 +364,148 @@ def _pattern(
         where=examples[worst][0].name,
         hint="jobs of one family differ in how often things are repeated, and in keys of 1",
     )
+
+
+# --- the file of a model: parts by name, steps in their loops, and formulas ----------------------
+
+
+FORMAT = "dimsweep trace model 2"
+_LARGEST = 1e30  # a factor, and the value of a key
+_WIDEST = 10.0  # a spread: the standard deviation of a logarithm
+_POWER = 9  # of a key
+_HINT = "a file that dimsweep trace learn wrote"
+
+
+class _Loop(BaseModel):
+    times: Formula
+    steps: "list[_Loop | dict[str, str]]"
+
+
+_Steps = list[_Loop | dict[str, str]]
+
+
+class _Part(BaseModel):
+    learnt: int
+    steps: _Steps
+
+
+class _File(BaseModel):
+    format: str = FORMAT
+    jobs: int
+    in_order: bool
+    rank_spread: float
+    keys: dict[str, tuple[float, ...]]
+    degrees: tuple[str, ...]
+    layouts: dict[str, Layout]
+    parts: dict[str, _Part]
+
+
+def write_model(path: Path | str, model: TraceModel) -> None:
+    """Raises :class:`DimsweepError` if the file cannot be written."""
+    parts = {
+        name: _Part.model_construct(learnt=part.learnt, steps=_steps(part, part.pattern, ()))
+        for name, part in model.parts.items()
+    }
+    file = _File.model_construct(**{**vars(model), "parts": parts})
+    with accessing(path, "the model cannot be written"):
+        Path(path).write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def _steps(part: Part, pattern: Pattern, place: Place) -> _Steps:
+    steps: _Steps = []
+    for number, item in enumerate(pattern):
+        here = (*place, number)
+        if isinstance(item, Loop):
+            inner = _steps(part, item.body, here)
+            steps.append(_Loop.model_construct(times=part.counts[here], steps=inner))
+        else:
+            formulas = part.quantities.get(here, {})
+            steps.append({"step": item} | {name: str(f) for name, f in formulas.items()})
+    return steps
+
+
+def read_model(path: Path | str) -> TraceModel:
+    """Raises :class:`DimsweepError` for a file that cannot be read or holds no model."""
+    path = Path(path)
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        what = (
+            f"this is no model of traces: its format is {content.get('format')!r}, not {FORMAT!r}"
+        )
+        raise DimsweepError(what, where=str(path), hint=_HINT)
+    file = validated(_File, content, path)
+    try:
+        parts = {name: _read_part(part) for name, part in file.parts.items()}
+        given = {name: each for name, each in file if name not in ("format", "parts")}
+        model = TraceModel(**given, parts=parts)
+        _check_model(model)
+        return model
+    except ValueError as error:  # a formula or a symbol that is none
+        what = f"this is no model of traces: {error}"
+        raise DimsweepError(what, where=str(path), hint=_HINT) from error
+
+
+def _check_model(model: TraceModel) -> None:
+    """Raise ValueError for a model of which no job could be made, whatever is asked for."""
+    for name, values in model.keys.items():
+        if not values or not all(0 < value < _LARGEST for value in values):
+            raise ValueError(f"the key {name!r} has not been learnt from numbers above 0")
+    if unknown := [name for name in model.degrees if name not in model.keys]:
+        raise ValueError(f"{unknown[0]!r} is a degree and no key")
+    if not 0 <= model.rank_spread <= _WIDEST:
+        raise ValueError(f"ranks do not spread by {model.rank_spread:g}")
+    groups = {name for layout in model.layouts.values() for name in layout.groups}
+    for layout in model.layouts.values():
+        if not 0 <= layout.axis < len(layout.sizes):
+            raise ValueError(f"there is no axis {layout.axis}")
+        extents = [each for dimensions in layout.groups.values() for each in dimensions]
+        of_groups = (formula for each in extents for formula in (each.size, each.stride))
+        for formula in (*layout.sizes, layout.stages, layout.stride, *of_groups):
+            _check_formula(formula, model.keys)
+    for name, part in model.parts.items():
+        for formula in part.counts.values():
+            _check_formula(formula, {*model.keys, "stage", "stages"})
+        once = dict.fromkeys(loops(part.pattern), 1)
+        for place in unroll(part.pattern, once):
+            step, quantities = Symbol.of(leaf(part.pattern, place)), part.quantities.get(place, {})
+            step.check(groups)
+            for rule in filter(None, step.after.split(SEPARATOR)):
+                check_rule(rule)
+            if step.kind in ("compute", "host") and not (
+                "duration" in quantities or {"flops", "bytes"} <= quantities.keys()
+            ):
+                raise ValueError(f"{step.name!r} of the {name} has no duration")
+            for formula in quantities.values():
+                _check_formula(formula, model.keys)
+
+
+def _check_formula(formula: Formula, keys: Collection[str]) -> None:
+    if not 0 <= formula.spread <= _WIDEST:
+        raise ValueError(f"values do not spread by {formula.spread:g}")
+    for term in formula.terms:
+        if unknown := [name for name in term.powers if name not in keys]:
+            raise ValueError(f"a formula asks for {unknown[0]!r}, which is no key")
+        if not abs(term.factor) < _LARGEST or any(abs(p) > _POWER for p in term.powers.values()):
+            raise ValueError(f"{formula} is no formula of what a job can be")
+
+
+def _read_part(part: _Part) -> Part:
+    counts: dict[Place, Formula] = {}
+    quantities: dict[Place, dict[str, Formula]] = {}
+
+    def pattern(steps: _Steps, place: Place) -> Pattern:
+        items: list[str | Loop] = []
+        for number, step in enumerate(steps):
+            here = (*place, number)
+            if isinstance(step, _Loop):
+                counts[here] = step.times
+                items.append(Loop(pattern(step.steps, here)))
+                continue
+            name = step.pop("step", "")
+            Symbol.of(name)
+            if step:
+                quantities[here] = {key: Formula.of(text) for key, text in step.items()}
+            items.append(name)
+        return tuple(items)
+
+    return Part(pattern(part.steps, ()), counts, quantities, part.learnt)

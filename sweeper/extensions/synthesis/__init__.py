@@ -2,8 +2,8 @@
 
 OFFERS = {
     "command": {
-        "trace learn": "learn:command",
-        "trace synthesise": "synthesise:command",
-        "trace obfuscate": "obfuscate:command",
+        "trace learn": "commands:learn_command",
+        "trace synthesise": "commands:synthesise_command",
+        "trace obfuscate": "commands:obfuscate_command",
     }
 }

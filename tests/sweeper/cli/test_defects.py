@@ -126,7 +126,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
         lambda: partial(convert_traces, [file("h.json", HOST)], []),
     ),
     "model of traces": (
-        "dimsweep.engine.extensions.synthesis.model_file.TraceModel",
+        "dimsweep.engine.extensions.synthesis.model.TraceModel",
         lambda: partial(read_model, file("m.json", json.dumps(MODEL))),
     ),
     "configuration": ("hydra.compose", configuration),

@@ -16,9 +16,8 @@ from dimsweep.engine.extensions.repurpose import (
     restructure,
     workers_on,
 )
-from dimsweep.engine.extensions.repurpose.assignment import contiguous
+from dimsweep.engine.extensions.repurpose.placement import alternate, contiguous
 from dimsweep.engine.extensions.repurpose.problem import Places, Problem
-from dimsweep.engine.extensions.repurpose.restructure import alternate
 from dimsweep.engine.workload import TrainedLayer, TrainedNetwork
 
 

@@ -12,7 +12,7 @@ from dimsweep.engine.extensions.synthesis import Job, learn, synthesise
 from dimsweep.engine.formats.chakra import read_chakra_workload
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.extensions.astra_sim.verify import unpack
-from dimsweep.sweeper.extensions.synthesis.jobs import read_workload
+from dimsweep.sweeper.extensions.synthesis.commands import read_workload
 from tests.support.foreign import write_kineto, write_symbolic
 from tests.support.golden import golden_file
 

@@ -1,0 +1,153 @@
+"""Place units on workers: a start by spectral clustering, then alternation.
+
+The alternation prunes for the current places, then assigns units anew, until nothing is gained.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimsweep.engine.extensions.repurpose.problem import Mask, Places, Problem
+from dimsweep.engine.workload.trained import Values
+
+_SWEEPS = 30  # over all boundaries; few are needed
+_GAIN = 1e-3  # of the objective, for which another sweep is worth its time
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where all units are, which pairs of them are kept, and the ``objectives`` on the way: that of
+    the start, and after each step."""
+
+    places: tuple[Places, ...]
+    masks: tuple[Mask, ...]
+    objectives: tuple[float, ...]
+
+
+def alternate(problem: Problem, start: Sequence[Places]) -> Placement:
+    """Improve on ``start`` until no boundary's assignment does; the objective never rises.
+
+    A step assigns the units of one boundary, as outputs of the layer before it and as inputs of the
+    layer behind it, so that both agree on where they are; and prunes both layers for it.
+    """
+    places = list(start)
+    state = Placement(tuple(places), tuple(problem.prune(places)), ())
+    objectives = [problem.objective(state.places, state.masks)]
+    for _ in range(_SWEEPS):
+        before = objectives[-1]
+        for boundary in range(len(places)):
+            for shared in (True, False):  # the bolder step first, if it gains anything
+                moved = _step(problem, state, boundary, shared)
+                objective = problem.objective(moved.places, moved.masks)
+                if objective < objectives[-1]:
+                    state = moved
+                    objectives.append(objective)
+                    break
+        if objectives[-1] > before * (1 - _GAIN):
+            break
+    return Placement(state.places, state.masks, tuple(objectives))
+
+
+def _step(problem: Problem, state: Placement, boundary: int, shared: bool) -> Placement:
+    """The units of a boundary assigned anew, and the layers around it pruned."""
+    places, masks = list(state.places), list(state.masks)
+    cost = np.zeros((problem.units[boundary], len(problem.workers.speed)))
+    above, below = boundary - 1, boundary  # the layers that it is the output, and the input of
+    if boundary > 0:
+        layer = problem.layers[above]
+        cost += layer.as_outputs(masks[above], places[above], places[boundary], shared=shared)
+    if boundary < len(problem.layers):
+        cost += problem.layers[below].as_inputs(places[boundary + 1])
+    places[boundary] = assign(cost, problem.workers.slots(len(cost)))
+    for n in (above, below):
+        if 0 <= n < len(problem.layers):
+            masks[n] = problem.layers[n].prune(places[n], places[n + 1])
+    return Placement(tuple(places), tuple(masks), ())
+
+
+# --- assignment ----------------------------------------------------------------------------------
+
+
+def assign(cost: Values, slots: NDArray[np.int64]) -> Places:
+    """The cheapest workers of n units, shape (n,), where ``cost`` is of shape (n, K) and worker k
+    holds ``slots[k]`` of them, n in all (Munkres, J. SIAM 1957, on a column for each slot)."""
+    from scipy.optimize import linear_sum_assignment
+
+    worker = np.repeat(np.arange(len(slots)), slots)
+    # SciPy's method is fast where many columns are equal, and slow where many rows are.
+    rows, columns = linear_sum_assignment(cost[:, worker])
+    return worker[columns[np.argsort(rows)]]
+
+
+def contiguous(slots: NDArray[np.int64]) -> Places:
+    """The first units on the first worker, the next ones on the second, and so on."""
+    return np.repeat(np.arange(len(slots)), slots)
+
+
+# --- the start -----------------------------------------------------------------------------------
+
+
+_ROUNDS = 30  # of k-means; it stops before that
+
+
+def clustered(problem: Problem, seed: int) -> list[Places]:
+    """Places of all boundaries' units: those that are tied by much of the layers' maps together.
+
+    The units of all boundaries are a graph, tied by the losses without them.  Its normalised
+    adjacency has its K largest eigenvectors where K parts hang together (Ng, Jordan and Weiss, NIPS
+    2001); k-means with as much room as workers have cuts it, all boundaries around the same
+    centres.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    k, ends = len(problem.workers.speed), np.cumsum([0, *problem.units])
+    n = int(ends[-1])
+    if k == 1 or n <= k + 1:
+        return [contiguous(problem.workers.slots(units)) for units in problem.units]
+    degree = np.zeros(n)
+    for layer, a, b, c in zip(problem.layers, ends, ends[1:], ends[2:], strict=False):
+        degree[a:b] += layer.loss.sum(axis=0)
+        degree[b:c] += layer.loss.sum(axis=1)
+    scale = 1 / np.sqrt(np.maximum(degree, degree.max() * 1e-12))
+
+    def adjacent(vector: Values) -> Values:
+        scaled, out = scale * vector.ravel(), np.zeros(n)
+        for layer, a, b, c in zip(problem.layers, ends, ends[1:], ends[2:], strict=False):
+            out[b:c] += layer.loss @ scaled[a:b]
+            out[a:b] += layer.loss.T @ scaled[b:c]
+        return out * scale + vector.ravel()  # eigenvalues of 0 and more
+
+    rng = np.random.default_rng(seed)
+    operator = LinearOperator((n, n), matvec=adjacent, dtype=float)
+    _, vectors = eigsh(operator, k=k, which="LA", v0=rng.standard_normal(n), tol=1e-2)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return _balanced(problem, [vectors[a:b] for a, b in pairwise(ends)], rng)
+
+
+def _balanced(problem: Problem, points: list[Values], rng: np.random.Generator) -> list[Places]:
+    """k-means, and at its end clusters that are as large as the workers' slots, at every boundary;
+    ``points`` are of length 1."""
+    together = np.concatenate(points)
+    centres = _apart(together, len(problem.workers.speed), rng)
+    nearest = np.zeros(0)
+    for _ in range(_ROUNDS):
+        before, nearest = nearest, (together @ centres.T).argmax(axis=1)
+        if np.array_equal(before, nearest):
+            break
+        for worker in np.unique(nearest):
+            centre = together[nearest == worker].sum(axis=0)
+            centres[worker] = centre / max(float(np.linalg.norm(centre)), 1e-12)
+    return [assign(-each @ centres.T, problem.workers.slots(len(each))) for each in points]
+
+
+def _apart(points: Values, k: int, rng: np.random.Generator) -> Values:
+    """``k`` of the points, each as far as can be from those before."""
+    chosen = [points[rng.integers(len(points))]]
+    nearest = points @ chosen[0]
+    for _ in range(k - 1):
+        chosen.append(points[int(nearest.argmin())])
+        nearest = np.maximum(nearest, points @ chosen[-1])
+    return np.stack(chosen)
