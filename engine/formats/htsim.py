@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from dimsweep.engine.errors import DimsweepError, suggestion
 from dimsweep.engine.formats.reading import Line, read_lines
 from dimsweep.engine.network import Network
-from dimsweep.engine.network.fabric import MAX_LINKS
+from dimsweep.engine.network.wires import MAX_LINKS
 from dimsweep.engine.workload import FlowList, ListedFlow
 
 _MOST_NODES = 1 << 20

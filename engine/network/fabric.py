@@ -5,16 +5,23 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations, product
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.wires import (
+    MAX_LINKS,
+    Wires,
+    check_count,
+    check_divides,
+    clos_cables,
+    divisors_hint,
+    dragonfly_links,
+)
 from dimsweep.engine.topology.blocks import Block, Node, Pair, Ring, Switch
 from dimsweep.engine.topology.coordinates import lines
 from dimsweep.engine.topology.topology import Dimension, Topology
-
-MAX_LINKS = 2**20  # about a gigabyte of graph
 
 
 class Bill(NamedTuple):
@@ -132,18 +139,15 @@ class Clos(Fabric):
             )
         for name, down in (("leaf", self.leaf), ("pod", self.pod)):
             if down is not None:
-                _check_count(name, down)
-                self._check_up(name, down)
-
-    def _check_up(self, name: str, down: int) -> None:
-        up = down / self.oversubscription
-        if not 1 <= up < math.inf or abs(up - round(up)) > 1e-9 * up:
-            raise DimsweepError(
-                f"{name} {down} over {self.oversubscription:g} leaves {up:g} links up, which must"
-                " be a whole number",
-                where="oversubscription",
-                hint=f"such as {_divisors(down)}",
-            )
+                check_count(name, down)
+                up = down / self.oversubscription
+                if not 1 <= up < math.inf or abs(up - round(up)) > 1e-9 * up:
+                    raise DimsweepError(
+                        f"{name} {down} over {self.oversubscription:g} leaves {up:g} links up, "
+                        "which must be a whole number",
+                        where="oversubscription",
+                        hint=divisors_hint(down),
+                    )
 
     def up(self, down: int) -> int:
         """The links up of a switch with ``down`` links down."""
@@ -151,9 +155,9 @@ class Clos(Fabric):
 
     def check(self, dim: Dimension) -> None:
         super().check(dim)
-        _check_divides("leaf", self.leaf, "NPUs", dim.size)
+        _check_shares("leaf", self.leaf, "NPUs", dim.size)
         if self.pod is not None:
-            _check_divides("pod", self.pod, "leaf switches", dim.size // self.leaf)
+            _check_shares("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
     def bill(self, dim: Dimension) -> Bill:
         """Each level above the leaves has a share of the links of the one below it."""
@@ -162,23 +166,21 @@ class Clos(Fabric):
         return Bill(links=1 + above, ports=1 + 2 * above)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """NPUs to their leaf, leaves to every spine (Clos, BSTJ 1953).  Of 3 levels: leaves to the
-        aggregation switches of their pod, of which number j leads to the cores of core group j
-        (Al-Fares et al., SIGCOMM 2008)."""
-        pod, up = self.pod, self.up(self.leaf)
-        for i in range(len(npus) // self.leaf):
-            name = f"leaf {place} no {i}"
-            for npu in npus[i * self.leaf : (i + 1) * self.leaf]:
-                yield from _both(npu, name)
-            above = f"spine {place}" if pod is None else f"aggregation {place} pod {i // pod}"
-            for j in range(up):
-                yield from _both(name, f"{above} no {j}")
-        if pod is None:
-            return
-        for i, j in product(range(len(npus) // (self.leaf * pod)), range(up)):
-            for k in range(self.up(pod)):
-                aggregation = f"aggregation {place} pod {i} no {j}"
-                yield from _both(aggregation, f"core {place} group {j} no {k}")
+        names = {
+            "leaf": f"leaf {place} no {{}}",
+            "spine": f"spine {place} no {{}}",
+            "aggregation": f"aggregation {place} pod {{}} no {{}}",
+            "core": f"core {place} group {{}} no {{}}",
+        }
+        pod = self.pod or 0
+        cores = self.up(pod) if pod else 0
+        for (tier, *at), (above, *at_above) in clos_cables(
+            len(npus), self.leaf, self.up(self.leaf), pod, cores
+        ):
+            lower = npus[at[0]] if tier == "port" else names[tier].format(*at)
+            upper = names[above].format(*at_above)
+            yield lower, upper
+            yield upper, lower
 
 
 @dataclass(frozen=True)
@@ -193,13 +195,13 @@ class Dragonfly(Fabric):
     npus: int
 
     def __post_init__(self) -> None:
-        _check_count("routers", self.routers)
-        _check_count("npus", self.npus)
+        check_count("routers", self.routers)
+        check_count("npus", self.npus)
 
     def check(self, dim: Dimension) -> None:
         super().check(dim)
-        _check_divides("npus", self.npus, "NPUs", dim.size)
-        _check_divides("routers", self.routers, "routers in all", dim.size // self.npus)
+        _check_shares("npus", self.npus, "NPUs", dim.size)
+        _check_shares("routers", self.routers, "routers in all", dim.size // self.npus)
 
     def bill(self, dim: Dimension) -> Bill:
         """Each router has a link to the others of its group, each group one to the others."""
@@ -214,47 +216,55 @@ class Dragonfly(Fabric):
             return f"router {place} group {group} no {router}"
 
         for i, npu in enumerate(npus):
-            yield from _both(npu, name(*divmod(i // self.npus, routers)))
-        for group in range(groups):
-            for one, other in permutations(range(routers), 2):
-                yield name(group, one), name(group, other)
-        for here, there in group_links(groups, routers):
-            yield name(*here), name(*there)
-
-
-def group_links(groups: int, routers: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """The links of a dragonfly's groups, one each way between each two, by the number of the group
-    and of the router: that of group i to group i + o sits at router (o - 1) // h, where h is how
-    many of them a router has."""
-    spread = -(-(groups - 1) // routers)
-    for group in range(groups):
-        for o in range(1, groups):
-            far = (group + o) % groups, (groups - o - 1) // spread
-            yield (group, (o - 1) // spread), far
+            router = name(*divmod(i // self.npus, routers))
+            yield npu, router
+            yield router, npu
+        for one, other in dragonfly_links(groups, routers):
+            yield name(*one), name(*other)
 
 
 def build_network(
     topology: Topology, fabrics: Sequence[Fabric] = (), buffer: float | None = None
 ) -> Network:
-    """The network of a topology, one of ``fabrics`` a dimension (none: :class:`Auto` everywhere).
+    """Return the network of a topology: its fabrics join every line of NPUs of a dimension.
 
-    ``buffer`` (bytes, ``None``: no limit) goes on every link.  Every line of NPUs that differ in
-    one coordinate only is joined by that dimension's fabric.  Raises :class:`DimsweepError` for a
-    fabric that does not suit its dimension, and for a network of more than :data:`MAX_LINKS`.
+    Parameters
+    ----------
+    topology
+        Dimensions, each with the bandwidth and latency of its links.
+    fabrics
+        One for each dimension; none: :class:`Auto` everywhere.
+    buffer
+        Bytes of messages that may wait at the far end of each link; None: no limit.
+
+    Raises
+    ------
+    DimsweepError
+        For a fabric that does not suit its dimension, and beyond
+        :data:`engine.network.wires.MAX_LINKS`.
     """
-    import networkx as nx  # here: few runs build a network
 
-    links = list(islice(_links(topology, fitted(topology, fabrics), buffer), MAX_LINKS + 1))
-    if len(links) > MAX_LINKS:
+    def links() -> Iterator[tuple[Node, Node, dict[str, Any]]]:
+        for d, (dim, fabric) in enumerate(fitted(topology, fabrics)):
+            if dim.size == 1:
+                continue
+            bandwidth = dim.bandwidth / fabric.links(dim)
+            known = {"bandwidth": bandwidth, "latency": dim.latency, "buffer": buffer, "dim": d}
+            for number, npus in enumerate(lines(topology.sizes, d)):
+                for source, target in fabric.wire(dim, npus, f"d{d} line {number}"):
+                    yield source, target, known
+
+    found = list(islice(links(), MAX_LINKS + 1))
+    if len(found) > MAX_LINKS:
         raise DimsweepError(
             f"{topology.name} has more than {MAX_LINKS:,} links",
             where="network",
             hint="simulate messages on a smaller cluster",
         )
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(topology.n_npus))
-    graph.add_edges_from(links)
-    return Network(graph, topology.sizes)
+    laid = Wires()
+    laid.npus(topology.n_npus)
+    laid.graph.add_edges_from(found)
+    return laid.network(topology.sizes)
 
 
 def fitted(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
@@ -277,40 +287,8 @@ def fitted(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimensio
     return pairs
 
 
-def _links(
-    topology: Topology, pairs: Sequence[tuple[Dimension, Fabric]], buffer: float | None
-) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    for d, (dim, fabric) in enumerate(pairs):
-        if dim.size == 1:
-            continue
-        bandwidth = dim.bandwidth / fabric.links(dim)
-        attributes = {"bandwidth": bandwidth, "latency": dim.latency, "buffer": buffer, "dim": d}
-        for number, npus in enumerate(lines(topology.sizes, d)):
-            for source, target in fabric.wire(dim, npus, f"d{d} line {number}"):
-                yield source, target, attributes
-
-
-def _both(one: Node, other: Node) -> Iterator[Pair]:
-    yield one, other
-    yield other, one
-
-
-def _check_count(name: str, value: int) -> None:
-    if not 1 <= value <= MAX_LINKS:
-        raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
-
-
-def _check_divides(name: str, value: int, whole: str, size: int) -> None:
-    if size % value:
-        raise DimsweepError(
-            f"{size} {whole} cannot be shared out by {value}",
-            where=name,
-            hint=f"such as {_divisors(size)}",
-        )
-
-
-def _divisors(number: int) -> str:
-    return ", ".join(str(i) for i in range(1, number + 1) if number % i == 0)
+def _check_shares(name: str, value: int, what: str, n: int) -> None:
+    check_divides(name, value, n, what, divisors_hint(n))
 
 
 # --- networks that are products of dimensions -----------------------------------------------------

@@ -1,17 +1,14 @@
-"""A network that is told level by level, from the NPUs up: nodes, racks, spines."""
+"""Networks described level by level, from the NPUs up: nodes, racks, spines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from dimsweep.engine.errors import DimsweepError, suggestion
-from dimsweep.engine.network.fabric import MAX_LINKS
+from dimsweep.engine.errors import DimsweepError, at, suggestion
 from dimsweep.engine.network.graph import Device, Kind, Medium, Network
+from dimsweep.engine.network.wires import MAX_LINKS, Wires, divisors_hint
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import LENGTH, MONEY, POWER, TIME
-
-if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
-    import networkx as nx
 
 NPUS = "npu"
 
@@ -20,9 +17,9 @@ NPUS = "npu"
 class Level:
     """Links in both directions from each device ``below`` up to switches called ``switch``.
 
-    ``below`` are the NPUs, or the switches of a level that was told before; each ``share`` of them,
-    one after the other, have ``count`` switches of their own (``None``: all of them together).  A
-    network card is a switch that one NPU has to itself.  ``bandwidth`` is bytes per second,
+    ``below`` are the NPUs, or the switches of an earlier level.  Each ``share`` of them, one after
+    the other, get ``count`` switches (``None``: all of them together).  A network card is a switch
+    of a single NPU.  ``bandwidth`` is bytes per second,
     ``latency`` picoseconds, one for each device below where cables differ.  ``dim`` is the
     dimension that the links are counted in (-1: none).
 
@@ -52,26 +49,25 @@ class Level:
 
 
 def build_levels(n_npus: int, levels: Sequence[Level]) -> Network:
-    """The network of ``n_npus`` NPUs and their ``levels``.
+    """Return the network of ``n_npus`` NPUs and their ``levels``, each above an earlier one.
 
-    Raises :class:`DimsweepError` naming the level for a name that is none or that there is
-    already, for devices that cannot be shared out, and for what is no :class:`Network`.
+    Raises
+    ------
+    DimsweepError
+        Naming the level, for an unknown or repeated name, for devices that cannot be shared out,
+        and for a graph that is not a :class:`Network`.
     """
-    import networkx as nx
-
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(n_npus))
+    wires = Wires()
+    wires.graph.add_nodes_from(range(n_npus))
     devices: dict[str, Sequence[Node]] = {NPUS: range(n_npus)}
     for i, level in enumerate(levels):
-        try:
-            devices[level.switch] = _join(graph, level, devices)
-        except DimsweepError as error:
-            raise error.at(f"[{i}]") from None
-    return Network(graph)
+        with at(f"[{i}]"):
+            devices[level.switch] = _add_level(wires, level, devices)
+    return wires.network()
 
 
-def _join(graph: "nx.DiGraph", level: Level, devices: dict[str, Sequence[Node]]) -> list[Node]:
-    """Adds a level's links; returns its switches."""
+def _add_level(wires: Wires, level: Level, devices: dict[str, Sequence[Node]]) -> list[Node]:
+    """Add a level's links, and return its switches."""
     below = devices.get(level.below)
     if below is None:
         hint = suggestion(level.below, devices)
@@ -79,40 +75,29 @@ def _join(graph: "nx.DiGraph", level: Level, devices: dict[str, Sequence[Node]])
     if level.switch in devices or not level.switch.strip():
         hint = f"a name of its own; there are {', '.join(devices)}"
         raise DimsweepError(f"{level.switch!r} cannot name it", where="switch", hint=hint)
-    share = _share(level, len(below))
-    latency = _latencies(level, len(below))
-    device_of = {field.name: getattr(level, field.name) for field in fields(Device)}
-    cable: dict[str, object] = {"medium": level.medium, "length": level.length}
-    cable |= {"lanes": level.lanes, "part": level.cable}
-    switches: list[Node] = []
-    for first in range(0, len(below), share):
-        own = [f"{level.switch} {len(switches) + i}" for i in range(level.count)]
-        switches += own
-        graph.add_nodes_from(own, **device_of)
-        for device, each in zip(below[first : first + share], latency[first:], strict=False):
-            for switch in own:
-                told = {"bandwidth": level.bandwidth, "latency": each, "dim": level.dim, **cable}
-                graph.add_edge(device, switch, **told)
-                graph.add_edge(switch, device, **told)
-    return switches
-
-
-def _share(level: Level, n: int) -> int:
+    n = len(below)
     share = n if level.share is None else level.share
     if share < 1 or n % share:
         what = f"{n} of {level.below} cannot be shared out by {share}"
-        hint = f"such as {', '.join(str(i) for i in range(1, n + 1) if n % i == 0)}"
-        raise DimsweepError(what, where="share", hint=hint)
-    if not 1 <= level.count <= MAX_LINKS // n // 2:
-        what = f"{level.count} is not in 1..{MAX_LINKS // n // 2}"
-        raise DimsweepError(what, where="count", hint=f"{n} of {level.below} have a link to each")
-    return share
-
-
-def _latencies(level: Level, n: int) -> tuple[int, ...]:
-    if isinstance(level.latency, int):
-        return (level.latency,) * n
-    if len(level.latency) != n:
-        what = f"{len(level.latency)} latencies for {n} of {level.below}"
+        raise DimsweepError(what, where="share", hint=divisors_hint(n))
+    most = MAX_LINKS // n // 2
+    if not 1 <= level.count <= most:
+        hint = f"{n} of {level.below} have a link to each"
+        raise DimsweepError(f"{level.count} is not in 1..{most}", where="count", hint=hint)
+    latency = (level.latency,) * n if isinstance(level.latency, int) else level.latency
+    if len(latency) != n:
+        what = f"{len(latency)} latencies for {n} of {level.below}"
         raise DimsweepError(what, where="latency", hint=f"one for all, or a list of {n}")
-    return level.latency
+    device_of = {field.name: getattr(level, field.name) for field in fields(Device)}
+    cable = {
+        name: getattr(level, name) for name in ("bandwidth", "dim", "medium", "length", "lanes")
+    }
+    switches: list[Node] = []
+    for first in range(0, n, share):
+        above = [f"{level.switch} {len(switches) + i}" for i in range(level.count)]
+        switches += above
+        wires.graph.add_nodes_from(above, **device_of)
+        for device, each in zip(below[first : first + share], latency[first:], strict=False):
+            for switch in above:
+                wires.link(device, switch, latency=each, part=level.cable, **cable)
+    return switches

@@ -2,7 +2,7 @@
 
 from dimsweep.engine.network.generators.atop import Atop, Between, Within
 from dimsweep.engine.network.generators.clos import FatTree, Hpn, NvlRacks, RailOnly, Roft
-from dimsweep.engine.network.generators.generator import Generator, Wires, fold
+from dimsweep.engine.network.generators.generator import Generator, fold
 from dimsweep.engine.network.generators.lattices import HammingMesh, OcsTorus
 from dimsweep.engine.network.generators.low_diameter import (
     DragonflyNetwork,
@@ -12,7 +12,33 @@ from dimsweep.engine.network.generators.low_diameter import (
     SlimFly,
 )
 from dimsweep.engine.network.generators.server_centric import BCube, ZCube
+from dimsweep.engine.network.wires import Wires
 from dimsweep.engine.registry import Registry
+
+__all__ = [
+    "GENERATORS",
+    "Atop",
+    "BCube",
+    "Between",
+    "DragonflyNetwork",
+    "DragonflyPlus",
+    "FatTree",
+    "Generator",
+    "HammingMesh",
+    "Hpn",
+    "HyperX",
+    "Jellyfish",
+    "NvlRacks",
+    "OcsTorus",
+    "RailOnly",
+    "Roft",
+    "SlimFly",
+    "Wires",
+    "Within",
+    "ZCube",
+    "fold",
+    "register",
+]
 
 #: All generators by their kinds.  A new one is a subclass, and one line here.
 GENERATORS: Registry[type[Generator]] = Registry(

@@ -5,15 +5,8 @@ from itertools import product
 from typing import ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.generators.generator import (
-    FAR,
-    LAYER,
-    NEAR,
-    Generator,
-    Wires,
-    check_count,
-    check_divides,
-)
+from dimsweep.engine.network.generators.generator import FAR, LAYER, NEAR, Generator
+from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
 
 

@@ -3,16 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dimsweep.engine.network.generators.generator import (
-    LAYER,
-    RAIL,
-    Generator,
-    Wires,
-    along_rails,
-    check_count,
-    check_divides,
-    fold,
-)
+from dimsweep.engine.network.generators.generator import LAYER, RAIL, Generator, along_rails, fold
+from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH
 

@@ -1,15 +1,14 @@
-"""What every generator of networks knows about itself, and the wires that it lays."""
+"""The base class of network generators, and folded Clos networks of switches of one radix."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.fabric import MAX_LINKS
-from dimsweep.engine.network.graph import Medium, Network
+from dimsweep.engine.network.graph import Network
+from dimsweep.engine.network.wires import Wires, check_count, check_divides, clos_cables
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, TIME
 
@@ -50,89 +49,19 @@ class Generator(ABC):
         wires = Wires(self.bandwidth, self.latency, self.planes)
         self.lay(wires)
         n = wires.n_npus
-        told = {"fails": self.fails, "repair": self.repair}
-        told = {name: value for name, value in told.items() if value is not None}
+        failures = {"fails": self.fails, "repair": self.repair}
+        failures = {name: value for name, value in failures.items() if value is not None}
         for node, device in wires.graph.nodes(data=True):
             if not isinstance(node, int):
-                device |= told
+                device |= failures
         if self.server > 1:
             check_divides("server", self.server, n, "NPUs")
-            inside: dict[str, Any] = {"bandwidth": self.nvlink, "latency": self.nvlink_latency}
             for npu in range(n):
-                wires.cable(npu, f"NVSwitch {npu // self.server}", **inside)
+                switch = f"NVSwitch {npu // self.server}"
+                wires.cable(npu, switch, bandwidth=self.nvlink, latency=self.nvlink_latency)
         elif self.server < 1:
             raise DimsweepError(f"a server of {self.server} NPUs", where="server", hint="1 or more")
-        return Network(wires.graph)
-
-
-class Wires:
-    """A graph of NPUs, switches and cables that grows; ``bandwidth`` (bytes/s) and ``latency`` (ps)
-    are those of a cable of which nothing else is said.  Of all switches and cables there are so
-    many ``planes``, which are one in the graph: as wide as all of them, ``bandwidth`` too."""
-
-    def __init__(self, bandwidth: float, latency: int, planes: int = 1) -> None:
-        import networkx as nx  # here: few runs build a network
-
-        self.graph = nx.DiGraph()
-        self.n_npus = 0
-        self._links = 0
-        self.bandwidth, self.latency, self.planes = planes * bandwidth, latency, planes
-
-    def npus(self, n: int) -> range:
-        """The first ``n`` NPUs."""
-        check_count("npus", n)
-        self.n_npus = n
-        self.graph.add_nodes_from(range(n))
-        return range(n)
-
-    def switches(self, name: str, n: int, ports: int, **device: object) -> list[Node]:
-        """``n`` switches called ``name 0`` and so on, of a radix of ``ports``."""
-        made: list[Node] = [f"{name} {i}" for i in range(n)]
-        self.graph.add_nodes_from(made, **self.device(ports), **device)
-        return made
-
-    def device(self, ports: int | None = None) -> dict[str, int]:
-        """The attributes of a switch of a radix of ``ports`` (None: any), of which each plane has
-        one."""
-        radix = {} if ports is None else {"ports": ports * self.planes}
-        return radix | ({"planes": self.planes} if self.planes > 1 else {})
-
-    def cable(
-        self,
-        one: Node,
-        other: Node,
-        medium: Medium = "",
-        length: float = 0.0,
-        lanes: int = 1,
-        bandwidth: float | None = None,
-        latency: int | None = None,
-    ) -> None:
-        """A link each way; ``bandwidth`` is that of a lane, of all planes together.  Laid again, it
-        is a lane wider."""
-        told: dict[str, Any] = {
-            "bandwidth": lanes * (self.bandwidth if bandwidth is None else bandwidth),
-            "latency": self.latency if latency is None else latency,
-            "medium": medium,
-            "length": length,
-            "lanes": lanes * self.planes,
-        }
-        for ends in ((one, other), (other, one)):
-            if self.graph.has_edge(*ends):
-                self.graph.edges[ends]["bandwidth"] += told["bandwidth"]
-                self.graph.edges[ends]["lanes"] += told["lanes"]
-            else:
-                self.graph.add_edge(*ends, **told)
-                self._links += 1
-        if self._links > MAX_LINKS:
-            raise DimsweepError(
-                f"the network has more than {MAX_LINKS:,} links", hint="generate a smaller one"
-            )
-
-    def mesh(self, nodes: list[Node], medium: Medium, length: float, lanes: int = 1) -> None:
-        """A cable between each two."""
-        for i, one in enumerate(nodes):
-            for other in nodes[:i]:
-                self.cable(other, one, medium, length, lanes)
+        return wires.network()
 
 
 def along_rails(npus: range, size: int, rails: int) -> list[Node]:
@@ -173,27 +102,42 @@ def fold(
             wires.cable(node, one, "fibre", metres)
         return
     _check_full(down, n, f"{n} ports", "leaves")
-    leaves = wires.switches(f"{name} leaf", n // down, radix)
-    for i, node in enumerate(below):
-        wires.cable(node, leaves[i // down], "fibre", metres)
-    if len(leaves) * wide <= radix:
-        _spread(wires, leaves, up, radix, f"{name} spine", wide, spread)
-        return
-    low, high = _split(radix, many[min(1, len(many) - 1)], wide)
-    low //= wide
-    _check_full(low, len(leaves), f"{n} ports on {len(leaves)} leaves", "pods")
-    pods = [leaves[i : i + low] for i in range(0, len(leaves), low)]
-    if len(pods) * wide > radix:
-        what = f"{n} ports need more than three tiers of switches of {radix} ports"
-        hint = f"{n * radix // (len(pods) * wide)} ports or fewer, or a greater radix"
-        raise DimsweepError(what, where="radix", hint=hint)
-    above: list[list[Node]] = []
-    for p, pod in enumerate(pods):
-        above.append(wires.switches(f"{name} pod {p} aggregation", up, radix))
-        for leaf, each in product(pod, above[-1]):
-            wires.cable(leaf, each, "fibre", LAYER, bandwidth=wide * wires.bandwidth)
-    for j, group in enumerate(zip(*above, strict=True)):
-        _spread(wires, [*group], high, radix, f"{name} core group {j}", wide, spread)
+    names = {
+        "leaf": f"{name} leaf {{}}",
+        "spine": f"{name} spine {{}}",
+        "aggregation": f"{name} pod {{}} aggregation {{}}",
+        "core": f"{name} core group {{}} {{}}",
+    }
+    n_leaves = n // down
+    wires.switches(f"{name} leaf", n_leaves, radix)
+    if n_leaves * wide <= radix:
+        low = cores = 0
+        above = _n_tops(n_leaves, up, radix, wide, spread)
+        wires.switches(f"{name} spine", above, radix)
+        lanes = {"leaf": up // above}
+    else:
+        low, high = _split(radix, many[min(1, len(many) - 1)], wide)
+        low //= wide
+        _check_full(low, n_leaves, f"{n} ports on {n_leaves} leaves", "pods")
+        n_pods = n_leaves // low
+        if n_pods * wide > radix:
+            what = f"{n} ports need more than three tiers of switches of {radix} ports"
+            hint = f"{n * radix // (n_pods * wide)} ports or fewer, or a greater radix"
+            raise DimsweepError(what, where="radix", hint=hint)
+        for p in range(n_pods):
+            wires.switches(f"{name} pod {p} aggregation", up, radix)
+        above, cores = up, _n_tops(n_pods, high, radix, wide, spread)
+        for j in range(up):
+            wires.switches(f"{name} core group {j}", cores, radix)
+        lanes = {"leaf": 1, "aggregation": high // cores}
+    bandwidth = wide * wires.bandwidth
+    for (tier, *place), (tier_above, *place_above) in clos_cables(n, down, above, low, cores):
+        upper = names[tier_above].format(*place_above)
+        if tier == "port":
+            wires.cable(below[place[0]], upper, "fibre", metres)
+        else:
+            lower = names[tier].format(*place)
+            wires.cable(lower, upper, "fibre", LAYER, lanes[tier], bandwidth)
 
 
 def _check_full(each: int, n: int, what: str, tier: str) -> None:
@@ -223,31 +167,10 @@ def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
     return down, up
 
 
-def _spread(
-    wires: Wires, below: list[Node], up: int, radix: int, name: str, wide: int, spread: bool
-) -> None:
-    """``up`` links of each switch, shared out to as few switches of ``radix`` ports as it takes."""
-    count = up if spread else -(-len(below) * up * wide // radix)
-    while up % count:
-        count += 1
-    tops = wires.switches(name, count, radix)
-    for node in below:
-        for top in tops:
-            wires.cable(node, top, "fibre", LAYER, up // count, wide * wires.bandwidth)
-
-
-def check_count(name: str, value: int) -> None:
-    """Raise :class:`DimsweepError` unless a parameter is a number of parts."""
-    if not 1 <= value <= MAX_LINKS:
-        raise DimsweepError(f"{value} is not in 1..{MAX_LINKS}", where=name)
-
-
-def check_divides(name: str, value: int, n: int, what: str) -> None:
-    """Raise :class:`DimsweepError` unless ``n`` can be shared out by ``value``."""
-    check_count(name, value)
-    if n % value:
-        raise DimsweepError(
-            f"{n} {what} cannot be shared out by {value}",
-            where=name,
-            hint=f"a multiple of {value}, such as {max(1, n // value) * value}",
-        )
+def _n_tops(n_below: int, up: int, radix: int, wide: int, spread: bool) -> int:
+    """Return the fewest switches of ``radix`` ports that ``up`` links of each of ``n_below``
+    switches can be shared out to evenly."""
+    n = up if spread else -(-n_below * up * wide // radix)
+    while up % n:
+        n += 1
+    return n

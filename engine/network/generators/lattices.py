@@ -5,17 +5,9 @@ from itertools import pairwise, product
 from typing import ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.generators.generator import (
-    FAR,
-    LAYER,
-    NEAR,
-    Generator,
-    Wires,
-    check_count,
-    check_divides,
-    fold,
-)
+from dimsweep.engine.network.generators.generator import FAR, LAYER, NEAR, Generator, fold
 from dimsweep.engine.network.graph import Kind
+from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
 
 

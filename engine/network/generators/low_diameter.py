@@ -6,14 +6,8 @@ from itertools import product
 from typing import ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.fabric import group_links
-from dimsweep.engine.network.generators.generator import (
-    FAR,
-    NEAR,
-    Generator,
-    Wires,
-    check_count,
-)
+from dimsweep.engine.network.generators.generator import FAR, NEAR, Generator
+from dimsweep.engine.network.wires import Wires, check_count, dragonfly_links, group_links
 from dimsweep.engine.topology.blocks import Node
 
 
@@ -46,11 +40,10 @@ class DragonflyNetwork(Generator):
         for npu in npus:
             router, group = divmod(npu // self.hosts, groups)
             wires.cable(npu, of[group][router], "copper", NEAR)
-        for own in of:
-            wires.mesh(own, "copper", NEAR)
-        for (one, i), (other, j) in group_links(groups, routers):
-            if one < other:
-                wires.cable(of[one][i], of[other][j], "fibre", FAR)
+        for one, other in dragonfly_links(groups, routers):
+            if one < other:  # a cable is a link each way
+                (a, i), (b, j) = one, other
+                wires.cable(of[a][i], of[b][j], *(("copper", NEAR) if a == b else ("fibre", FAR)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.generators.generator import (
-    LAYER,
-    NEAR,
-    Generator,
-    Wires,
-    check_count,
-    check_divides,
-)
+from dimsweep.engine.network.generators.generator import LAYER, NEAR, Generator
+from dimsweep.engine.network.wires import Wires, check_count, check_divides
 from dimsweep.engine.topology.blocks import Node
 
 

@@ -34,8 +34,8 @@ from dimsweep.engine.network.generators import (
     Within,
     ZCube,
 )
-from dimsweep.engine.network.generators.generator import Wires
 from dimsweep.engine.network.paths import path_lengths
+from dimsweep.engine.network.wires import Wires
 from dimsweep.engine.testing import check_generator
 
 
