@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from dimsweep.engine.network.fabric import Auto, Fabric
 from dimsweep.engine.network.graph import Device, Kind, Link, Medium, Network
-from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
+from dimsweep.engine.network.parts import Amount, Cabling, Need, PartKind, PriceList
 from dimsweep.engine.topology.blocks import Node, Switch
 from dimsweep.engine.topology.topology import Dimension
 
@@ -80,12 +80,26 @@ class Bill:
 
 
 def bill_of(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> Bill:
-    """What is needed, each as the cheapest part of the list that it can be; ``missing`` is what is
-    known not to be in ``needs``.  A list without NPUs is one of networks, and bills none."""
+    """Return the bill of ``needs``, each met by the cheapest suitable part of a price list.
+
+    Parameters
+    ----------
+    needs
+        Needs and their counts.
+    prices
+        A list without NPUs is a list of networks, and bills no NPU.
+    missing
+        Sentences about parts that ``needs`` lack.
+    """
     found: dict[tuple[str, Amount | None], Item] = {}
     absent, unpowered = list(missing), list[str]()
     of_networks = not prices.of(PartKind.NPU)
-    for need, n in sorted(needs.items(), key=_order):
+    kinds = [*PartKind]
+
+    def order(each: tuple[Need, int]) -> tuple[int, str, tuple[tuple[float, int], ...], float]:
+        return kinds.index(each[0].kind), each[0].at, each[0].ports, each[0].length
+
+    for need, n in sorted(needs.items(), key=order):
         if not n or (of_networks and need == _NPU):
             continue
         item = _item(need, n, prices)
@@ -93,25 +107,22 @@ def bill_of(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> Bil
             absent.append(_unpriced(need, n, prices))
             continue
         if item.watts is None:
-            unpowered.append(_unlit(item))
+            what = f"{item.title} has no watts"
+            example = f" (cost.parts.{item.part}.watts={{value: 100 W, ...}} is one)"
+            unpowered.append(
+                what + (example if item.part else "; the network says its price alone")
+            )
         known = found.get(key := (item.title, item.price))
-        found[key] = item if known is None else _together(known, item)
+        if known is not None:  # the same part for another need
+            like = known.like
+            like += "" if item.like in like.split("; ") else f"; {item.like}"
+            item = replace(known, like=like, count=known.count + item.count)
+        found[key] = item
     return Bill(tuple(found.values()), tuple(absent), tuple(dict.fromkeys(unpowered)), prices.pue)
 
 
-def _order(each: tuple[Need, int]) -> tuple[int, str, tuple[tuple[float, int], ...], float]:
-    need = each[0]
-    return [*PartKind].index(need.kind), need.at, need.ports, need.length
-
-
-def _together(one: Item, other: Item) -> Item:
-    """Two items of the same part; they are the same but for how many there are."""
-    like = one.like if other.like in one.like.split("; ") else f"{one.like}; {other.like}"
-    return replace(one, like=like, count=one.count + other.count)
-
-
 def _item(need: Need, n: int, prices: PriceList) -> Item | None:
-    """The line of ``n`` of a need; None if nothing prices it."""
+    """Return the line of ``n`` of a need; None if it has no price."""
     watts = None if need.watts is None else Amount(need.watts, source=_ITSELF)
     if need.price is not None:
         title = need.part or f"{need.kind} of the network's own"
@@ -122,25 +133,16 @@ def _item(need: Need, n: int, prices: PriceList) -> Item | None:
         return None
     part, pieces = found
     count = -(-n // part.ports) if need.kind is PartKind.NPU else n * pieces
-    drawn = watts or _drawn(part)
-    return Item(need.kind, part.name, part.called, need.like, count, part.price, drawn)
-
-
-def _drawn(part: Part) -> Amount | None:
-    """A cable draws nothing: what is lit is a transceiver's."""
-    return Amount(0.0) if part.kind is PartKind.CABLE and part.watts is None else part.watts
-
-
-def _unlit(item: Item) -> str:
-    if not item.part:
-        return f"{item.title} has no watts; the network says its price alone"
-    return f"{item.title} has no watts (cost.parts.{item.part}.watts={{value: 100 W, ...}} is one)"
+    if watts is None:  # a cable draws nothing: a transceiver does
+        free = part.kind is PartKind.CABLE and part.watts is None
+        watts = Amount(0.0) if free else part.watts
+    return Item(need.kind, part.name, part.called, need.like, count, part.price, watts)
 
 
 def _unpriced(need: Need, n: int, prices: PriceList) -> str:
-    """What has no price, what it is like, and how to price it."""
-    told = [need.part, need.like, f"at a {need.at}" if need.at else ""]
-    like = f" ({', '.join(filter(None, told))})" if any(told) else ""
+    """Say which need has no price, and how to price it."""
+    traits = [need.part, need.like, f"at a {need.at}" if need.at else ""]
+    like = f" ({', '.join(filter(None, traits))})" if any(traits) else ""
     what = f"{n:,} {need.kind.value if n == 1 else need.kind.plural}{like}"
     known = [part.called for part in prices.of(need.kind) if part.price is not None]
     has = f"the list has {', '.join(known)}" if known else "the list has none"
@@ -163,7 +165,7 @@ def _unpriced(need: Need, n: int, prices: PriceList) -> str:
 
 @lru_cache(maxsize=2)  # cost, watts and warnings are of the same
 def needs_of(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
-    """What a network is made of.
+    """Return the parts that a network needs, and their counts.
 
     A pair of links there and back is one cable for each of its lanes, and so is a link that leads
     one way only.  Links without a medium lie on a board; but in a network that says none at all
@@ -179,7 +181,7 @@ def needs_of(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Need
     for link in network.cables():
         bandwidth, lanes = link.bandwidth / link.lanes, link.lanes
         ends = (link.source, link.target)
-        medium, length = _medium(link, network, cabling)
+        medium, length = _medium_and_length(link, network, cabling)
         for node in ends:
             ports.setdefault(node, Counter())[bandwidth] += lanes
         if not medium:
@@ -194,11 +196,11 @@ def needs_of(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Need
             if medium == FIBRE and kind is not Kind.OCS:
                 lit.setdefault(node, Counter())[bandwidth] += lanes
     for node, device in network.devices.items():
-        needs.update(_of_device(node, device, ports, cabled, lit))
+        needs.update(_device_needs(node, device, ports, cabled, lit))
     return needs
 
 
-def _of_device(
+def _device_needs(
     node: Node,
     device: Device,
     ports: dict[Node, Counter[float]],
@@ -213,32 +215,32 @@ def _of_device(
         return  # on a board, and so a part of what is on it, as NVLink's in a server
     for plane in range(planes):
         if kind in _SWITCHES:
-            has = _sorted(ports.get(node, Counter()), planes, plane)
+            has = _ports_of_plane(ports.get(node, Counter()), planes, plane)
             yield replace(own, ports=has, radix=(device.ports or 0) // planes)
         elif kind is PartKind.NIC:
-            yield replace(own, ports=_sorted(cabled.get(node, Counter()), planes, plane))
+            yield replace(own, ports=_ports_of_plane(cabled.get(node, Counter()), planes, plane))
         else:
             yield own
             if kind is PartKind.NPU and node in cabled:
-                yield Need(PartKind.NIC, _sorted(cabled[node]))
+                yield Need(PartKind.NIC, _ports_of_plane(cabled[node]))
         at = "switch" if kind in _SWITCHES else "nic"
-        for bandwidth, n in _sorted(lit.get(node, Counter()), planes, plane):
+        for bandwidth, n in _ports_of_plane(lit.get(node, Counter()), planes, plane):
             yield Need(PartKind.TRANSCEIVER, ((bandwidth, n),), at=at)
 
 
 def says_media(network: Network) -> bool:
-    """Whether a link of it says its medium, so that one that does not lies on a board."""
+    """Return whether a link has a medium, so that links without one are on a board."""
     return any(link.medium for link in network.links)
 
 
 def cabling_of(link: Link, cabling: Sequence[Cabling | None]) -> Cabling | None:
-    """How a link runs that does not say so: as its dimension, or as all dimensions do."""
+    """Return the cabling of a link without a medium: of its dimension, or of all dimensions."""
     if 0 <= link.dim < len(cabling):
         return cabling[link.dim]
     return cabling[0] if len({*cabling}) == 1 else None
 
 
-def _medium(
+def _medium_and_length(
     link: Link, network: Network, cabling: Sequence[Cabling | None]
 ) -> tuple[Medium, float]:
     if link.medium:
@@ -250,10 +252,10 @@ def _medium(
     return there.medium, link.length or there.length
 
 
-def _sorted(
+def _ports_of_plane(
     ports: Counter[float], planes: int = 1, plane: int = 0
 ) -> tuple[tuple[float, int], ...]:
-    """The ports of one of several planes, over which they are shared out."""
+    """Return the ports of one of several planes, among which ports are shared out."""
     own = {bandwidth: (n + plane) // planes for bandwidth, n in ports.items()}
     return tuple(sorted(((each, n) for each, n in own.items() if n), reverse=True))
 
@@ -264,7 +266,7 @@ def _sorted(
 def needs_of_dimension(
     dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList
 ) -> tuple[Needs, list[str]]:
-    """What one line of NPUs of a dimension is made of, and what it is not known of.
+    """Return the needs of one line of NPUs of a dimension, and sentences about unknown parts.
 
     A Switch that no switch of the list is large enough for is the least fat tree of switches that
     are: half of their ports up below the top (Al-Fares et al., SIGCOMM 2008); of several, that of
@@ -274,16 +276,18 @@ def needs_of_dimension(
     if dim.size == 1 or not cables.medium:
         return Needs(), []
     if isinstance(dim.block, Switch) and fabric == Auto():
-        return _cheapest_tree(dim, cables, prices)
-    return _wired(dim, fabric, cables, prices), []
+        return _cheapest_tree_needs(dim, cables, prices)
+    return _wired_needs(dim, fabric, cables, prices), []
 
 
-def _cheapest_tree(dim: Dimension, cables: Cabling, prices: PriceList) -> tuple[Needs, list[str]]:
+def _cheapest_tree_needs(
+    dim: Dimension, cables: Cabling, prices: PriceList
+) -> tuple[Needs, list[str]]:
     found = list[tuple[float, int, str, Needs]]()
     for part in prices.of(PartKind.SWITCH):
         bandwidth, radix = part.ports_for(dim.bandwidth)
         if part.price is not None and bandwidth and (radix >= 4 or radix >= dim.size):
-            needs = _tree(dim, bandwidth, radix, cables, part.name)
+            needs = _fat_tree_needs(dim, bandwidth, radix, cables, part.name)
             bill = bill_of(needs, prices)
             cost = math.inf if bill.cost is None else bill.cost
             found.append((cost, len(bill.missing), part.name, needs))
@@ -293,26 +297,19 @@ def _cheapest_tree(dim: Dimension, cables: Cabling, prices: PriceList) -> tuple[
     return min(found, key=lambda each: each[:3])[3], []
 
 
-def _tree(dim: Dimension, bandwidth: float, radix: int, cables: Cabling, part: str) -> Needs:
-    """The least fat trees of switches of a radix that join the NPUs of a dimension, one for each
-    port of an NPU."""
-    planes, tiers = _lanes(dim.bandwidth, bandwidth), _tiers(dim.size, radix)
-    return _of_tree(dim.size, radix, tiers, planes, bandwidth, cables, part)
-
-
-def _tiers(n: int, radix: int) -> int:
-    """How many tiers of switches join ``n``: half of the ports of each lead down, and at the top
-    all.  Needs a radix of 4, or enough ports for all."""
-    tiers = 1
-    while n > 2 * (radix // 2) ** tiers and n > radix:
-        tiers += 1
-    return tiers
-
-
-def _of_tree(
-    n: int, radix: int, tiers: int, planes: int, bandwidth: float, cables: Cabling, part: str
+def _fat_tree_needs(
+    dim: Dimension, bandwidth: float, radix: int, cables: Cabling, part: str
 ) -> Needs:
-    half, used, needs = radix // 2, Counter[int](), Needs()
+    """Return the needs of the smallest fat trees of switches of a radix that join the NPUs of a
+    dimension, one tree for each port of an NPU.
+
+    Half of a switch's ports lead down, and at the top all of them.  Needs a radix of 4, or enough
+    ports for all.
+    """
+    n, half, planes = dim.size, radix // 2, _lanes(dim.bandwidth, bandwidth)
+    tiers, used, needs = 1, Counter[int](), Needs()
+    while n > 2 * half**tiers and n > radix:
+        tiers += 1
     if tiers > 1:  # below the top as many ports down as up
         full, rest = divmod(n, half)
         used.update({radix: (tiers - 1) * full, 2 * rest: (tiers - 1) * bool(rest)})
@@ -327,14 +324,18 @@ def _of_tree(
             lit = Need(PartKind.TRANSCEIVER, ((bandwidth, ports),), at="switch")
             needs[lit] += planes * switches
     needs[_cable(bandwidth, cables)] += planes * tiers * n
-    needs.update(_adapters(bandwidth, planes, n, cables))
+    needs[Need(PartKind.NIC, ((bandwidth, planes),))] += n
+    if cables.medium == FIBRE:
+        needs[Need(PartKind.TRANSCEIVER, ((bandwidth, planes),), at="nic")] += n
     return needs
 
 
-def _wired(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
+def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
     """The links of a line, as wide as its bandwidth needs of the list's fastest ports."""
     each = dim.bandwidth / fabric.links(dim)
-    fastest = max((part.bandwidth for part in _carriers(cables, prices)), default=0.0) or each
+    limits = prices.of(PartKind.SWITCH)
+    limits += prices.of(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []
+    fastest = max((part.bandwidth for part in limits), default=0.0) or each
     lanes = _lanes(each, fastest)
     bandwidth, needs = each / lanes, Needs()
     pairs = dict.fromkeys(frozenset(pair) for pair in fabric.wire(dim, range(dim.size), ""))
@@ -357,25 +358,10 @@ def _wired(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -
     return needs
 
 
-def _carriers(cables: Cabling, prices: PriceList) -> Iterator[Part]:
-    """Parts of which the fastest says how fast a cable can be."""
-    yield from prices.of(PartKind.SWITCH)
-    if cables.medium == FIBRE:
-        yield from prices.of(PartKind.TRANSCEIVER)
-
-
 def _lanes(bandwidth: float, each: float) -> int:
-    """How many ports of a bandwidth have that of an NPU together."""
+    """Return the number of ports that have an NPU's ``bandwidth`` together."""
     return max(1, math.ceil(bandwidth / each - _NOISE))
 
 
 def _cable(bandwidth: float, cables: Cabling) -> Need:
     return Need(PartKind.CABLE, ((bandwidth, 1),), medium=cables.medium, length=cables.length)
-
-
-def _adapters(bandwidth: float, lanes: int, n: int, cables: Cabling) -> Needs:
-    """The NICs of ``n`` NPUs, each with as many ports as it has lanes, and what is in them."""
-    needs = Needs({Need(PartKind.NIC, ((bandwidth, lanes),)): n})
-    if cables.medium == FIBRE:
-        needs[Need(PartKind.TRANSCEIVER, ((bandwidth, lanes),), at="nic")] += n
-    return needs

@@ -71,10 +71,23 @@ class Which:
     def links(self, network: Network) -> list[Link]:
         """Its links; raises :class:`DimsweepError` likewise."""
         self._refuse(("kind",), "devices")
-        found = [link for link in network.links if self._takes(link, network)]
+        found = []
+        for link in network.links:
+            kinds = network.devices[link.source].kind, network.devices[link.target].kind
+            of_dim = self.dim is None or link.dim == self.dim
+            if of_dim and self.between in (None, kinds, kinds[::-1]):
+                found.append(link)
         if self.named != _ANY:
             source, both, target = self._ends(network)
-            found = [link for link in found if _joins(link, source, target, both=both)]
+
+            def fits(one: Node, other: Node) -> bool:
+                return _fits(node_name(one), source) and _fits(node_name(other), target)
+
+            found = [
+                link
+                for link in found
+                if fits(link.source, link.target) or (both and fits(link.target, link.source))
+            ]
         if self.draw is None:
             return self._some(found, "link")
         cables: dict[str, list[Link]] = {}
@@ -82,14 +95,12 @@ class Which:
             ends = sorted((node_name(link.source), node_name(link.target)))
             cables.setdefault(" - ".join(ends), []).append(link)
         drawn = [cables[name][0] for name in self._drawn(list(cables), "cable")]
-        ways = [way for link in drawn for way in _both_ways(link)]
+        ways = [
+            way
+            for link in drawn
+            for way in ((link.source, link.target), (link.target, link.source))
+        ]
         return [network.links[network.number[way]] for way in ways if way in network.number]
-
-    def _takes(self, link: Link, network: Network) -> bool:
-        if self.dim is not None and link.dim != self.dim:
-            return False
-        ends = (network.devices[link.source].kind, network.devices[link.target].kind)
-        return self.between in (None, ends, ends[::-1])
 
     def _refuse(self, keys: Sequence[str], of: str) -> None:
         for key in keys:
@@ -124,26 +135,16 @@ class Which:
             there = f"there {'is' if len(found) == 1 else 'are'} {len(found)}"
             what = f"{self.draw} are drawn of each such {what}, and {there}"
             raise DimsweepError(what, where="draw", hint=f"at most {len(found)}")
-        return sorted(found, key=self._lot)[: self.draw]
+
+        def lot(name: str) -> bytes:  # the same on every machine, unlike ``hash``
+            return hashlib.blake2b(f"{self.seed} {name}".encode(), digest_size=8).digest()
+
+        return sorted(found, key=lot)[: self.draw]
 
     def _some(self, found: list, what: str) -> list:  # type: ignore[type-arg]
         if not found:
             raise DimsweepError(f"the network has no such {what}")
         return found
-
-    def _lot(self, name: str) -> bytes:
-        """The same on every machine, unlike ``hash``."""
-        return hashlib.blake2b(f"{self.seed} {name}".encode(), digest_size=8).digest()
-
-
-def _joins(link: Link, source: str, target: str, *, both: bool) -> bool:
-    ends = node_name(link.source), node_name(link.target)
-    ways = [ends, ends[::-1]] if both else [ends]
-    return any(_fits(one, source) and _fits(other, target) for one, other in ways)
-
-
-def _both_ways(link: Link) -> Iterable[tuple[Node, Node]]:
-    return (link.source, link.target), (link.target, link.source)
 
 
 def _fits(name: str, pattern: str) -> bool:

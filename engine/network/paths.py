@@ -1,9 +1,9 @@
 """Shortest paths of a network: their lengths, and the load of links that share them evenly."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,7 +59,12 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     n = network.n_npus
     if servers < 1 or n % servers:
         raise DimsweepError(f"{n} NPUs in servers of {servers}", where="servers")
-    number = {node: i for i, node in enumerate(sorted(network.graph, key=_npus_first))}
+    number = {
+        node: i
+        for i, node in enumerate(
+            sorted(network.graph, key=lambda node: (isinstance(node, str), node))
+        )
+    }
     edges = np.array([(number[one], number[other]) for one, other in network.graph.edges])
     edges = edges.reshape(-1, 2)[np.argsort(edges.reshape(-1, 2)[:, 1], kind="stable")]
     graph = _graph(edges, n, len(number), servers)
@@ -69,16 +74,20 @@ def path_lengths(network: Network, servers: int = 1) -> PathLengths:
     for node, device in network.devices.items():
         if device.kind is Kind.SWITCH and node in cabled:
             switches.setdefault(int(colours[number[node]]), []).append(number[node])
-    mean, total, many = _mean(graph), 0.0, 0
-    without = partial(_mean_without, edges=edges, graph=graph)
+
+    def without(switch: int) -> float:
+        left = edges[(edges != switch).all(axis=1)]
+        return _mean(_graph(left, n, len(number), servers))
+
+    mean, total, n_switches = _mean(graph), 0.0, 0
     for alike in switches.values():
-        total += _sum_of_alike(alike, without)
-        many += len(alike)
-    return PathLengths(mean, total / many if many else mean)
-
-
-def _npus_first(node: int | str) -> tuple[int, int | str]:
-    return (0, node) if isinstance(node, int) else (1, node)
+        n_switches += len(alike)
+        first, last = without(alike[0]), without(alike[-1]) if len(alike) > 1 else 0.0
+        if len(alike) == 1 or first == last:
+            total += len(alike) * first
+        else:
+            total += math.fsum([first, *map(without, alike[1:-1]), last])
+    return PathLengths(mean, total / n_switches if n_switches else mean)
 
 
 def _graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
@@ -99,8 +108,8 @@ def _colours(edges: _Ints, graph: _Graph) -> _Ints:
         of_server = marks[colours[:n]].reshape(n // servers, servers, 2).sum(axis=1)
         mates = np.zeros((nodes, 2), dtype=np.int64)
         mates[:n] = np.repeat(of_server, servers, axis=0)
-        told = np.column_stack([colours, signs, mates])
-        found, again = np.unique(told, axis=0, return_inverse=True)
+        looks = np.column_stack([colours, signs, mates])
+        found, again = np.unique(looks, axis=0, return_inverse=True)
         if len(found) == colours.max() + 1:
             return colours
         colours = again.reshape(-1)
@@ -109,6 +118,8 @@ def _colours(edges: _Ints, graph: _Graph) -> _Ints:
 def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
     """How many NPUs reach each node in 0, 1, ... hops; its sort, servers next to it, and by how
     many ways of two to four hops it reaches other switches (sums of their squares)."""
+    from scipy.sparse import csr_array  # here: few runs ask for path lengths
+
     near = edges[edges[:, 0] < graph.n]
     places = np.unique(np.column_stack([near[:, 1], near[:, 0] // graph.servers]), axis=0)
     beside = np.bincount(places[:, 0], minlength=graph.nodes)
@@ -118,12 +129,6 @@ def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
             if hops == len(found):
                 found.append(np.zeros(graph.nodes, dtype=np.int64))
             found[hops] += np.bitwise_count(reached).sum(axis=1, dtype=np.int64)
-    return np.column_stack([*found, *_ways(edges, graph)])
-
-
-def _ways(edges: _Ints, graph: _Graph) -> Iterator[_Ints]:
-    from scipy.sparse import csr_array  # here: few runs ask for path lengths
-
     n, size = graph.n, graph.nodes - graph.n
     between = edges[(edges >= n).all(axis=1)] - n
     ones = np.ones(len(between), dtype=np.int64)
@@ -133,20 +138,8 @@ def _ways(edges: _Ints, graph: _Graph) -> Iterator[_Ints]:
         ways = ways @ one
         squares = np.zeros(graph.nodes, dtype=np.int64)
         squares[n:] = ways.power(2).sum(axis=1)
-        yield squares
-
-
-def _sum_of_alike(alike: list[int], without: Callable[[int], float]) -> float:
-    """The sum over switches that look alike of the lengths without each."""
-    first, last = without(alike[0]), without(alike[-1]) if len(alike) > 1 else 0.0
-    if len(alike) == 1 or first == last:
-        return len(alike) * first
-    return math.fsum([first, *map(without, alike[1:-1]), last])
-
-
-def _mean_without(switch: int, edges: _Ints, graph: _Graph) -> float:
-    left = edges[(edges != switch).all(axis=1)]
-    return _mean(_graph(left, graph.n, graph.nodes, graph.servers))
+        found.append(squares)
+    return np.column_stack(found)
 
 
 def _mean(graph: _Graph) -> float:
@@ -232,12 +225,9 @@ class Spread:
         self._n_nodes = int(wiring.tail.max()) + 1
         self._row = np.zeros(self._n_nodes, dtype=np.int64)
         self._row[own] = np.arange(len(own))
-        self._find(own)
-
-    def _find(self, ends: Longs) -> None:
-        """Hops from each end to each node, and how many ways have so few."""
-        reached = np.zeros((len(ends), self._n_nodes))
-        reached[np.arange(len(ends)), ends] = 1.0
+        # Hops from each end to each node, and the number of paths with so few.
+        reached = np.zeros((len(own), self._n_nodes))
+        reached[np.arange(len(own)), own] = 1.0
         self._ways = reached.copy()
         self._hops = np.where(reached > 0, 0, -1).astype(np.int16)
         hops = 0
