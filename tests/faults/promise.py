@@ -41,6 +41,6 @@ def against(promise: int) -> Callable[[Act], Act]:
 
 def promises() -> dict[int, str]:
     """The sentences in bold of the page's section, by number."""
-    section = PAGE.read_text(encoding="utf-8").split("## What is promised")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("## Guarantees")[1].split("\n## ")[0]
     found = re.findall(r"^(\d+)\. \*\*(.+?)\*\*", section, re.MULTILINE | re.DOTALL)
     return {int(number): " ".join(text.split()) for number, text in found}
