@@ -23,13 +23,13 @@ _JOINT = re.compile(r"(?<!\d) +|(?<=\d) +(?![A-Za-z%])|(?<=_)(?=\w)|(?<=[A-Za-z]
 
 
 def pieces(line: str) -> list[str]:
-    """What a line is broken between, each with the spaces that follow it."""
+    """Split a line where it may be broken; each piece has the spaces that follow it."""
     ends = [match.end() for match in _JOINT.finditer(line)]
     return [line[a:b] for a, b in zip([0, *ends], [*ends, len(line)], strict=True) if b > a]
 
 
 def broken(text: str, width: int) -> str:
-    """A text in lines of at most ``width`` cells, which end between pieces where these fit."""
+    """Break a text into lines of at most ``width`` cells, between pieces where these fit."""
     lines = list[str]()
     for given in text.split("\n"):
         lines.append("")
@@ -43,8 +43,8 @@ def broken(text: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """A table of ``rows`` below the heads of its ``columns``, the first ``names`` of which are
-    names and the others numbers.  ``look``: what rich's Table takes."""
+    """A table of ``rows`` below the heads of its ``columns``, of which the first ``names`` are
+    names and the others numbers. ``look``: arguments of rich's Table."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -79,7 +79,7 @@ class Columns:
             yield self._block(shown, widths)
 
     def _in_one(self) -> "Columns":
-        """The same with all names in one column."""
+        """Return the table with all names in one column."""
         heads = self.columns[: self.names]
         names = [
             ", ".join(f"{head} {name}" for head, name in zip(heads, row, strict=False) if name)
@@ -93,7 +93,7 @@ class Columns:
     def _blocks(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]
     ) -> list[list[int]]:
-        """The columns that fit beside one another with all their words whole; at least one of
+        """Yield blocks of columns that fit side by side with whole words; each has a column of
         numbers."""
         names = list(range(self.names))
         blocks = [list(names)]
@@ -107,12 +107,12 @@ class Columns:
         return blocks
 
     def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
-        """The cells of a line that are between ``n`` columns and beside them."""
+        """Return the cells of a line that lie between and next to ``n`` columns."""
         empty = Columns([""] * n, (), look=self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
     def _block(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
-        """The columns ``shown``, each of its width."""
+        """Return the columns ``shown``, each of its width."""
         made = Table(show_header=any(self.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.
@@ -129,14 +129,14 @@ def _whole(line: str) -> list[str]:
 
 
 def _longest(parts: Callable[[str], list[str]], texts: Sequence[str]) -> int:
-    """The cells of the longest part of any line; at least one."""
+    """Return the cells of the longest part of any line, at least one."""
     found = [part for text in texts for line in text.split("\n") for part in parts(line)]
     return max((cell_len(part.rstrip()) for part in found), default=1) or 1
 
 
 def _shared(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """Widths of columns: what is left beyond the least goes to the narrowest first, and none
-    becomes wider than it has use for; where the least is too much the widest lose first."""
+    """Return widths of columns. Room beyond the least goes to the narrowest first, and no column
+    becomes wider than its content; where the least is too much, the widest lose first."""
     widths = list(least)
     while sum(widths) > room and max(widths, default=0) > 1:
         widths[widths.index(max(widths))] -= 1

@@ -15,7 +15,7 @@ _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """What objectives of networks are made of, besides the seconds of an iteration.
+    """Figures of networks that objectives use besides the seconds of an iteration.
 
     Arrays are over networks (W,), NaN where a figure is unknown.
     """
@@ -61,11 +61,12 @@ class Objective:
     network_needs: str = ""
 
     def claim(self, value: float) -> str:
-        """What a design with a ``value`` does, such as "takes 722.7 ms", or "reaches 53.3% MFU"."""
+        """Return what a design with a ``value`` does, such as "takes 722.7 ms"."""
         return self.says.format(self.told(value))
 
     def told(self, value: float) -> str:
-        """A value in a sentence, in which shares have as many digits as papers give them."""
+        """Format a value for a sentence, in which shares have as many digits as papers
+        give them."""
         return self.show(value, 3) if self.unit == "%" else self.show(value)
 
     @property
@@ -79,36 +80,37 @@ class Objective:
         return -1 if self.maximised else 1
 
     def is_better(self, value: float, than: float) -> bool:
-        """Whether ``value`` is strictly better."""
+        """Return whether ``value`` is strictly better."""
         return self.sign * value < self.sign * than
 
     def is_within(self, value: float, bound: float, gap: float) -> bool:
-        """Whether ``value`` is worse than ``bound`` by at most the share ``gap``."""
+        """Return whether ``value`` is worse than ``bound`` by at most the share ``gap``."""
         worse, better = (bound, value) if self.maximised else (value, bound)
         return worse <= better * (1 + gap)
 
     def gap(self, value: float, bound: float) -> float:
-        """By what share a ``value`` is worse than a ``bound``, or than another value."""
+        """Return the share by which a ``value`` is worse than a ``bound``, or than
+        another value."""
         return (bound / value if self.maximised else value / bound) - 1
 
     def loss(self, value: _Values) -> _Values:
-        """What is minimised: ``value`` itself, or its inverse if it is maximised (seconds times USD
-        for performance per cost).  It is its own inverse function."""
+        """Return the minimised figure: ``value``, or its inverse if it is maximised (seconds times
+        USD for performance per cost). The function is its own inverse."""
         return 1 / value if self.maximised else value
 
     def of(self, row: Any) -> float:
-        """The value in a row (a mapping of columns), in the unit of the column."""
+        """Return the value in a row (a mapping of columns), in the unit of the column."""
         return float(row[self.column])
 
     def plain(self) -> dict[str, Any]:
-        """What can be kept of it as JSON: all but how it shows a value."""
+        """Return the objective as JSON, without its functions."""
         left_out = ("show", "network_factor", "network_needs")
         own = {name: value for name, value in vars(self).items() if name not in left_out}
         return own | {"unit": vars(self.unit) if isinstance(self.unit, units.Unit) else self.unit}
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """An objective of which that was kept; it shows a value in its unit."""
+        """Return the objective of :meth:`plain`; it shows a value in its unit."""
         unit: Any = plain["unit"]
         unit = units.Unit(**unit) if isinstance(unit, Mapping) else unit
         factor = plain["factor"]
@@ -118,12 +120,12 @@ class Objective:
 
 
 def _show(unit: units.Unit, value: float, digits: int = 4) -> str:
-    """A quantity, with the unit that suits its size."""
+    """Format a quantity with the unit that suits its size."""
     return units.format_quantity(value, unit, digits)
 
 
 def _show_times(factor: float, unit: str, value: float, digits: int = 4) -> str:
-    """A number ``factor`` times as large, in one unit."""
+    """Format a number ``factor`` times as large, in one unit."""
     number = float(f"{factor * value:.{digits - 1}e}")
     text = f"{number:,.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:#.{digits}g}"
     return f"{text.rstrip('.')} {unit}"
@@ -305,12 +307,12 @@ _OURS = frozenset(OBJECTIVES)
 
 
 def of_plugins(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
-    """What is kept of those that plug-ins have registered, so that rows can be read without."""
+    """Return the JSON of objectives of plug-ins, so that rows can be read without the plug-ins."""
     return {each.name: each.plain() for each in objectives if each.name not in _OURS}
 
 
 def parse_objectives(value: Any) -> tuple[Objective, ...]:
-    """The one or two objectives that a study names; raises :class:`DimsweepError`."""
+    """Return the one or two objectives that a study names; raises :class:`DimsweepError`."""
     names = value if isinstance(value, (list, tuple)) else [value]
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
@@ -325,5 +327,5 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
 
 
 def follows_slopes(objectives: Sequence[Objective]) -> bool:
-    """Whether these are one objective, of which the critical path gives the slopes."""
+    """Return whether these are one objective whose slopes the critical path gives."""
     return len(objectives) == 1 and objectives[0].has_slopes

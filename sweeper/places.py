@@ -20,8 +20,8 @@ PICTURE = ".picture.yaml"  # how a file in studies/ ends that is no study, but i
 
 
 def homes(folder: str) -> list[Path]:
-    """Where ``folder`` (conf or studies) may lie: the current folder first, then the installation,
-    and last the folders of :func:`search_also` and of installed plug-ins."""
+    """Return the places of ``folder`` (conf or studies): the current folder first, then the
+    installation, and last the folders of :func:`search_also` and of installed plug-ins."""
     mine, theirs = Path.cwd() / folder, installed(folder)
     own = [mine] if os.path.isdir(mine) and not os.path.samefile(mine, theirs) else []
     others = dict.fromkeys((*_also, *_brought_along()))
@@ -29,14 +29,14 @@ def homes(folder: str) -> list[Path]:
 
 
 def installed(folder: str) -> Path:
-    """Where ``folder`` is installed: a wheel carries it inside the package; in a checkout it lies
-    beside the package's rooms."""
+    """Return the installed ``folder``: inside the package in a wheel, next to its rooms in a
+    checkout."""
     return _HERE / folder
 
 
 def search_also(folders: Sequence[Path]) -> None:
-    """Have :func:`homes` end with these folders, which hold configuration groups (the one of
-    studies is ``study``), in the place of those of the last call."""
+    """Replace the folders at the end of :func:`homes`. They hold configuration groups; the group
+    of studies is ``study``."""
     _also[:] = folders
 
 
@@ -62,8 +62,8 @@ def _brought_along() -> tuple[Path, ...]:
 
 
 def options_of(plugin: str) -> Path | None:
-    """The folder of the configuration groups that a plug-in brings along, if it does: ``conf``
-    beside its file, or in the package of a module."""
+    """Return the folder of a plug-in's configuration groups, ``conf`` next to its file or in its
+    package; None if it has none."""
     if is_file(plugin):
         places = [found(plugin).absolute().parent]
     else:
@@ -76,17 +76,17 @@ def options_of(plugin: str) -> Path | None:
 
 
 def is_file(plugin: str) -> bool:
-    """Whether a plug-in is named by its file, rather than as a module."""
+    """Return whether a plug-in is named by its file, rather than as a module."""
     return plugin.endswith(".py") or "/" in plugin
 
 
 def bring(files: Mapping[str, Path]) -> None:
-    """Have :func:`found` find files of another machine in this one's copies of them."""
+    """Make :func:`found` return this machine's copies of another machine's files."""
     _brought.update(files)
 
 
 def found(path: str) -> Path:
-    """A file (or the prefix of files) as a configuration names it: as given, or beside the
+    """Return a file (or the prefix of files) that a configuration names: as given, or next to the
     studies."""
     if path in _brought:
         return _brought[path]
@@ -97,7 +97,7 @@ def found(path: str) -> Path:
 
 
 def contents(path: str) -> list[Path]:
-    """The files that a configuration means by ``path``: one, or all of a prefix."""
+    """Return the files that a configuration means by ``path``: one, or all of a prefix."""
     place = found(path)
     if os.path.isfile(place):
         return [place]
@@ -105,14 +105,14 @@ def contents(path: str) -> list[Path]:
 
 
 def find_option(group: str, name: str) -> Path | None:
-    """The file of an option of a configuration group, or one of conf/ itself if the group is
-    empty."""
+    """Return the file of an option of a configuration group, or a file of conf/ itself if the
+    group is empty."""
     files = (home / group / f"{name}.yaml" for home in homes("conf"))
     return next((file for file in files if os.path.isfile(file)), None)
 
 
 def find_study(name: str) -> Path | None:
-    """The file of a study: a name in studies/, or the path of a file."""
+    """Return the file of a study: a name in studies/, or the path of a file."""
     for home in (*homes("studies"), Path()):
         for file in (home / f"{name}.yaml", home / name):
             if os.path.isfile(file) and file.suffix in (".yaml", ".yml"):
@@ -121,7 +121,7 @@ def find_study(name: str) -> Path | None:
 
 
 def groups() -> dict[str, list[str]]:
-    """The options of each configuration group by its name; ``none`` is what there is without."""
+    """Return the options of each configuration group by its name, without ``none``."""
     found: dict[str, set[str]] = {"study": set(study_names())}
     for home in homes("conf"):
         for file in home.glob("*/*.yaml"):
@@ -130,12 +130,13 @@ def groups() -> dict[str, list[str]]:
 
 
 def names_file(study: str) -> bool:
-    """Whether a study is given as the path of a file, rather than by its name."""
+    """Return whether a study is given as the path of a file, rather than by its name."""
     return study.endswith((".yaml", ".yml")) or "/" in study
 
 
 def study_names() -> list[str]:
-    """Names of all studies in the current folder's studies/ and in the installed one."""
+    """Return the names of all studies in the current folder's studies/ and in the
+    installed one."""
     files = (file for home in homes("studies") for file in home.glob("*.yaml"))
     studies = (file for file in files if not file.name.endswith(PICTURE))
     return sorted({file.stem for file in studies if file.is_file()})

@@ -31,10 +31,11 @@ _HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a plug-in is made of: its ``name`` as a configuration has it, and the ``files`` of its
-    package, by their paths within the folder in which Python would look for it.
+    """The text of a plug-in.
 
-    ``path`` is where the file of a plug-in lies, or lay; None for a module.
+    ``name`` is its name in a configuration, and ``files`` are those of its package, by their paths
+    within the folder in which Python would look for it. ``path`` is the original place of a
+    plug-in that is a file; None for a module.
     """
 
     name: str
@@ -49,18 +50,18 @@ class Plugin:
 
     @property
     def module(self) -> str:
-        """The name of its module.  It has no digest in it: compiled code is kept by it."""
+        """The name of its module, without a digest: compiled code is kept by it."""
         stem = Path(self.name).stem
         return self.name if self.path is None else f"dimsweep_plugin_{stem}"
 
     def wrote(self, file: str) -> bool:
-        """Whether code of this file is its own."""
+        """Return whether a file is part of the plug-in."""
         own = self.files if self.path is None else [self.path]
         return any(file.endswith(each) for each in own)
 
 
 def read(name: str) -> Plugin:
-    """A plug-in as it is on this machine; raises :class:`DimsweepError` if there is none."""
+    """Read a plug-in from this machine; raises :class:`DimsweepError` if it is missing."""
     if not is_file(name):
         return _read_module(name)
     path = found(name)
@@ -87,7 +88,7 @@ def _read_module(name: str) -> Plugin:
 
 
 class Importer(MetaPathFinder, InspectLoader):
-    """Lets Python import modules of which it has the text only."""
+    """Lets Python import modules from their text."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -95,21 +96,20 @@ class Importer(MetaPathFinder, InspectLoader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Of a module that is among the files."""
+        """Return the spec of a module that is among the files."""
         if self._file(name) not in self._files:
             return None
         return importlib.util.spec_from_loader(name, self, origin=self._file(name))
 
     def is_package(self, name: str) -> bool:
-        """Whether a module has others inside."""
+        """Return whether a module has submodules."""
         return f"{name.replace('.', '/')}/__init__.py" in self._files
 
     def get_source(self, name: str) -> str:
-        """The text of a module."""
         return self._files[self._file(name)].decode()
 
     def get_code(self, name: str) -> Any:
-        """A module's text, compiled."""
+        """Return the compiled text of a module."""
         return self.source_to_code(self.get_source(name), self._file(name))
 
     def _file(self, name: str) -> str:
@@ -119,15 +119,15 @@ class Importer(MetaPathFinder, InspectLoader):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plug-in that this process has loaded, what it has registered, and the options of
-    configuration groups that it brings along, such as ``workload=mine``."""
+    """A loaded plug-in, its entries in registries, and the options of configuration groups that it
+    adds, such as ``workload=mine``."""
 
     plugin: Plugin
     entries: Sequence[Entry] = field(default=())
     options: Sequence[str] = field(default=())
 
     def forget(self) -> None:
-        """Take what it has registered out of the registries."""
+        """Remove its entries from the registries."""
         for registry, name in self.entries:
             if name in registry:
                 del registry[name]
@@ -138,11 +138,10 @@ _brought: dict[str, Plugin] = {}  # those of another machine, by name
 
 
 def load(names: Sequence[str], *, anew: bool = False) -> None:
-    """Load the plug-ins of these names, and those that are installed; ``anew``: those of which the
-    text has changed are loaded again.
+    """Load the plug-ins of these names, and installed ones; ``anew``: load changed ones again.
 
-    Raises :class:`DimsweepError` with file and line for one that there is not, that cannot be
-    read or run, that registers nothing, or whose name of something is taken.
+    Raises :class:`DimsweepError` with file and line for a plug-in that is missing, cannot be read
+    or run, registers nothing, or takes a registered name.
     """
     for name in (*installed_plugins(), *names):
         if name in _loaded and not (anew and name in names):
@@ -154,7 +153,7 @@ def load(names: Sequence[str], *, anew: bool = False) -> None:
 
 
 def forget_all() -> None:
-    """As if nothing had been loaded."""
+    """Unload all plug-ins."""
     for each in _loaded.values():
         each.forget()
     _loaded.clear()
@@ -162,18 +161,18 @@ def forget_all() -> None:
 
 
 def loaded(names: Iterable[str]) -> list[Loaded]:
-    """What has been loaded of plug-ins of these names, after the installed ones."""
+    """Return the loaded plug-ins of these names, after the installed ones."""
     return [_loaded[name] for name in dict.fromkeys((*installed_plugins(), *names))]
 
 
 def digests(names: Iterable[str]) -> dict[str, str]:
-    """The digests of plug-ins that are loaded, by keys that name them."""
+    """Return the digests of loaded plug-ins, by the keys that name them."""
     return {f"plugins.{each.plugin.name}": each.plugin.digest for each in loaded(names)}
 
 
 class Shipped:
-    """Plug-ins on their way to a worker: to read this from a pickle is to load them, so it comes
-    before what is made of them."""
+    """Plug-ins on their way to a worker. Unpickling this loads them, so it must arrive before
+    objects of theirs."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.plugins = [each.plugin for each in loaded(names)]
@@ -188,7 +187,7 @@ def _arrived(plugins: Sequence[Plugin]) -> None:
 
 
 def _load(plugin: Plugin) -> Loaded:
-    """Run a plug-in, in the place of an earlier text of it."""
+    """Run a plug-in, and replace an earlier text of it."""
     module, known = plugin.module, set(sys.modules)
     options = _options(plugin)
     for name, other in list(_loaded.items()):
@@ -215,8 +214,8 @@ def _load(plugin: Plugin) -> Loaded:
 
 
 def _options(plugin: Plugin) -> list[str]:
-    """The options of configuration groups that a plug-in brings along; raises
-    :class:`DimsweepError` for one that others have."""
+    """Return the options of configuration groups that a plug-in adds; raises
+    :class:`DimsweepError` for one that exists."""
     folder = options_of(plugin.name)
     if folder is None or folder.resolve() == Path("conf").resolve():
         return []  # the current folder's may be in the place of others
@@ -258,15 +257,15 @@ def _import(plugin: Plugin, module: str) -> None:
 
 
 def _purge(module: str) -> None:
-    """Have the package of a module imported again."""
+    """Remove the package of a module, so that it is imported again."""
     package = module.partition(".")[0]
     for each in [each for each in sys.modules if f"{each}.".startswith(f"{package}.")]:
         del sys.modules[each]
 
 
 def raised(error: Exception) -> DimsweepError | None:
-    """What a plug-in that is loaded raised while it was used, with its file and line; None if it is
-    nothing of a plug-in's."""
+    """Return the error of a loaded plug-in, with its file and line; None if no plug-in
+    raised it."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     for each in _loaded.values():
         if any(map(each.plugin.wrote, files)):
@@ -275,7 +274,7 @@ def raised(error: Exception) -> DimsweepError | None:
 
 
 def _explained(error: Exception, plugin: Plugin) -> DimsweepError:
-    """What a plug-in raised, with its file and line."""
+    """Return an error with the plug-in's file and line."""
     if isinstance(error, SyntaxError):
         where, what = f"{error.filename}:{error.lineno}", f"it is no Python: {error.msg}"
     else:

@@ -20,7 +20,7 @@ from dimsweep.sweeper.space.trials import Floats, Setting, Trials
 
 
 class BlindSampler:
-    """Proposes as many trials as are asked for at once, whatever becomes of those before."""
+    """Proposes as many trials as are asked for at once, whatever the results before."""
 
     learns_from_slopes = False
     prefetch = None
@@ -30,11 +30,10 @@ class BlindSampler:
         self._waiting, self._asked, self._start = Trials.of(task.first), task.start, task.start
 
     def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Sampler`: their number says it all."""
+        """Return the number of told trials, which is the whole state."""
         return {"asked": told}
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Sampler`."""
         drawn = state["asked"] - self._start - len(self._waiting)
         self._waiting = self._waiting[state["asked"] - self._start :]
         self._asked = state["asked"]
@@ -52,11 +51,11 @@ class BlindSampler:
     def tell(
         self, trials: Sequence[object], values: Sequence[object], slopes: Sequence[object]
     ) -> None:
-        """Nothing to learn."""
+        """Ignore the results."""
 
     @abstractmethod
     def _drawn(self, n: int, first: int) -> Trials:
-        """The next ``n`` trials, numbered from ``first``, or as many as there are."""
+        """Return the next ``n`` trials, numbered from ``first``, or all that are left."""
 
     @abstractmethod
     def _skip(self, n: int) -> None:
@@ -79,7 +78,7 @@ class BlockSampler(BlindSampler):
 
     @abstractmethod
     def _draw(self, n: int) -> Floats:
-        """(n, space.n_unit) coordinates in [0, 1]."""
+        """Return coordinates in [0, 1] (n, space.n_unit)."""
 
 
 class RandomSampler(BlockSampler):
@@ -114,11 +113,11 @@ _Point = tuple[Setting, Floats]  # values of keys, and some splits for them
 
 
 class GridSampler(BlindSampler):
-    """Every combination of the values of the searched keys, the last key's fastest, and for each of
-    these every split on the grid of its step, in ascending order of the bandwidths.
+    """Every combination of the values of the searched keys, and for each every split.
 
-    None is made before it is asked for, so a grid of any size starts at once.  Where there is
-    nothing to search, the first trials are all there is.
+    The last key's values vary fastest; splits are on the grid of their step, in ascending order of
+    the bandwidths. Points are made when they are asked for, so a grid of any size starts at once.
+    If nothing is searched, the first trials are the whole grid.
     """
 
     def __init__(self, task: Task) -> None:
@@ -138,7 +137,7 @@ class GridSampler(BlindSampler):
         return Trials.build(numbers, "grid", bandwidth, settings if any(settings) else ())
 
     def _taken(self, n: int) -> Iterator[_Point]:
-        """The next ``n`` points, or as many as there are."""
+        """Yield the next ``n`` points, or all that are left."""
         while n and (point := next(self._points, None)) is not None:
             setting, split = point
             now, later = split[:n], split[n:]
@@ -152,7 +151,7 @@ class GridSampler(BlindSampler):
 
 
 def grid_size(task: Task, limit: int) -> int:
-    """The trials of a grid, or ``limit`` if there are more."""
+    """Return the number of trials of a grid, or ``limit`` if there are more."""
     n = len(task.first)
     for _, split in _points(task):
         if n >= limit:
@@ -162,7 +161,8 @@ def grid_size(task: Task, limit: int) -> int:
 
 
 def _points(task: Task) -> Iterator[_Point]:
-    """Values of keys, and splits (P, D) for them; with no columns where splits are not searched."""
+    """Yield values of keys, and splits (P, D) for them; without columns where splits are not
+    searched."""
     keys = task.space.parameters
     values = []
     for name, parameter in keys.items():

@@ -42,12 +42,12 @@ SAMPLERS: Registry[type[Sampler]] = Registry(
 
 
 def sampler_name(config: Config, space: Space) -> str:
-    """The sampler that a configuration asks for, "grid" where there is nothing to search.
+    """Return the sampler of a configuration, "grid" if nothing is searched.
 
-    ``auto`` is every split of parts that can be bought, where these are all that is searched and
-    not too many.  Else it is the descent with TPE where splits have slopes in the objective, and
-    TPE alone elsewhere; if there are more trials than TPE has the time for, CMA-ES goes on after
-    these, or a Sobol sequence where there are two objectives.
+    ``auto`` is the grid if the study searches nothing but splits of parts for sale, and not too
+    many of these. Otherwise it is the descent with TPE where splits have slopes in the objective,
+    and TPE alone elsewhere. With more trials than TPE has time for, CMA-ES follows, or a Sobol
+    sequence where there are two objectives.
     """
     if space.n_unit == 0:
         return GRID
@@ -69,7 +69,7 @@ def sampler_name(config: Config, space: Space) -> str:
 
 
 def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> int:
-    """How many trials a search has at most."""
+    """Return the maximal number of trials of a search."""
     if not space.n_unit:
         return 1
     limit = config.budget.trials
@@ -79,7 +79,7 @@ def n_trials(config: Config, space: Space, first: list[Trial], prices: Prices | 
 
 
 def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Prices | None) -> bool:
-    """Whether a search tries every design of its space."""
+    """Return whether a search tries every design of its space."""
     limit = config.budget.trials
     if not space.n_unit or sampler_name(config, space) != GRID:
         return False
@@ -87,8 +87,8 @@ def is_exhaustive(config: Config, space: Space, first: list[Trial], prices: Pric
 
 
 def reason(config: Config, name: str, trials: int) -> str | None:
-    """What a user would not expect: why ``auto`` became the sampler ``name``, or that the
-    ``trials`` of a grid are a part of it."""
+    """Return a note on an unexpected choice, or None: why ``auto`` became the sampler ``name``, or
+    that the ``trials`` of a grid are a part of it."""
     if config.search.sampler == GRID and trials == config.budget.trials:
         return (
             f"search=grid: no more than budget.trials={trials:,} trials, from the grid's beginning"
@@ -103,15 +103,15 @@ def reason(config: Config, name: str, trials: int) -> str | None:
 
 
 def learns_from_slopes(name: str) -> bool:
-    """Whether the sampler of that name is told slopes."""
+    """Return whether the named sampler learns from slopes."""
     return SAMPLERS[name].learns_from_slopes
 
 
 def make_sampler(
     config: Config, space: Space, first: list[Trial], prices: Prices | None
 ) -> Sampler:
-    """The sampler that ``config.search`` describes; ``first`` are trials to propose first, and
-    ``prices`` what the network costs."""
+    """Return the sampler that ``config.search`` describes; ``first`` are trials to propose first,
+    and ``prices`` the prices of the network."""
     name = sampler_name(config, space)
     compared = config.grid or config.baseline or config.space.network is not None
     if name == GRID and not compared and space.split is None and not space.n_unit:

@@ -29,7 +29,7 @@ _SMALLEST = 1e-9  # step, of the unit cube
 class Evolution:
     """The distribution of a search, around ``centre`` (F,) with deviation ``sigma``.
 
-    ``population`` is Hansen's default for so many coordinates, if not given, and ``least`` or more.
+    ``population`` defaults to Hansen's for F coordinates, and is at least ``least``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Evolution:
         self._rates = _Rates(n, self.population)
 
     def ask(self) -> Floats:
-        """A generation (P, F); it is to be told before the next one is asked for."""
+        """Return a generation (P, F), to be told before the next one is asked for."""
         self._before = self._random.bit_generator.state
         units = self._drawn(self.population)
         for _ in range(_TRIES):
@@ -60,8 +60,8 @@ class Evolution:
         return np.asarray(self._mean + self._sigma * (steps @ self._axes.T))
 
     def tell(self, units: Floats, losses: Floats) -> bool:
-        """A generation and its losses (P,), infinite where a trial failed; whether the search has
-        converged with it."""
+        """Learn from a generation and its losses (P,), infinite where a trial failed; return
+        whether the search has converged."""
         rates, n = self._rates, len(self._mean)
         order = np.argsort(losses, kind="stable")
         steps = (units[order] - self._mean) / self._sigma
@@ -104,7 +104,7 @@ class Evolution:
         return bool(same or narrow or condition > _WORST_CONDITION)
 
     def state(self) -> dict[str, Any]:
-        """What :meth:`restored` needs, as plain data: before the generation that is not told."""
+        """Return plain data for :meth:`restored`, from before a generation that was not told."""
         return {
             "population": self.population,
             "generation": self.generation,
@@ -115,7 +115,7 @@ class Evolution:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Self:
-        """The search that a state is of."""
+        """Return the search with this state."""
         found = cls(np.array(state["mean"]), state["sigma"], state["population"], 0)
         for name in _ARRAYS:
             setattr(found, f"_{name}", np.array(state[name]))
@@ -164,9 +164,9 @@ _SIDE_BY_SIDE = 8  # searches, about: more of them have larger populations inste
 class CmaEsSampler:
     """CMA-ES in the unit cube of the space, from the best of the trials that it is told first.
 
-    Generations of several searches are asked for at once, and while these are simulated those of
-    other searches are drawn: as many as are a small share of the trials so far, so that a short
-    study has one search.  A failed trial counts as the worst of its generation.
+    Generations of several searches are asked for at once, and while these are simulated,
+    generations of other searches are drawn: up to a small share of the trials so far, so that a
+    short study has one search. A failed trial counts as the worst of its generation.
     """
 
     learns_from_slopes = False
@@ -196,7 +196,7 @@ class CmaEsSampler:
 
     @property
     def _room(self) -> int:
-        """The trials that may be under way."""
+        """The number of trials that may be in flight."""
         return int((self._asked - self._task.start) * _UNDER_WAY)
 
     def ask(self, n: int) -> Trials:
@@ -219,7 +219,7 @@ class CmaEsSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
-        """Values of trials, of this search or of any other before it."""
+        """Learn from trials of this search, or of an earlier one."""
         sign = self._task.objective[0].sign
         losses = np.array([np.inf if value is None else sign * value[0] for value in values])
         least = int(np.argmin(losses))
@@ -232,7 +232,7 @@ class CmaEsSampler:
                 self._begin(search, larger * search.evolution.population)
 
     def _turn(self) -> "list[_Search]":
-        """The searches whose turn it is, as many as fill half of the room, but one at least."""
+        """Return the next searches, enough to fill half of the room, at least one."""
         idle = (search for search in list(self._searches) if search.first < 0)
         turn, size = list[_Search](), 0
         while not turn or size < self._room / 2:
@@ -241,14 +241,13 @@ class CmaEsSampler:
         return turn
 
     def _new(self) -> "_Search":
-        """One more search."""
         search = _Search()
         self._begin(search, self._task.search.options.get("popsize"))
         self._searches.append(search)
         return search
 
     def _begin(self, search: "_Search", population: int | None) -> None:
-        """Have a search begin (again); the first does at the best trial, if there is one."""
+        """Start a search, the first one at the best trial, if there is one."""
         space, options, seed = self._task.space, self._task.search.options, self._task.search.seed
         centre = np.random.default_rng([seed, self._n_searches]).random(space.n_unit)
         if not self._n_searches and self._best is not None:
@@ -259,7 +258,6 @@ class CmaEsSampler:
         search.evolution = Evolution(centre, sigma, population, seed + self._n_searches, least)
 
     def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         flying = sorted((s for s in self._searches if s.first >= 0), key=lambda s: s.first)
         order = flying + [search for search in self._searches if search.first < 0]
         return {
@@ -270,7 +268,6 @@ class CmaEsSampler:
         }
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         self._asked = state["asked"]
         self._waiting = self._waiting[self._asked - self._task.start :]
         self._best = state["best"] and (state["best"][0], trial_of(state["best"][1]))
@@ -279,7 +276,7 @@ class CmaEsSampler:
 
 
 class _Search:
-    """A run of CMA-ES, and the generation of it that is not told yet."""
+    """A run of CMA-ES, and its generation in flight."""
 
     evolution: Evolution
 
@@ -290,7 +287,7 @@ class _Search:
             self.evolution = evolution
 
     def tell(self, losses: np.ndarray) -> bool:
-        """The losses of the generation; whether the search has converged with it."""
+        """Learn the losses of the generation; return whether the search has converged."""
         if len(losses) < len(self.units):
             return False  # the study ends within the generation: a longer one would ask for it anew
         self.first = -1
@@ -298,7 +295,7 @@ class _Search:
 
 
 def _check_options(options: Mapping[str, object]) -> None:
-    """Raise :class:`DimsweepError` for a population or a first step that no search can have."""
+    """Raise :class:`DimsweepError` for an invalid population or first step."""
     size, sigma = options.get("popsize", _LEAST), options.get("sigma0", _SIGMA)
     if not isinstance(size, int) or isinstance(size, bool) or size < _LEAST:
         what, where = f"{in_yaml(size)} is no size of a population", "search.options.popsize"

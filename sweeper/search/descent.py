@@ -40,14 +40,14 @@ class CutModel:
         self._work = np.empty((0, n_dims))
 
     def add(self, bandwidth: Floats, time: float, slopes: Floats) -> None:
-        """A run: its split (D,), time, and slopes (D,) of time in bandwidth."""
+        """Add a run: its split (D,), time, and slopes (D,) of time in bandwidth."""
         points, times = np.vstack([self._points, bandwidth]), np.append(self._times, time)
         best = np.argsort(times * self._prices.cost(points), kind="stable")[:_KEPT]
         self._points, self._times = points[best], times[best]
         self._work = np.vstack([self._work, -slopes * bandwidth**2])[best]
 
     def state(self) -> dict[str, Any]:
-        """What :meth:`restore` needs, as plain data."""
+        """Return plain data for :meth:`restore`."""
         return {
             "points": self._points.tolist(),
             "times": self._times.tolist(),
@@ -66,19 +66,19 @@ class CutModel:
         self._times = np.array(state["times"], dtype=float)
 
     def value(self, bandwidth: Floats, time: float) -> float:
-        """What is minimised, for a run of that time."""
+        """Return the minimised figure of a run with that time."""
         return time * float(self._prices.cost(bandwidth))
 
     def promise(self, bandwidth: Floats) -> float:
-        """What is minimised, as the model has it."""
+        """Return the minimised figure according to the model."""
         return self.value(bandwidth, float((self._fixed() + self._work @ (1 / bandwidth)).max()))
 
     def minimum(self, centre: Floats, radius: float) -> Floats:
-        """The split (D,) that promises least, within the rules and a factor e^radius of ``centre``
-        in each dimension.
+        """Return the split (D,) with the least promise, within the rules and a factor e^radius of
+        ``centre`` in each dimension.
 
-        It is a convex problem in x = b s with s = 1 / cost: (fixed + sum of work / b) / s is
-        fixed / s + sum of work / x, and a linear rule on b is a linear one on x and s.
+        The problem is convex in x = b s with s = 1 / cost: (fixed + sum of work / b) / s is fixed
+        / s + sum of work / x, and a linear rule on b is a linear one on x and s.
         """
         from scipy.optimize import minimize  # takes a second to import
 
@@ -117,12 +117,14 @@ class CutModel:
         return least if np.isfinite(least).all() else centre
 
     def _fixed(self) -> Floats:
-        """(C,) the part of each cut that no bandwidth shortens, lowered where runs were faster."""
+        """Return the part (C,) of each cut that no bandwidth shortens, lowered where runs were
+        faster."""
         transfers = self._work @ (1 / self._points).T  # of each cut at each point
         return np.asarray(np.maximum((self._times - transfers).min(axis=1), 0.0))
 
     def _scaled_rules(self, centre: Floats, radius: float) -> tuple[Floats, Floats]:
-        """Rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most 0."""
+        """Return rules on (x, s): equal @ . is 0, but 1 in the last row, and upper @ . is at most
+        0."""
         n = len(centre)
         equal = _rows(self._equal * centre, self._level)
         # Of no rows the rank is 0, which NumPy has not always known.
@@ -138,13 +140,13 @@ class CutModel:
 
 
 def _rows(coefficients: Floats, limits: Floats) -> Floats:
-    """Rules coefficients @ b <= limits as rows on (x, s), with entries up to 1."""
+    """Return rules coefficients @ b <= limits as rows on (x, s), with entries up to 1."""
     rows = np.column_stack([coefficients, -limits])
     return np.asarray(rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-300))
 
 
 def _padded(rows: Floats) -> Floats:
-    """Rows on (x, s) as rows on (x, s, bound)."""
+    """Return rows on (x, s) as rows on (x, s, bound)."""
     return np.column_stack([rows, np.zeros(len(rows))])
 
 
@@ -155,13 +157,13 @@ _NARROWEST = 0.02
 class DescentSampler:
     """A trust region around the best split so far, in which the cuts are minimised.
 
-    The region grows where a step keeps most of what the model promised, and shrinks where it gains
-    nothing.  When the model has nothing new to promise (the search has converged, or is stuck at a
-    kink) a random split of the region is taken, which adds cuts, and the region shrinks; from the
-    narrowest it goes back to the widest.
+    The region grows where a step keeps most of the model's promise, and shrinks where it gains
+    nothing. If the model promises nothing new (the search has converged, or is stuck at a kink), a
+    random split of the region is taken, which adds cuts, and the region shrinks; after the
+    narrowest it becomes the widest again.
 
-    Where a collective library chooses by the bandwidths, slopes are those of the choice at their
-    own split: a cut may then promise what another choice does not keep, or too little.
+    Where a collective library chooses by the bandwidths, slopes belong to its choice at one split:
+    a cut may then promise more, or less, than another choice keeps.
     """
 
     learns_from_slopes = True
@@ -208,7 +210,7 @@ class DescentSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """Values and slopes of trials, of this search or of any other."""
+        """Learn from trials of this search, or of any other."""
         for trial, value, slope in zip(trials, values, slopes, strict=True):
             promised = self._promised.pop(trial.number, None)
             if value is None or slope is None or trial.bandwidth is None:
@@ -247,7 +249,7 @@ class DescentSampler:
             self._radius = min(2 * self._radius, _WIDEST)
 
     def propose(self, number: int) -> Trial:
-        """The next trial, with that number."""
+        """Return the next trial, with that number."""
         split = tuple(self._next_split(number).tolist())
         self._known.add(split)
         return Trial(number, "descent", split)
@@ -270,7 +272,6 @@ class DescentSampler:
         return self._split.nearest(centre * factors)
 
     def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         return {
             "asked": told,
             "model": self._model.state(),
@@ -282,7 +283,6 @@ class DescentSampler:
         }
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._model.restore(state["model"])
         self._random.bit_generator.state = state["random"]

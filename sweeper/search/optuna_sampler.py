@@ -17,7 +17,7 @@ from dimsweep.sweeper.space.trials import Setting, Trial
 
 
 class OptunaSampler:
-    """A sampler of Optuna's, which ``kind`` names."""
+    """Optuna's sampler of the name ``kind``."""
 
     learns_from_slopes = False
     prefetch = 2
@@ -51,7 +51,7 @@ class OptunaSampler:
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[object]
     ) -> None:
-        """Values of trials, of this search or of any other."""
+        """Learn from trials of this search, or of any other."""
         from optuna.trial import TrialState
 
         for trial, value in zip(trials, values, strict=True):
@@ -65,7 +65,7 @@ class OptunaSampler:
                 self._add(trial, value)
 
     def propose(self, number: int) -> Trial:
-        """The next trial, with that number."""
+        """Return the next trial, with that number."""
         known = self._first[number] if number < len(self._first) else None
         if known is not None:
             self._study.enqueue_trial(self._encode(known))
@@ -74,7 +74,7 @@ class OptunaSampler:
         return self._decode(number, asked.params)
 
     def _decode(self, number: int, params: Mapping[str, Any]) -> Trial:
-        """The trial of that number, for which Optuna proposed these parameters."""
+        """Return the trial of that number, for which Optuna proposed these parameters."""
         if number < len(self._first):
             return self._first[number]
         unit = np.array([[params[name] for name in coordinates(self._space)]])
@@ -111,15 +111,15 @@ class OptunaSampler:
 
 
 def unit() -> Any:
-    """A coordinate of a split as a distribution of Optuna's."""
+    """Return Optuna's distribution of a split's coordinate."""
     from optuna.distributions import FloatDistribution
 
     return FloatDistribution(0.0, 1.0)
 
 
 def distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) -> Any:
-    """The values of a searched key as a distribution of Optuna's, those of a list each in the
-    ``code`` that stands for it; what Optuna takes is None, a truth value, a number or a text."""
+    """Return Optuna's distribution of a searched key. Optuna takes None, a truth value, a number
+    or a text; other values of a list are in ``code``."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(parameter, Choice):
@@ -132,7 +132,7 @@ def distribution(parameter: Parameter, code: Callable[[Any], Any] = json.dumps) 
 
 
 def _made(kind: type[Any], task: Task) -> Any:
-    """Optuna's sampler with the study's seed and options."""
+    """Return Optuna's sampler with the study's seed and options."""
     accepted = inspect.signature(kind).parameters
     refuse_options(task, [name for name in accepted if name != "seed"])
     for name, value in task.search.options.items():
@@ -147,8 +147,8 @@ def _made(kind: type[Any], task: Task) -> Any:
 
 
 def _check_option(name: str, value: Any, accepted: inspect.Parameter) -> None:
-    """Raise :class:`DimsweepError` for a value that is not of the type that Optuna declares, or a
-    number below zero: Optuna looks at some options only when it uses them."""
+    """Raise :class:`DimsweepError` for a value of another type than Optuna declares, or a number
+    below zero: Optuna checks some options only when it uses them."""
     where, kind = f"search.options.{name}", str(accepted.annotation).partition(" ")[0]
     if value is None or kind not in _KINDS:
         return
@@ -167,10 +167,9 @@ _KINDS: dict[str, tuple[Any, str, str]] = {
 
 
 class ResumableOptunaSampler(OptunaSampler):
-    """One whose state is known: Optuna's trials, and where its random numbers are.
+    """A sampler whose state is known: Optuna's trials, and the state of its random numbers.
 
-    Trials that are asked for and not told yet are a part of it: they are the first to be asked for
-    when the search goes on.
+    Trials in flight are a part of it: they are asked for first when the search resumes.
     """
 
     def ask(self, n: int) -> list[Trial]:
@@ -185,7 +184,6 @@ class ResumableOptunaSampler(OptunaSampler):
         return self._decode(number, asked.params)
 
     def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         return {
             "asked": told,
             "numbers": list(self._numbers.items()),
@@ -203,7 +201,6 @@ class ResumableOptunaSampler(OptunaSampler):
         }
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         from optuna.trial import TrialState, create_trial
 
         self._asked, self._numbers = state["asked"], dict(state["numbers"])
@@ -257,10 +254,8 @@ class GpSampler(OptunaSampler):
 
 
 def random_states(sampler: object) -> Iterator[np.random.RandomState]:
-    """The random numbers of a sampler of Optuna's and of its parts, always in the same order.
-
-    Optuna can seed them anew, but not say where they are: so each part is looked through.
-    """
+    """Return the random numbers of Optuna's sampler and of its parts, always in the same order.
+    Optuna can seed them again, but not return their state: so each part is inspected."""
     for part in vars(sampler).values():
         state = getattr(part, "rng", None)
         if isinstance(state, np.random.RandomState):

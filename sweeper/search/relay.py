@@ -17,12 +17,12 @@ _TRIES = 10  # to propose a design that was not asked for before
 
 
 class CombinedSampler:
-    """A descent in the splits and TPE in everything, each told what the other found.
+    """A descent in the splits and TPE in all keys, each told the results of the other.
 
-    After a new best trial the descent goes on from there, alone: slopes say where to.  When that
-    gains nothing the two take turns.  On a smooth time the descent has converged by then, and TPE
-    looks elsewhere; where each split has another order of events, TPE learns what slopes do not
-    tell.  The descent leaves the other keys as the best trial has them.
+    After a new best trial the descent continues from there, alone: slopes show the direction. When
+    it gains nothing, the two take turns. On a smooth time the descent has converged by then, and
+    TPE looks elsewhere; where each split has another order of events, TPE learns what slopes do
+    not show. The descent leaves the other keys as the best trial has them.
     """
 
     learns_from_slopes = True
@@ -45,7 +45,7 @@ class CombinedSampler:
         self._gains = self._descends = True
 
     def ask(self, n: int) -> list[Trial]:
-        """Up to ``n`` trials, but one while the descent gains."""
+        """Return up to ``n`` trials, or one while the descent gains."""
         trials, self._waiting = self._waiting[:n], self._waiting[n:]
         if not trials:
             trials = [self._propose(self._asked + i) for i in range(1 if self._gains else n)]
@@ -75,7 +75,6 @@ class CombinedSampler:
                 self._descent.tell([trial], [value], [slope])
 
     def state(self, told: int) -> State:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         return {
             "asked": told,
             "sampler": self._sampler.state(told),
@@ -86,7 +85,6 @@ class CombinedSampler:
         }
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         self._asked, self._waiting = state["asked"], self._waiting[state["asked"] :]
         self._sampler.restore(state["sampler"])
         self._descent.restore(state["descent"])
@@ -120,12 +118,12 @@ HANDOVER = 1000
 
 
 class _Part(Sampler, Resumable, Protocol):
-    """A sampler that a relay can be made of."""
+    """A sampler that a relay can consist of."""
 
 
 class RelaySampler:
-    """The first :data:`HANDOVER` trials are of the one sampler, those after them of the other,
-    which begins with all that was found by then."""
+    """One sampler for the first :data:`HANDOVER` trials, and then another, which begins with all
+    results so far."""
 
     learns_from_slopes = False
     first: ClassVar[type[_Part]]
@@ -163,14 +161,12 @@ class RelaySampler:
         self._then.tell(trials, values, slopes)
 
     def state(self, told: int) -> State | None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         first = self._first.state(told) if told < HANDOVER else None
         then = self._then.state(max(told, HANDOVER))
         now = first or then
         return now and {"asked": now["asked"], "first": first, "then": then}
 
     def restore(self, state: State) -> None:
-        """See :class:`~sweeper.search.sampler.Resumable`."""
         self._asked = state["asked"]
         if state["first"] is not None:
             self._first.restore(state["first"])

@@ -22,11 +22,11 @@ Slopes = Sequence[float] | None
 
 @dataclass(frozen=True)
 class Task:
-    """What a sampler is made for.
+    """The input of a sampler.
 
-    ``first`` are trials to propose first, and ``prices`` what the network costs, where that is
-    known.  ``search`` has the seed, and the options of the sampler that is called ``name``, whose
-    trials are numbered from ``start``.
+    ``first`` are trials to propose first, and ``prices`` the prices of the network, if known.
+    ``search`` has the seed, and the options of the sampler ``name``, whose trials are numbered
+    from ``start``.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Task:
 
 
 def refuse_options(task: Task, known: Sequence[str] = ()) -> None:
-    """Raise :class:`DimsweepError` for an option that is none of those ``known``."""
+    """Raise :class:`DimsweepError` for an option that is not ``known``."""
     for name in task.search.options:
         if not known:
             what, hint = f"{task.name} takes no options", "leave them out"
@@ -55,46 +55,48 @@ STATE_VERSION = 2
 
 
 class Sampler(Protocol):
-    """Proposes trials, and perhaps learns from their values.
+    """Proposes trials, and may learn from their values.
 
-    The driver asks for a batch while those before it, up to ``prefetch`` with it (``None``: as many
-    as keep the workers busy; such a sampler need not be told anything), are being simulated, and
-    tells each batch in the order of its trials, so what is proposed depends on the seed and on
-    nothing else.  ``batch`` is how many it wants to
-    be asked for; ``None`` leaves it to ``search.batch``.
+    The driver asks for a batch while earlier ones are simulated, up to ``prefetch`` of them (None:
+    enough to keep the workers busy; such a sampler need not be told results). It tells each batch
+    in the order of its trials, so that proposals depend on the seed and on nothing else. ``batch``
+    is the number of trials to ask for; None leaves it to ``search.batch``.
     """
 
     learns_from_slopes: bool
 
     @property
     def prefetch(self) -> int | None:
-        """How many batches may be asked for before the first of them is told."""
+        """Number of batches that may be asked for before the first of them is told."""
 
     @property
     def batch(self) -> int | None:
-        """How many trials to ask for next."""
+        """Number of trials to ask for next."""
 
     def __init__(self, task: Task) -> None:
-        """A sampler at its beginning; raises :class:`DimsweepError` for what it cannot search."""
+        """Create the sampler at its beginning; raises :class:`DimsweepError` if it cannot search
+        the space."""
 
     def ask(self, n: int) -> Sequence[Trial]:
-        """The next trials: up to ``n``, and at least one."""
+        """Return the next trials: up to ``n``, and at least one."""
 
     def tell(
         self, trials: Sequence[Trial], values: Sequence[Values], slopes: Sequence[Slopes]
     ) -> None:
-        """The values of trials asked for earlier, and slopes if the sampler learns from them."""
+        """Learn the values of trials asked for earlier, and their slopes."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A sampler whose search can go on from a bookmark.  Any other is asked again from the start
-    when its study is resumed, and what the ledger knows is not simulated again."""
+    """A sampler that can resume from a bookmark.
+
+    Any other is asked again from the start when its study resumes, and results in the ledger are
+    not simulated again.
+    """
 
     def state(self, told: int) -> State | None:
-        """What :meth:`restore` needs after trials up to number ``told``, as plain data;
-        ``asked`` in it is the number of the trial that is then asked for next.  ``None`` if there
-        is no state to go on from yet."""
+        """Return plain data for :meth:`restore` after trials up to number ``told``; its ``asked``
+        is the number of the next trial. None if there is no state to resume from yet."""
 
     def restore(self, state: State) -> None:
-        """Bring a new sampler to where another one was."""
+        """Bring a new sampler to a state."""

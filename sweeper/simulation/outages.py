@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
 
 @dataclass(frozen=True)
 class _Down:
-    """Things that are alike, by what they are called: how many there are, for which share of the
-    time each is down, and what becomes of the network without one of them, for some."""
+    """Identical things, by a common name: their number, the share of the time that each is down,
+    and the changes of the network without one of them, for some."""
 
     what: str
     count: int
@@ -32,11 +32,10 @@ class _Down:
 
 @dataclass(frozen=True)
 class Outages:
-    """What may be down while a configuration is simulated; nothing where nothing is said of it.
+    """The parts of a network that may be down while a configuration is simulated.
 
-    Phases know no links.  Of a network that is simulated by phases, the whole one (``by_flows``) is
-    simulated by flows, too, as those are of which something is down: by how many times an iteration
-    takes longer is told by flows, and how long it takes by phases.
+    Phases know no links. A network that is simulated by phases is also simulated by flows
+    (``by_flows``), whole and with a part down: flows give the slowdown, and phases the time.
     """
 
     config: Config
@@ -45,10 +44,10 @@ class Outages:
 
     @classmethod
     def of(cls, config: Config, program: Program) -> Self:
-        """Those of a configuration and its program.
+        """Return the outages of a configuration and its program.
 
-        Raises :class:`DimsweepError` naming the key for what the network does not have, unless it
-        is one of a space of networks, of which :func:`outlasted` asks whether one has it.
+        Raises :class:`DimsweepError` naming the key for a part that the network lacks, except in a
+        space of networks: there :func:`outlasted` checks that one of them has it.
         """
         if not config.reliability.outages:
             return cls(config)
@@ -64,10 +63,11 @@ class Outages:
     def simulated(
         self, picoseconds: int, bandwidth: np.ndarray | None = None
     ) -> tuple[Outage, ...]:
-        """What becomes of an iteration of so many ``picoseconds`` at this ``bandwidth`` (D,) in
-        bytes/s, or at the cluster's: it is simulated now, without each in turn.
+        """Simulate an iteration without each part in turn, and return the outages.
 
-        Raises :class:`InfeasibleError` for what training cannot go on without.
+        The whole network's iteration takes ``picoseconds`` at this ``bandwidth`` (D,) in bytes/s
+        (None: the cluster's). Raises :class:`InfeasibleError` if training cannot continue without
+        a part.
         """
         found = []
         if self.kinds and self.by_flows is not None:
@@ -81,7 +81,7 @@ class Outages:
         return tuple(found)
 
     def _without(self, change: Change, bandwidth: np.ndarray | None) -> int:
-        """The picoseconds of an iteration; its program, which is large, is not kept."""
+        """Return the picoseconds of an iteration; its program, which is large, is not kept."""
         cluster = build_cluster(self.config)
         network = cluster.network
         network = replace(network, degrade=(*network.degrade, change))
@@ -103,10 +103,10 @@ class Outages:
 
 
 def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
-    """Whether training goes on, on each of the ``clusters`` of a space of networks, without each of
-    the things that may be down there.  What a network does not have is never down there.
+    """Return, for each of the ``clusters`` of a space of networks, whether training continues
+    without each part that may be down. A part that a network lacks is never down there.
 
-    Raises :class:`DimsweepError` naming the key for what none of them has.
+    Raises :class:`DimsweepError` naming the key for a part that all of them lack.
     """
     found, lacked = list[bool](), list[dict[int, DimsweepError]]()
     for cluster in clusters:
@@ -131,8 +131,8 @@ def _is_joined(whole: Network, model: NetworkModel, change: Change) -> bool:
 def _kinds(
     config: Config, network: Network, lacked: dict[int, DimsweepError] | None
 ) -> list[_Down]:
-    """What may be down of a network.  The numbers of outages of what it does not have are put among
-    those that are ``lacked``, each with the error that is raised where None is given."""
+    """Return the parts of a network that may be down. Errors of parts that it lacks are added to
+    ``lacked`` by number; they are raised if ``lacked`` is None."""
     kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
         with key(f"reliability.outages[{i}]"):
@@ -152,8 +152,8 @@ def _kinds(
 
 
 class _Thing(NamedTuple):
-    """A device, or the links both ways between two: the ``parts`` that it is made of, each of which
-    is down for a share of the time (None: nobody says it)."""
+    """A device, or the links both ways between two: its number of ``parts``, each of which is down
+    for a share of the time (None: unknown)."""
 
     name: str
     parts: int
@@ -165,7 +165,7 @@ def _of(outage: reliability.Outage) -> str:
 
 
 def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
-    """What an outage is of; raises :class:`DimsweepError` where the network has nothing of it."""
+    """Return the parts of an outage; raises :class:`DimsweepError` if the network has none."""
     of = _of(outage)
     some: Which = which(of, getattr(outage, of))
     with key(of):
@@ -176,8 +176,8 @@ def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
 
 
 def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down]:
-    """Those of an outage, whose names without their numbers tell them apart: a leaf is not missed
-    as a spine is.  What does not say that it fails never does."""
+    """Yield the parts of an outage by their names without numbers: a leaf is not missed as a spine
+    is. A part without a rate of failures never fails."""
     alike: dict[str, list[_Thing]] = {}
     for thing in found:
         if thing.down is not None:
@@ -204,7 +204,7 @@ def _devices(network: Network, some: Which) -> list[_Thing]:
 
 
 def _links(network: Network, some: Which) -> list[_Thing]:
-    """What is between two devices, which is down both ways together."""
+    """Return the links between pairs of devices, which are down both ways together."""
     lanes = {
         " <-> ".join(sorted(each.name.split(" -> "))): each.lanes for each in some.links(network)
     }
@@ -212,7 +212,7 @@ def _links(network: Network, some: Which) -> list[_Thing]:
 
 
 def _without_one(of: str, thing: _Thing) -> Change:
-    """What becomes of the network where a part of it is down, and the others carry on."""
+    """Return the change of the network with a part down, the others carrying on."""
     link, switch = (Which(thing.name) if of == kind else None for kind in ("link", "switch"))
     if thing.parts == 1:
         return Change(link=link, switch=switch, down=True)

@@ -12,8 +12,8 @@ from dimsweep.sweeper.part import key
 
 
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:
-    """The program of a whole configuration, rank by rank if every message is to be simulated, on
-    the ``cluster`` of it that is given, or its own."""
+    """Return the program of a configuration on ``cluster``, or on its own; rank by rank if every
+    message is simulated."""
     cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(
         cluster, fidelity=config.fidelity, fold=config.fold, network=config.topology.file
@@ -21,9 +21,9 @@ def build_program(config: Config, cluster: Cluster | None = None) -> Program:
 
 
 def build_cluster(config: Config) -> Cluster:
-    """Topology, NPU, collective model, network, prices and memory.
+    """Return the cluster of a configuration.
 
-    On an interconnect without other memory, NPUs load and store through its I/O controllers.
+    On a wafer without other memory, NPUs load and store through its I/O controllers.
     """
     with key("topology"):
         topology = config.topology.build()
@@ -52,5 +52,5 @@ def build_cluster(config: Config) -> Cluster:
 
 
 def build_workload(config: Config, cluster: Cluster) -> Workload:
-    """The operator graphs and process groups of the workload on ``cluster``."""
+    """Return the operator graphs and process groups of the workload on ``cluster``."""
     return config.workload.build(cluster)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JobTime(NamedTuple):
-    """How long a job of so many ranks takes among the others, and alone, in seconds."""
+    """The time of a job of ``ranks`` among the others, and in isolation, in seconds."""
 
     ranks: int
     time: float
@@ -25,16 +25,16 @@ class JobTime(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """How many times as long it takes as alone."""
+        """The time among others, as a multiple of the time in isolation."""
         return self.time / self.alone if self.alone else 1.0
 
 
 def simulate(config: Config, program: Program | None = None, *, record: bool = False) -> Result:
     """Simulate one iteration of a configuration in its fidelity, folded and watched as it says.
 
-    Whoever has its ``program`` already gives it; ``record`` keeps what a timeline needs.  Raises
-    :class:`DimsweepError` naming the key of what cannot be built, cannot finish, or is watched in a
-    fidelity that does not know it.
+    ``program``: the configuration's, if already built. ``record`` keeps the data of a timeline.
+    Raises :class:`DimsweepError` naming the key of a part that cannot be built, cannot finish, or
+    is watched in a fidelity that does not know it.
     """
     if config.watch and config.fidelity is not Fidelity.PACKET:
         raise not_known("watch", config, "queues, marks and pauses of links", ["packet"])
@@ -55,15 +55,15 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
 
 @dataclass(frozen=True)
 class AloneRunners:
-    """What runs each job of a workload alone, and its ranks, by the names of the jobs; of one
-    workload nothing."""
+    """The runners of a workload's jobs in isolation, with their ranks, by name; none for one
+    workload."""
 
     runners: Mapping[str, tuple[range, "MessageRunner"]]
     fold: bool
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Those of a configuration, whose fidelity knows jobs if it has some."""
+        """Return the runners of a configuration."""
         runners = {}
         if isinstance(config.workload, Jobs):
             from dimsweep.engine.kernels.network import MessageRunner  # which few need
@@ -73,8 +73,9 @@ class AloneRunners:
         return cls(runners, config.fold)
 
     def times(self, ends: np.ndarray, bandwidth: np.ndarray | None = None) -> dict[str, JobTime]:
-        """How long each takes among the others, where ranks come to their ``ends`` (R,) in ps, and
-        alone, which is simulated now at this ``bandwidth`` (D,) in bytes/s or at the cluster's."""
+        """Return the time of each job among the others, whose ranks end at ``ends`` (R,) in ps,
+        and in isolation, simulated now at this ``bandwidth`` (D,) in bytes/s (None: the
+        cluster's)."""
         found = {}
         for name, (ranks, runner) in self.runners.items():
             alone = runner.run(bandwidth, fold=self.fold).measures.end[0]
@@ -84,7 +85,7 @@ class AloneRunners:
 
 
 def not_known(key: str, config: Config, shown: str, fidelities: list[str]) -> DimsweepError:
-    """The error for a ``key`` whose ``shown`` is known in other ``fidelities`` only."""
+    """Return the error for a ``key`` that shows something known only in other ``fidelities``."""
     return DimsweepError(
         f"it shows {shown}, which fidelity={config.fidelity} does not know",
         where=key,

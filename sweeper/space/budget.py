@@ -14,9 +14,9 @@ from dimsweep.sweeper.space.split import AnySplit, PartsSpace, Spending, SplitSp
 
 
 def build_split(config: Config, topology: Topology, prices: Prices | None) -> AnySplit | None:
-    """The splits that ``space.bandwidth`` describes, or ``None`` if it describes none.
+    """Return the splits that ``space.bandwidth`` describes, or None if it describes none.
 
-    With a bisection every dimension's cut carries that much (:func:`engine.topology.cuts`); if
+    With a bisection every dimension's cut carries at least that (:func:`engine.topology.cuts`). If
     nothing else limits the bandwidths they are the least that do, so that there is one split.
     Raises :class:`DimsweepError` naming the key within ``space.bandwidth``.
     """
@@ -56,7 +56,7 @@ def build_split(config: Config, topology: Topology, prices: Prices | None) -> An
 
 
 def _sold(config: Config, n: int) -> list[list[float]]:
-    """The bandwidths of the parts that can be bought for each dimension, ascending."""
+    """Return the bandwidths of the parts for sale of each dimension, ascending."""
     kinds, machines = config.topology.links, config.npu.machines
     with key("parts"):
         if len(kinds) != n:
@@ -82,7 +82,7 @@ def _sold(config: Config, n: int) -> list[list[float]]:
 
 
 def _spending(cost: float, prices: Prices | None) -> Spending:
-    """What a cost leaves for bandwidth."""
+    """Return the part of a cost that is left for bandwidth."""
     if prices is None:
         raise DimsweepError(
             "a cost needs prices, but some dimension's tier has none",
@@ -105,7 +105,7 @@ def _spending(cost: float, prices: Prices | None) -> Spending:
 def _wide_enough(
     bisection: float, topology: Topology, minimum: list[float], step: float
 ) -> list[float]:
-    """The least bandwidths on the grid, at least ``minimum``, that every cut needs."""
+    """Return the least bandwidths on the grid, at least ``minimum``, that every cut needs."""
     needed = bisection / cuts(topology)
     least = np.maximum(needed, minimum)
     return [math.ceil(round(b / step, 6)) * step for b in least.tolist()]
@@ -126,7 +126,8 @@ def _check_room(wide: list[float], total: float | None, spending: Spending | Non
 
 
 def _check_parameters(config: Config) -> None:
-    """Prices and cuts are those of one topology and one price list, not of a searched one."""
+    """Refuse searched keys that change prices or cuts, which belong to one topology and price
+    list."""
     split = config.space.bandwidth
     for name, given in (("cost", split.cost), ("bisection", split.bisection)):
         for searched in config.space.parameters:

@@ -18,29 +18,29 @@ _NOISE = 1e-9
 
 
 def coordinates(space: Space) -> list[str]:
-    """The names of the unit coordinates of a split, each a number from 0 to 1."""
+    """Return the names of the unit coordinates of a split, each a number from 0 to 1."""
     return [f"split_{i}" for i in range(space.n_split)]
 
 
 def encoded(space: Space, trial: Trial) -> dict[str, float]:
-    """The coordinates of a trial's split."""
+    """Return the coordinates of a trial's split."""
     assert space.split is not None and trial.bandwidth is not None
     found = space.split.encode(np.array(trial.bandwidth)).tolist()
     return dict(zip(coordinates(space), found, strict=True))
 
 
 def of_trial(trial: Trial) -> dict[str, Any]:
-    """The design of a trial: its ``bandwidth`` in bytes/s, and the searched keys."""
+    """Return the design of a trial: its ``bandwidth`` in bytes/s, and the searched keys."""
     split = {} if trial.bandwidth is None else {SPLIT: list(trial.bandwidth)}
     return {**split, **trial.parameters}
 
 
 def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
-    """The trial, as yet without number and origin, of a design: a value for each searched key,
-    and a split, either as ``bandwidth`` (D,), numbers in bytes/s or texts such as "100 GB/s", or as
-    its :func:`coordinates`.
+    """Return the trial, without number and origin, of a design.
 
-    What is between two steps of a range or of the split's grid is moved to the nearer one.  Raises
+    A design has a value for each searched key, and a split, either as ``bandwidth`` (D,), numbers
+    in bytes/s or texts such as "100 GB/s", or as its :func:`coordinates`. A value between two
+    steps of a range or of the split's grid is moved to the nearer one. Raises
     :class:`DimsweepError` for a key that is not searched or is missing, a value out of its range,
     and a split that breaks a rule.
     """
@@ -112,7 +112,7 @@ def _value(parameter: Parameter, value: Any) -> Any:
 
 
 def _chosen(parameter: Choice, value: Any) -> Any:
-    """The value of the list that is given, or of which the JSON text is."""
+    """Return the value of the list that is given, or whose JSON text is given."""
     for each in parameter.values:
         if each == value and isinstance(each, bool) == isinstance(value, bool):
             return each
@@ -124,7 +124,7 @@ def _chosen(parameter: Choice, value: Any) -> Any:
 
 
 def _ranged(parameter: Range, value: Any) -> Any:
-    """The value of the range at a number, in its unit, or at a text with that unit."""
+    """Return the value of the range at a number, in its unit, or at a text with that unit."""
     low, high, unit = parameter.low, parameter.high, parameter.unit
     ends = f"from {low:g} to {high:g} {unit}".rstrip()
     number, own = number_and_unit(value)

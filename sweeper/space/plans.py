@@ -57,8 +57,8 @@ Degrees = tuple[int, ...]  # by AXES
 
 @dataclass(frozen=True)
 class Row:
-    """A plan: its degrees, the values of KEYS that are searched, the engine's plan, and the bytes
-    of an NPU's memory, and of its remote memory, that it needs at least."""
+    """A plan: its degrees, the values of searched KEYS, the engine's plan, and the least bytes of
+    an NPU's memory, and of its remote memory, that it needs."""
 
     degrees: Degrees
     values: Mapping[str, Any]
@@ -69,13 +69,13 @@ class Row:
 
     @property
     def turns(self) -> Turns:
-        """What it does how often, as a table of one row."""
+        """The numbers of its passes and messages, as a table of one row."""
         _, context, expert, _, data = self.degrees
         numbers = (self.micro_batches, context * expert * data, context * data)
         return Turns(*(np.array([number]) for number in numbers))
 
     def settings(self) -> dict[str, object]:
-        """The keys of the plan, but for its degrees."""
+        """Return the keys of the plan, without its degrees."""
         return {f"workload.plan.{name}": value for name, value in self.values.items()}
 
 
@@ -123,8 +123,8 @@ def _written(where: str, space: Plans) -> str:
 def _fitting(
     row: Row, plans: Iterable[ParallelPlan], staging: Staging, memory: float | None
 ) -> Row | None:
-    """The first of some ``plans`` that fits the memory; of these, each of which keeps more in
-    remote memory, the last one fits the smallest.  None if there is none."""
+    """Return the first of some ``plans`` that fits the memory, or None. Each plan keeps more in
+    remote memory than the one before, so the last one fits the smallest memory."""
     found, own = None, 0.0
     for plan in plans:
         own, remote = (each.item() for each in least_memory(staging, plan, row.turns))
@@ -187,7 +187,8 @@ def _row(workload: Model, degrees: Degrees, values: Mapping[str, Any]) -> Row:
 
 
 def check_model(workload: object) -> Model:
-    """The workload, of which plans can be searched; raises :class:`DimsweepError` for another."""
+    """Return the workload if its plans can be searched; raises :class:`DimsweepError`
+    otherwise."""
     if not isinstance(workload, Model) or workload.plan.task != "training":
         raise DimsweepError(
             "plans are searched for a model that is trained", where="space.plan", hint="kind: model"

@@ -64,7 +64,7 @@ class Range:
         return (number - self.low) / (self.high - self.low)
 
     def value(self, number: float) -> Any:
-        """``number`` as the config writes it."""
+        """Return ``number`` as the config writes it."""
         if self.step:
             number = self.low + round((number - self.low) / self.step) * self.step
         number = min(max(number, self.low), self.high)
@@ -73,7 +73,7 @@ class Range:
         return f"{number!r} {self.unit}" if self.unit else number
 
     def all_values(self) -> Sequence[Any] | None:
-        """All of them, or ``None`` if there is no step to go by."""
+        """Return all values, or None without a step."""
         step = self.step or (1.0 if self.integer else None)
         if step is None or self.log:
             return None
@@ -106,13 +106,13 @@ class Space:
     def trials(
         self, split: Floats, parameters: Sequence[Setting], first: int, origin: str
     ) -> Trials:
-        """Trials numbered from ``first``; ``split`` holds unit coordinates, shape (P, n_split), and
-        ``parameters`` the values of the other keys of each, if there are other keys."""
+        """Return trials numbered from ``first``; ``split`` holds unit coordinates (P, n_split),
+        and ``parameters`` each trial's values of the other keys, if any."""
         bandwidth = None if self.split is None else self.split.decode(split)
         return Trials.build(np.arange(first, first + len(split)), origin, bandwidth, parameters)
 
     def from_unit(self, unit: Floats, first: int, origin: str) -> Trials:
-        """Trials from coordinates of shape (P, n_unit), each in [0, 1]."""
+        """Return trials from coordinates (P, n_unit), each in [0, 1]."""
         axes = self.parameters.items()
         parameters = [
             Setting({k: p.from_unit(x) for (k, p), x in zip(axes, row, strict=True)})
@@ -122,7 +122,7 @@ class Space:
         return self.trials(unit[:, : self.n_split], parameters, first, origin)
 
     def to_unit(self, trial: Trial) -> Floats:
-        """Coordinates (n_unit,) of a trial; of its values, where several have the same, one's."""
+        """Return coordinates (n_unit,) of a trial, one of several that decode to it."""
         split = np.empty(0)
         if self.split is not None and trial.bandwidth is not None:
             split = self.split.encode(np.array(trial.bandwidth))
@@ -130,12 +130,12 @@ class Space:
         return np.concatenate([split, rest])
 
     def defaults(self, config: Config) -> Setting:
-        """For each parameter the value that lies nearest to the config's own."""
+        """Return, for each parameter, the value nearest to the config's own."""
         return Setting({key: p.nearest(config.value(key)) for key, p in self.parameters.items()})
 
 
 def build_space(config: Config, program: Program) -> Space:
-    """The space of a configuration, whose program is ``program``; raises :class:`DimsweepError`
+    """Return the space of a configuration and its ``program``; raises :class:`DimsweepError`
     naming the key."""
     with key("space.bandwidth"):
         split = build_split(config, program.cluster.topology, program.prices)
@@ -171,8 +171,8 @@ def settings_to_try(config: Config) -> Iterator[Setting]:
 
 
 def check_values(config: Config) -> None:
-    """Raise :class:`DimsweepError` naming the key for a value of a searched key that it cannot
-    have, so that no trial need fail to find out."""
+    """Raise :class:`DimsweepError` naming the key for an invalid value of a searched key, so that
+    no trial need fail to find out."""
     for name, spec in config.space.parameters.items():
         found = parameter(spec)
         values = found.values if isinstance(found, Choice) else (found.value(found.low),)
@@ -188,7 +188,7 @@ def check_values(config: Config) -> None:
 
 
 def _whole(config: Config, name: str, value: Any) -> str:
-    """How a range of whole numbers is written, where ``value`` should have been one."""
+    """Return a hint on ranges of whole numbers, if ``value`` should have been one."""
     try:
         if isinstance(value, float):
             config.changed({name: int(value)})
@@ -199,7 +199,7 @@ def _whole(config: Config, name: str, value: Any) -> str:
 
 
 def parameter(spec: ParameterConfig) -> Parameter:
-    """The values of a key: a choice, or a range of numbers with one unit."""
+    """Return the values of a key: a choice, or a range of numbers with one unit."""
     if spec.values is not None:
         return Choice(spec.values)
     ends = {}
@@ -225,8 +225,7 @@ def parameter(spec: ParameterConfig) -> Parameter:
 
 
 def number_and_unit(value: Any) -> tuple[float | None, str]:
-    """The number that a value is, or that its text begins with, and its unit; ``None`` for what is
-    no number."""
+    """Return the number that a value is or begins with (None: no number), and its unit."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
     number, _, unit = str(value).strip().partition(" ")

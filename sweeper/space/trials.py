@@ -13,8 +13,8 @@ MARK = "what_if"
 
 
 class Setting(Mapping[str, Any]):
-    """Values of config keys.  ``text`` is the one way to write them down: settings of the same text
-    are the same one, in a search, in the key of a row and on a worker."""
+    """Values of config keys. Settings with the same ``text`` are the same one, in a search, in the
+    key of a row and on a worker."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         # In the order of the keys, so that a part of one comes after the whole.
@@ -23,11 +23,11 @@ class Setting(Mapping[str, Any]):
 
     @property
     def keys_only(self) -> "Setting":
-        """Without what is no key of the configuration."""
+        """The setting without entries that are no keys of the configuration."""
         return self.without(MARK) if MARK in self else self
 
     def without(self, *names: str) -> "Setting":
-        """The rest of the values."""
+        """Return the setting without some keys."""
         return Setting({name: value for name, value in self.items() if name not in names})
 
     def __getitem__(self, name: str) -> Any:
@@ -70,17 +70,17 @@ class Trial:
 
     @property
     def design(self) -> tuple[tuple[float, ...] | None, Setting]:
-        """What is simulated, whoever proposed it."""
+        """The simulated design, without number and origin."""
         return self.bandwidth, self.parameters
 
 
 def plain(trial: Trial) -> dict[str, Any]:
-    """A trial as plain data."""
+    """Return a trial as plain data."""
     return {**vars(trial), "parameters": dict(trial.parameters)}
 
 
 def trial_of(node: Mapping[str, Any]) -> Trial:
-    """The trial of :func:`plain` data."""
+    """Return the trial of :func:`plain` data."""
     split = node["bandwidth"]
     return Trial(**{**node, "bandwidth": None if split is None else tuple(split)})
 
@@ -101,7 +101,8 @@ class Trials(Sequence[Trial]):
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Self:
-        """The table of some trials, all with a split or none; they may be one already."""
+        """Return the table of some trials, all with a split or none; they may be a table
+        already."""
         if isinstance(trials, cls):
             return trials
         splits = [trial.bandwidth for trial in trials if trial.bandwidth is not None]
@@ -120,7 +121,8 @@ class Trials(Sequence[Trial]):
         bandwidth: Floats | None,
         parameters: Sequence[Setting] = (),
     ) -> Self:
-        """A table; ``parameters`` are each trial's, or none where no config key is searched."""
+        """Return a table; ``parameters`` are each trial's, or none where no config key is
+        searched."""
         origins = np.empty(len(number), dtype=object)
         origins[:] = origin
         place = {own: i for i, own in enumerate(dict.fromkeys(parameters or [Setting()]))}
@@ -131,7 +133,7 @@ class Trials(Sequence[Trial]):
 
     @classmethod
     def joined(cls, first: Self, last: Self) -> Self:
-        """One table of two."""
+        """Return one table of two."""
         if not (len(first) and len(last)):
             return first if len(first) else last
         split = None
@@ -163,7 +165,7 @@ class Trials(Sequence[Trial]):
         return (self[i] for i in range(len(self)))
 
     def take(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """Some of the trials: their places, or a mask."""
+        """Return some of the trials: by places, or by a mask."""
         used, setting = np.unique(self.setting[rows], return_inverse=True)
         return replace(
             self,
@@ -176,11 +178,12 @@ class Trials(Sequence[Trial]):
 
     @property
     def n_designs(self) -> int:
-        """How many different designs there are among them."""
+        """Number of different designs."""
         split = np.empty((len(self), 0)) if self.bandwidth is None else self.bandwidth
         return len(np.unique(np.column_stack([split, self.setting]), axis=0))
 
     def renamed(self, first: int, origin: str) -> Self:
-        """The same designs under numbers that begin ``first`` later, and of another origin."""
+        """Return the same designs under numbers that begin ``first`` later, and with another
+        origin."""
         origins = np.full(len(self), origin, dtype=object)
         return replace(self, number=self.number + first, origin=origins)

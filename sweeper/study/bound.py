@@ -25,9 +25,9 @@ from dimsweep.sweeper.space.space import Space
 
 
 def least_seconds(config: Config, program: Program) -> float:
-    """The least seconds of an iteration on the graph of a program's cluster, whatever algorithms
-    and routes there are: what the plan computes for, its bubble included (level 0), or what its
-    collectives need to cross the cuts; 0 if neither says anything."""
+    """Return the least seconds of an iteration on the graph of a program's cluster, with any
+    algorithms and routes: the plan's computation and bubble (level 0), or the crossing of cuts by
+    its collectives; 0 if neither is known."""
     graph = program.cluster.network.graph
     assert graph is not None
     cuts = time_by_cuts(program, graph)
@@ -58,11 +58,10 @@ def _computed(config: Config, program: Program) -> float:
 
 
 def least_bound(space: Space, program: Program, objective: Objective) -> Optimum | None:
-    """The least lower bound of a cell's first objective over its splits.
+    """Return the least lower bound of a cell's first objective over its splits, or None.
 
-    ``None`` where no split is searched, for the cost alone, where the cost goes up in steps with
-    bandwidth, and where the space has no best split because more, or less, bandwidth is better for
-    ever.
+    It is None where no split is searched, for the cost alone, where the cost increases in steps
+    with bandwidth, and where more, or less, bandwidth is always better.
     """
     if space.split is None or not objective.has_slopes:
         return None
@@ -78,10 +77,10 @@ def least_bound(space: Space, program: Program, objective: Objective) -> Optimum
 def proven_bound(
     config: Config, space: Space, found: Optimum | None, objective: Objective
 ) -> float | None:
-    """The bound as the objective's column counts, seconds or iterations/s per USD, if it is one.
+    """Return the bound in the unit of the objective's column, or None if it is not proven.
 
-    It is none where other keys are searched as well, each of which makes another program, and in a
-    study by messages, since it is the phase kernel's.
+    It is not proven where other keys are searched, each value of which makes another program, and
+    in a study by messages, since the bound holds for the phase kernel.
     """
     if found is None or found.bound <= 0 or space.parameters or config.by_message:
         return None
@@ -89,8 +88,8 @@ def proven_bound(
 
 
 def bound_of_graph(config: Config, space: Space, program: Program) -> float | None:
-    """What the one time of a cell cannot be below whose network is a graph, in seconds; None where
-    other keys are searched, for another objective, and where nothing is known."""
+    """Return the least seconds of a cell whose network is a graph; None where other keys are
+    searched, for another objective, and where nothing is known."""
     graph = program.cluster.network.graph
     if graph is None or not config.by_message:
         return None
@@ -102,7 +101,7 @@ def bound_of_graph(config: Config, space: Space, program: Program) -> float | No
 def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
-    """The least time for each cost, where a cell searches for both and its bound is one."""
+    """Return the least time for each cost, if a cell searches for both and its bound is proven."""
     if set(objective) != {TIME, COST} or program.prices is None or not program.prices.linear:
         return None
     if space.split is None or space.parameters or config.by_message:

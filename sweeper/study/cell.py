@@ -61,20 +61,21 @@ class CellPlan:
 
     @property
     def objective(self) -> tuple[Objective, ...]:
-        """What is searched for, the objective that ranks trials first."""
+        """The objectives; the first one ranks trials."""
         return self.config.objective
 
     @property
     def recheck(self) -> int:
-        """How many of the best designs are simulated again."""
+        """Number of best designs to simulate again."""
         return max((top for _, top in self.config.recheck.rungs), default=0)
 
     def sampler(self) -> Sampler:
-        """A new sampler, at its beginning."""
+        """Return a new sampler."""
         return make_sampler(self.config, self.space, self.first, self.prices)
 
     def is_settled(self, best: Sequence[float] | None) -> bool:
-        """Whether the best values so far are as near to the bound as the study wants them."""
+        """Return whether the best values so far are as near to the bound as the study
+        wants them."""
         gap = self.config.budget.gap
         if best is None or self.bound is None or gap is None:
             return False
@@ -82,13 +83,13 @@ class CellPlan:
 
     @cached_property
     def content(self) -> Content:
-        """What the result of each of its trials depends on."""
+        """The inputs of all its trials' results."""
         return Content(self.config)
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell's plan, what the ledger keeps of it, and its program."""
+    """A cell's plan, its record in the ledger, and its program."""
 
     plan: CellPlan
     record: CellRecord
@@ -135,10 +136,11 @@ def plan_cell(
     turned: Collection[str],
     perhaps_idle: Collection[str] | None = None,
 ) -> tuple[CellPlan, Program]:
-    """The plan of a cell and its program; ``turned`` are the keys that the user sets or varies, of
-    which only those that are ``perhaps_idle`` are asked whether they make a difference.
+    """Return the plan of a cell and its program.
 
-    Raises :class:`DimsweepError` for what cannot be simulated or searched.
+    ``turned`` are the keys that the user sets or varies; of these only ``perhaps_idle`` ones are
+    checked for making no difference (None: all). Raises :class:`DimsweepError` for a cell that
+    cannot be simulated or searched.
     """
     composed, program = _feasible(composed)
     config, objective = composed.config, composed.config.objective
@@ -177,10 +179,11 @@ def plan_cell(
 
 
 def _feasible(composed: Composed) -> tuple[Composed, Program]:
-    """Return a configuration and its program.  What every trial sets need not be feasible as it is
-    written: then searched keys take values with which it is.
+    """Return a configuration and its program.
 
-    Raises :class:`InfeasibleError` as it is written where no values that were tried are feasible.
+    A configuration with searched keys need not be feasible as written: then values that make it
+    feasible replace its own. Raises the :class:`InfeasibleError` of the written values if no tried
+    values are feasible.
     """
     try:
         return composed, build_program(composed.config)
@@ -195,7 +198,8 @@ def _feasible(composed: Composed) -> tuple[Composed, Program]:
 
 
 def _unpriced(config: Config, program: Program) -> DimsweepError:
-    """Why a design has no cost: a part without a price, or a tier."""
+    """Return the error for a design without a cost: it names a part, or a tier, without a
+    price."""
     if config.cost.parts or config.other_npus:
         bill = config.bought(program.cluster.topology, program.cluster.network).bill()
         what = f"the objective needs prices: {bill.missing[0]}"
@@ -208,7 +212,7 @@ def _unpriced(config: Config, program: Program) -> DimsweepError:
 
 
 def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
-    """Whether figures of merit that are searched for can be told of such a program."""
+    """Raise :class:`DimsweepError` for a figure of merit that such a program does not have."""
     known = known_merits(program)
     for objective in objectives:
         if objective.column in MERIT_NEEDS and objective.column not in known:
@@ -220,7 +224,7 @@ def _check_known(program: Program, objectives: Sequence[Objective]) -> None:
 
 
 def _check_fidelity(config: Config) -> None:
-    """Whether what is to be simulated message by message can be, and has a use."""
+    """Refuse a message-level simulation that is impossible or useless."""
     rungs = config.recheck.rungs
     if rungs and (config.by_message or "fidelity" in config.space.parameters):
         raise DimsweepError(
@@ -240,8 +244,8 @@ def _check_fidelity(config: Config) -> None:
 
 
 def _check_measured(config: Config) -> None:
-    """Whether it is known how measured collectives go at other bandwidths, where these are
-    searched."""
+    """Refuse to search bandwidths if measured collectives do not say at which ones they were
+    measured."""
     collective, space = config.collective, config.space
     names = [name for name in space.parameters if name.startswith("topology.bandwidth")]
     searched = space.bandwidth.is_searched or names
@@ -257,8 +261,8 @@ def _check_measured(config: Config) -> None:
 def _first_trials(
     config: Config, space: Space, program: Program, hopes: Sequence[np.ndarray]
 ) -> list[Trial]:
-    """Splits worth knowing: equal (or mid-range), proportional to the traffic, where the lower
-    bound is least (``hopes``), and the user's own."""
+    """Return splits to try first: equal (or mid-range), proportional to the traffic, where the
+    lower bound is least (``hopes``), and the user's own."""
     enqueue = config.search.enqueue or not space.n_unit
     if space.split is None:
         return [Trial(0, "known", None, space.defaults(config))] if enqueue else []
@@ -284,7 +288,7 @@ def _first_trials(
 
 
 def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
-    """What the ledger keeps of a cell of a ``study``."""
+    """Return the record of a cell of a ``study``."""
     own = {k: v for k, v in plan.content.config.items() if in_order(v) != in_order(study.text[k])}
     prices = plan.prices
     return CellRecord(

@@ -14,11 +14,9 @@ from dimsweep.sweeper.space.trials import Trials
 
 
 class Content:
-    """What all trials of a configuration have in common: ``config``, the part of it that their
-    results depend on, the contents of its files, and the version of the model.
-
-    ``text`` is a hash of it.
-    """
+    """The inputs that all trials of a configuration share: ``config``, the part of it that their
+    results depend on, the contents of its files, and the version of the model. ``text`` is a hash
+    of them."""
 
     def __init__(self, config: Config) -> None:
         self.config: dict[str, Any] = {name: config.text[name] for name in Design.model_fields}
@@ -27,7 +25,7 @@ class Content:
         self.text = self._hash.hexdigest()
 
     def keys(self, trials: Trials) -> list[str]:
-        """Each trial's key: a hash of everything that determines its result."""
+        """Return each trial's key: a hash of everything that determines its result."""
         split = np.empty((len(trials), 0)) if trials.bandwidth is None else trials.bandwidth
         width, data = 8 * split.shape[1], split.astype("<f8").tobytes()
         texts = [own.text.encode() if own else b"" for own in trials.settings]
@@ -40,7 +38,7 @@ class Content:
 
 
 def digests(config: Config) -> dict[str, str]:
-    """The contents of the files and plug-ins that a configuration names; a changed one is another
+    """Return hashes of the files and plug-ins that a configuration names; a changed one is another
     study."""
     digests = {}
     for name, file_name in config.files().items():

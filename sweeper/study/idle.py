@@ -37,7 +37,7 @@ _LETTERS = 40  # of a value in a warning
 
 
 class _Other(NamedTuple):
-    """A configuration with another value of one key, and how that value is told."""
+    """A configuration with another value of one key, and the text of that value."""
 
     config: Config
     value: str
@@ -45,8 +45,8 @@ class _Other(NamedTuple):
 
 
 def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> dict[str, str]:
-    """The keys of ``turned`` that make no difference to ``program``, which is the composed
-    configuration's, each with the warning that says why."""
+    """Return the keys of ``turned`` that make no difference to the ``program`` of a configuration,
+    each with a warning that says why."""
     if len(program.structure.nodes) > _LARGEST:
         return {}
     config, found = composed.config, dict[str, str]()
@@ -72,7 +72,7 @@ def idle_keys(composed: Composed, program: Program, turned: Collection[str]) -> 
 
 
 def _fidelities(config: Config) -> list[Fidelity]:
-    """What the study simulates with."""
+    """Return the fidelities in which the study simulates."""
     varied = [*config.grid.get("fidelity", ())]
     if "fidelity" in config.space.parameters:
         varied += config.space.parameters["fidelity"].values or ()
@@ -81,12 +81,12 @@ def _fidelities(config: Config) -> list[Fidelity]:
 
 
 def _own(config: Config, program: Program, fidelity: Fidelity) -> Told | None:
-    """What the kernel is told of the configuration itself, whose program is this one."""
+    """Return the kernel's input of the configuration itself, whose program is this one."""
     return Told(program, fidelity) if fidelity == config.fidelity else _lowered(config, fidelity)
 
 
 def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
-    """What its kernel is told of the program, or None if it cannot be."""
+    """Return the kernel's input of a configuration, or None if it cannot be lowered."""
     try:
         if fidelity is not config.fidelity:
             config = config.changed({"fidelity": str(fidelity)})
@@ -103,19 +103,19 @@ def _is_same(ours: Told | None, other: Told | None, *, priced: bool) -> bool:
 
 
 def _is_of_links(key: str, used: Collection[Fidelity]) -> bool:
-    """Whether a key says what the links are where none is simulated."""
+    """Return whether a key describes the links where none is simulated."""
     return key.split(".")[0] == "network" and {*used} == {Fidelity.PHASE}
 
 
 def _is_fabric(key: str) -> bool:
-    """Whether a key says which links and switches there are: these have prices, though no time
-    depends on them where none is simulated."""
+    """Return whether a key describes links and switches: these have prices, though no time depends
+    on them where none is simulated."""
     return key in ("network", *(f"network.{name}" for name in ("fabric", *GRAPHS)))
 
 
 def _others(composed: Composed, key: str) -> Iterator[_Other]:
-    """The configuration with other values of ``key``: those that the study varies it over, or its
-    default, all that it may be and, of a number, twice and half as much."""
+    """Yield the configuration with other values of ``key``: those of the study's axis, or its
+    default, all choices and, of a number, twice and half as much."""
     config = composed.config
     if is_group(key):
         without = [word.text for word in composed.words if word.key != key]
@@ -163,7 +163,7 @@ def _values(config: Config, key: str) -> Iterator[Any]:
 
 
 def _choices(config: Config, key: str) -> Iterator[str]:
-    """All values of a key that is one of a few names."""
+    """Return all values of a key that is one of a few names."""
     part: Any = config
     *path, last = key.split(".")
     for name in path:
@@ -174,7 +174,7 @@ def _choices(config: Config, key: str) -> Iterator[str]:
 
 
 def _default(config: Config, key: str) -> Any:
-    """The default of a key; "???" where there is none."""
+    """Return the default of a key; "???" without one."""
     node: Any = {**Config.defaults(), "workload": KINDS[config.workload.kind].defaults()}
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
@@ -184,8 +184,8 @@ def _default(config: Config, key: str) -> Any:
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    """A number or a quantity, or each of a list, times ``factor``; the other truth value; else
-    None."""
+    """Return a number or a quantity, or each of a list, times ``factor``; the other truth value;
+    else None."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -200,7 +200,7 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def _why(config: Config, program: Program, key: str, value: str, used: Collection[Fidelity]) -> str:
-    """What makes a key idle, where that is known, or a value with which all is the same."""
+    """Return why a key is idle, if known, or a value that changes nothing."""
     group = key.split(".")[0]
     if group == "npu" and is_measured(program):
         return "every computation has a measured duration"
@@ -210,7 +210,7 @@ def _why(config: Config, program: Program, key: str, value: str, used: Collectio
 
 
 def _oversubscription(config: Config, program: Program, key: str) -> str:
-    """What an oversubscribed Clos comes to, for a kernel that knows bandwidths only."""
+    """Return the effect of an oversubscribed Clos for a kernel that knows bandwidths only."""
     if not _is_fabric(key):
         return ""
     dims = program.names.dims
@@ -224,7 +224,7 @@ def _oversubscription(config: Config, program: Program, key: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value in a warning, as YAML has it."""
+    """Format a value for a warning, as YAML."""
     words = {"None": "null", "True": "true", "False": "false"}
     text = words.get(str(value), str(value))
     return text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."

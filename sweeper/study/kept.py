@@ -25,19 +25,19 @@ BANDWIDTHS = "topology.bandwidth"
 
 
 def config_of(study: StudyRecord, record: CellRecord) -> Config:
-    """The configuration of a cell."""
+    """Return the configuration of a cell."""
     stored = {key: value for key, value in study.config.items() if key != "files"}
     return Config.of(stored | dict(record.config or {}))
 
 
 def design_of(study: StudyRecord, record: CellRecord, row: "Row") -> Config:
-    """The configuration of a trial, by its row."""
+    """Return the configuration of a trial, from its row."""
     config = config_of(study, record)
     return designed(config, trial_of(config, row))
 
 
 def designed(config: Config, trial: Trial) -> Config:
-    """A cell's configuration with what a trial sets, its split too."""
+    """Return a cell's configuration with a trial's settings and split."""
     values = dict(trial.parameters.keys_only)
     if trial.bandwidth is not None and config.topology.file is None:
         values[BANDWIDTHS] = split_text(trial.bandwidth)
@@ -45,7 +45,7 @@ def designed(config: Config, trial: Trial) -> Config:
 
 
 def trials_of(config: Config, rows: pa.Table) -> Trials:
-    """The trials of a cell's rows."""
+    """Return the trials of a cell's rows."""
     needed = {"trial", "origin", FIDELITY.name, *CHANGE, *config.space.parameters}
     needed.update(BANDWIDTH.among(rows.column_names))
     own = rows.select([name for name in rows.column_names if name in needed])
@@ -53,7 +53,8 @@ def trials_of(config: Config, rows: pa.Table) -> Trials:
 
 
 def trial_of(config: Config, row: "Row") -> Trial:
-    """The trial of a row of a cell's.  Splits are whole numbers of bytes/s; other keys are text."""
+    """Return the trial of a cell's row. Splits are whole numbers of bytes/s; other keys
+    are text."""
     split = None
     if config.space.bandwidth.is_searched:
         given = [row[name] for name in BANDWIDTH.among(list(row.keys()))]
@@ -73,8 +74,8 @@ def trial_of(config: Config, row: "Row") -> Trial:
 
 
 def value_of(axis: Parameter, text: object) -> Any:
-    """The value of a searched key, of which a row has the text; raises :class:`DimsweepError` for a
-    text that the search cannot have written."""
+    """Return the value of a searched key from the text in a row; raises :class:`DimsweepError` for
+    a text that no search writes."""
     try:
         if isinstance(axis, Choice):
             return next(value for value in axis.values if str(value) == text)
@@ -89,25 +90,25 @@ def value_of(axis: Parameter, text: object) -> Any:
 
 
 def _changed(told: dict[str, str], searched: bool) -> dict[str, Any]:
-    """What a what-if sets, and which one it is; where a split is searched it is no setting of a
-    trial, but its own."""
+    """Return the settings of a what-if, and its name; a searched split is the trial's own, not a
+    setting."""
     changes = changes_in(told["changes"])
     own = {name: value for name, value in changes.items() if name != BANDWIDTHS or not searched}
     return {**own, MARK: told}
 
 
 def decimal(number: Fraction) -> str:
-    """A number as people write it, all digits of a double where it has no end."""
+    """Format a number as people write it, with all digits of a double if it does not end."""
     exact = Decimal(number.numerator) / Decimal(number.denominator)
     text = f"{exact.normalize():f}" if Fraction(exact) == number else repr(float(number))
     return text
 
 
 def split_text(split: Sequence[float]) -> list[str]:
-    """Bandwidths in whole bytes/s as a configuration has them."""
+    """Return bandwidths in whole bytes/s as a configuration writes them."""
     return [f"{decimal(Fraction(round(each), 10**9))} GB/s" for each in split]
 
 
 def split_of(bandwidths: Sequence[str]) -> tuple[float, ...]:
-    """Bandwidths of a configuration in whole bytes/s, as a trial has them."""
+    """Return a configuration's bandwidths in whole bytes/s, as a trial has them."""
     return tuple(float(round(QUANTITY(each))) for each in bandwidths)

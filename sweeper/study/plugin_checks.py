@@ -20,7 +20,7 @@ _QUICK = ("block", "collective algorithm", "generator", "memory", "family of mod
 
 
 def fault(what: str, name: str, thing: Any) -> str | None:
-    """Return what does not hold of something registered, "" if all holds, None without a check."""
+    """Return the fault of a registered thing, "" if it has none, None without a check."""
     check = _checks().get(what)
     if check is None:
         return None
@@ -71,7 +71,7 @@ def _known_fault(what: str, name: str, thing: Any, texts: str) -> str | None:
 
 @cache
 def _checks() -> dict[str, Callable[[str, Any], None]]:
-    """By what a registry holds."""
+    """Return the self-checks by registry."""
     from dimsweep.engine.testing import (
         check_algorithm,
         check_block,
@@ -96,7 +96,7 @@ def _checks() -> dict[str, Callable[[str, Any], None]]:
 
 
 def _of_generator(kind: str) -> None:
-    """As a configuration that gives its kind alone makes it."""
+    """Check the network that a configuration of the generator's kind alone makes."""
     from dimsweep.engine.testing import check_generator
     from dimsweep.sweeper.config.network import Network
 
@@ -110,7 +110,7 @@ def _of_generator(kind: str) -> None:
 
 
 def _of_option(option: str, plugin: str) -> None:
-    """Composed, and its cluster built."""
+    """Compose an option, and build its cluster."""
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import choice_of, quoted
     from dimsweep.sweeper.simulation.program import build_cluster

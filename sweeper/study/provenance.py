@@ -27,7 +27,7 @@ _PACKAGES = (
 
 @cache
 def provenance() -> Provenance:
-    """The provenance of what this process simulates."""
+    """Return the provenance of this process's rows."""
     return Provenance(
         version=version_of("dimsweep"),
         git=_git(),
@@ -39,7 +39,7 @@ def provenance() -> Provenance:
 
 
 def _git() -> str | None:
-    """The commit of the code, with a plus if files were changed since; ``None`` outside of git."""
+    """Return the commit of the code, with a plus if files have changed; None outside of git."""
     here = Path(dimsweep.__file__).parent
     command = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
     try:

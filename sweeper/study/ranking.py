@@ -27,8 +27,8 @@ def physical(coordinates: Mapping[str, str]) -> dict[str, str]:
 
 
 def best(rows: Any, objectives: Sequence[Objective]) -> int:
-    """The position of the row that stands for ``rows``, of which there must be one: the best, the
-    earliest of equal ones; of two objectives what is within 1% of the best in the first and best in
+    """Return the position of the row that stands for ``rows``, which must not be empty: the best,
+    the earliest of equal ones. Of two objectives: within 1% of the best in the first and best in
     the second, since a last per cent may cost several times as much."""
     order = front(rows, objectives)
     values = np.asarray(rows[objectives[0].column], dtype=float)[order]
@@ -36,20 +36,20 @@ def best(rows: Any, objectives: Sequence[Objective]) -> int:
 
 
 def near(values: Any, best: float) -> Any:
-    """Whether values are within 1% of the best one."""
+    """Return whether values are within 1% of the best one."""
     return abs(values - best) <= NEAR * best
 
 
 def ranking(rows: Any, objectives: Sequence[Objective]) -> Integers:
-    """Positions of ``rows`` (a table by column) from best to worst: by the first objective, the
-    second, the trial."""
+    """Return positions of ``rows`` (a table by column) from best to worst: by the first objective,
+    the second, the trial."""
     keys = [np.asarray(rows["trial"])]
     keys += [o.sign * np.asarray(rows[o.column], dtype=float) for o in reversed(objectives)]
     return np.asarray(np.lexsort(keys))
 
 
 def front(rows: Any, objectives: Sequence[Objective]) -> Integers:
-    """Positions of the rows no other dominates, in ranking order."""
+    """Return positions of the rows that no other dominates, in ranking order."""
     order = ranking(rows, objectives)
     if len(objectives) == 1:
         return order[:1]

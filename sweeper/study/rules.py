@@ -41,11 +41,11 @@ from dimsweep.sweeper.places import find_option, found, groups
 def design_warnings(
     composed: Composed, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """What the rules find in a composed configuration, whose program is ``program``; beside
-    :func:`idle_keys`, which costs more.
+    """Return the rules' warnings on a composed configuration, whose program is ``program``.
 
-    ``turned`` are the keys that the user varies or has set for this run; ``searched`` says that the
-    bandwidths of the config are not those that will be simulated.
+    ``turned`` are the keys that the user varies or has set for this run; ``searched``: the
+    bandwidths of the config are not those that will be simulated. :func:`idle_keys`, which costs
+    more, is not among the rules.
     """
     config = composed.config
     found = kept_axes(composed)
@@ -67,7 +67,7 @@ def design_warnings(
 
 
 def once(warnings: Iterable[list[str]]) -> list[str]:
-    """The warnings of several cells, each once, with the number of cells that it is for."""
+    """Return the warnings of several cells, each once, with the number of its cells."""
     cells = list(warnings)
     texts = dict.fromkeys(text for cell in cells for text in cell)
     counted = {text: sum(text in cell for cell in cells) for text in texts}
@@ -84,11 +84,9 @@ _KEY = "workload.parallel"
 
 
 def kept_axes(composed: Composed) -> list[str]:
-    """Told where a map of axes was given whole, and the plan has others, or another order.
-
-    Hydra merges a map into the one that is there, which is what overrides of single keys and
-    files rely on; but the order of axes has a meaning, and an axis that is not named takes ranks.
-    """
+    """Warn of a map of axes that was given as a whole, where the plan has others, or another
+    order. Hydra merges a map into the existing one, which overrides of single keys and files rely
+    on; but the order of axes has a meaning, and an unnamed axis takes ranks."""
     given, axes = composed.given(_KEY), composed.config.workload.parallel
     if not isinstance(given, Mapping):
         return []
@@ -119,8 +117,8 @@ _WHAT = {
 
 
 def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
-    """How far phases and messages were apart on plans of the program's kind, where that was more
-    than a percent and every message is not simulated anyway."""
+    """Warn of the difference between phases and messages on plans of the program's kind, if it was
+    more than a percent and not every message is simulated anyway."""
     kind = None if config.by_message or config.recheck.rungs else kind_of(program)
     if kind is None or max(SEEN[kind].most, -SEEN[kind].least) < _MATTERS:
         return []
@@ -137,7 +135,7 @@ def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
 
 
 def small_buckets(config: Config, program: Program) -> list[str]:
-    """Told where a bucket's hops last longer than its bytes, and there are several buckets."""
+    """Warn if a bucket's hops last longer than its bytes, and there are several buckets."""
     workload = config.workload
     if not isinstance(workload, Model) or workload.plan.zero == 3:  # which exchanges blocks
         return []
@@ -159,7 +157,7 @@ def small_buckets(config: Config, program: Program) -> list[str]:
 def idle_knobs(
     config: Config, program: Program, turned: Collection[str], *, searched: bool
 ) -> list[str]:
-    """What changes the run, and yet no time, and bandwidth in which nothing is sent."""
+    """Warn of settings that change the run but no time, and of bandwidth that carries no bytes."""
     found = _collective(config, program) + _latency(config, program)
     instead = config.network.instead
     found += [
@@ -191,8 +189,8 @@ def _collective(config: Config, program: Program) -> list[str]:
 
 
 def _latency(config: Config, program: Program) -> list[str]:
-    """Latencies of zero, unless that is the model that was asked for (profile=libra), or a
-    collective library or the links of a graph have latencies of their own."""
+    """Yield zero latencies, unless the asked model has them (profile=libra), or a collective
+    library or the links of a graph have latencies of their own."""
     zero = np.flatnonzero(program.latency == 0)
     model = program.cluster.collectives
     by_links = config.by_message and program.communication.network.graph is not None
@@ -207,7 +205,7 @@ def _latency(config: Config, program: Program) -> list[str]:
 
 
 def _silent(d: int, program: Program, *, searched: bool) -> str:
-    """A dimension without traffic, where its bandwidth is searched or paid for."""
+    """Warn of a dimension without traffic, if its bandwidth is searched or paid for."""
     name = program.names.dims[d]
     if searched:
         return f"no byte crosses dimension {name}: its bandwidth is searched for nothing"
@@ -221,9 +219,9 @@ def _silent(d: int, program: Program, *, searched: bool) -> str:
 
 
 def unlike_parts(composed: Composed, *, priced: bool) -> list[str]:
-    """Told where no machine has the network, the NPU and the prices of a configuration, by the
-    machines that each part's own file names; a part that names none suits any.
-    Prices count where the network is ``priced``."""
+    """Warn if no machine has the network, the NPU and the prices of a configuration, by the
+    machines that each part's file names; a part that names none suits any. Prices count where the
+    network is ``priced``."""
     config = composed.config
     machines = {
         "topology": config.topology.machines,
@@ -252,7 +250,7 @@ def _apart(one: str, other: str, machines: dict[str, tuple[str, ...]]) -> bool:
 
 
 def _remedy(wrong: list[str], machines: Collection[str]) -> str:
-    """What would set the parts alike, for the machine of the first one."""
+    """Return the keys that would match the parts, for the machine of the first one."""
     for name, parts in _clusters():
         if set(machines) & set(_machines("topology", parts["topology"])):
             others = " ".join(f"{group}={parts[group]}" for group in wrong[1:])
@@ -275,8 +273,8 @@ def _machines(group: str, name: str) -> Collection[str]:
 
 
 def tight_memory(config: Config, program: Program) -> list[str]:
-    """Told where what the cache may reserve is more than a GPU has.  Only of training, on GPUs
-    whose kernels were measured: others need not run PyTorch."""
+    """Warn if the cache may reserve more than a GPU has. This holds for training on GPUs whose
+    kernels were measured: others need not run PyTorch."""
     workload, npu, need = config.workload, config.npu, program.workload.footprint
     if not isinstance(workload, Model) or workload.plan.task != "training":
         return []
@@ -318,7 +316,7 @@ def without_effect(composed: Composed) -> list[str]:
 
 
 def uncalibrated(config: Config, program: Program) -> list[str]:
-    """Told where products are computed at the peak, which no GPU reaches."""
+    """Warn if products are computed at the peak, which no GPU reaches."""
     if is_measured(program):
         return []
     kinds = {"npu": config.npu}
@@ -336,8 +334,8 @@ def uncalibrated(config: Config, program: Program) -> list[str]:
 
 
 def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
-    """A warning if tiers of the topology, or parts of it, have no price, so that the whole network
-    has none; and the first thing that it is."""
+    """Warn if tiers of the topology, or parts of it, have no price, so that the network has none;
+    name the first of them."""
     config, cluster = composed.config, program.cluster
     by_tier = bool(config.cost.tiers and config.topology.tiers)
     if config.cost.parts or (by_tier and (cluster.network.graph is not None or config.other_npus)):
@@ -357,7 +355,7 @@ def unpriced_tiers(composed: Composed, program: Program) -> list[str]:
 
 
 def _missing(composed: Composed, missing: Sequence[str]) -> list[str]:
-    """That something of a bill has no price, which and how it gets one."""
+    """Return which part of a bill has no price, and how it gets one."""
     if not missing:
         return []
     more = f", and {len(missing) - 1} more (dimsweep bill shows all)" if len(missing) > 1 else ""
@@ -366,7 +364,7 @@ def _missing(composed: Composed, missing: Sequence[str]) -> list[str]:
 
 
 def _unpriced_switches(composed: Composed, program: Program) -> list[str]:
-    """Dimensions with switches in tiers that price links alone."""
+    """Return dimensions with switches in tiers that price links alone."""
     tiers, cost = composed.config.cost.tiers, composed.choices.get("cost")
     return [
         f"cost.tiers.{dim.tier} has no price of a switch in cost={cost}, so those of dimension "
@@ -384,19 +382,18 @@ _HARDLY = 0.01  # of an iteration: what is worth no more is not told
 
 
 def verdict(provision: float) -> str:
-    """What the outer dimension of a pair is, given how many times just enough it has."""
+    """Return a verdict on the outer dimension of a pair, from the multiple of just enough that it
+    has."""
     if 1 / _ENOUGH <= provision <= _ENOUGH:
         return "just enough"
     return "over-provisioned" if provision > 1 else "under-provisioned"
 
 
 def badly_provisioned(program: Program) -> list[str]:
-    """For each group the pair of dimensions that is furthest from just enough, if that matters: an
-    under-provisioned dimension whose bandwidth would make the iteration shorter, or an
-    over-provisioned one that could have less at no loss.
-
-    An over-provisioned dimension is none under Themis, which gives it chunks of its own.
-    """
+    """Warn, for each group, of the pair of dimensions that is furthest from just enough, if that
+    matters: an under-provisioned dimension whose bandwidth would shorten the iteration, or an
+    over-provisioned one that could have less at no loss. Under Themis, which gives it chunks of
+    its own, no dimension is over-provisioned."""
     if program.communication.network.graph is not None:
         return []  # its links are not as wide as the dimensions say
     worst: dict[str, Pair] = {}
@@ -451,7 +448,7 @@ _BITS = re.compile(r"\s*[\d.]+(\s*[kMGTP]i?|\s+)b\s*")
 
 
 def odd_quantities(config: Config, program: Program, *, searched: bool) -> list[str]:
-    """Suspicions about the units of bandwidths, latencies and sizes; ``searched``: the topology's
+    """Warn of suspicious units of bandwidths, latencies and sizes; ``searched``: the topology's
     bandwidths are not used."""
     found = [] if searched else _bandwidths(config, program)
     found += _mixed(config, searched=searched)
@@ -485,7 +482,8 @@ def _bandwidths(config: Config, program: Program) -> list[str]:
 
 
 def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
-    """Whether a dimension that is reached through NICs has as many bytes as a NIC has bits."""
+    """Return whether a dimension that is reached through NICs has as many bytes as a NIC
+    has bits."""
     given, dim = config.topology.bandwidth, program.cluster.topology.dims[d]
     tier = config.cost.tiers.get(dim.tier)
     if not isinstance(given, tuple) or tier is None or tier.nic is None:
@@ -494,7 +492,7 @@ def _looks_like_bits(config: Config, program: Program, d: int) -> bool:
 
 
 def _mixed(config: Config, *, searched: bool) -> list[str]:
-    """Bandwidths of one network written with 1000s and with 1024s."""
+    """Return bandwidths of one network written with 1000s and with 1024s."""
     given = ["topology.bandwidth"]
     if searched:
         given = [f"space.bandwidth.{key}" for key in ("total", "max", "known", "constraints")]
@@ -518,7 +516,8 @@ _NEAR = 1.01
 
 
 def radices(config: Config, program: Program) -> list[str]:
-    """Leaf switches with more ports than any switch of the catalogue has at their bandwidth."""
+    """Warn of leaf switches with more ports than any switch of the catalogue has at their
+    bandwidth."""
     topology, dims = program.cluster.topology, program.names.dims
     found = []
     fabrics = per_dimension(config.network.fabric, len(dims), "fabric")
@@ -542,8 +541,8 @@ def radices(config: Config, program: Program) -> list[str]:
 
 
 def first_ways(config: Config, program: Program) -> list[str]:
-    """Told where a graph has several shortest ways between NPUs and nothing says which are taken:
-    then it is the first one for all, which a switch's cables do not share evenly."""
+    """Warn of a graph with several shortest ways between NPUs and no rule to choose: all messages
+    take the first one, and a switch's cables do not share them evenly."""
     network = program.communication.network
     graph = network.graph
     if graph is None or graph.sizes or network.routing is not None or not config.by_message:
@@ -567,7 +566,7 @@ _HANGS_ON_TIES = 0.01  # of the time
 
 
 def tied(config: Config, program: Program) -> list[str]:
-    """What a run takes where nothing ties, if that is another time."""
+    """Warn if the run takes another time where nothing ties."""
     found = None if config.by_message else ties(program)
     if found is None or max(found) / min(found) - 1 < _HANGS_ON_TIES:
         return []

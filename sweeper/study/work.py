@@ -87,7 +87,7 @@ def check_work(
 
 
 def _check_searched(config: Config, objective: str) -> None:
-    """Whether all designs that a cell searches get as much done."""
+    """Raise :class:`DimsweepError` if a searched key changes the work of an iteration."""
     workload = config.workload
     if isinstance(workload, Model) and workload.plan.batch is None:
         changing = list(config.space.parameters)

@@ -41,12 +41,13 @@ class Constraint:
     right: Linear
 
     def excess(self) -> Linear:
-        """The left side minus the right side."""
+        """Return the left side minus the right side."""
         pairs = zip(self.left.coefficients, self.right.coefficients, strict=True)
         return Linear(tuple(a - b for a, b in pairs), self.left.constant - self.right.constant)
 
     def row(self, step: float) -> Row:
-        """The constraint as ``coefficients . n <= limit`` (or ==) for bandwidths of n steps."""
+        """Return the constraint as ``coefficients . n <= limit`` (or ==) for bandwidths of n
+        steps."""
         excess = self.excess()
         sign = -1 if self.relation == ">=" else 1
         numbers = [sign * c for c in (*excess.coefficients, -excess.constant / Fraction(step))]
@@ -146,25 +147,25 @@ _NOISE = 1e-9
 class Spending:
     """At most ``limit`` USD for bandwidths at ``prices`` (D,), above zero, in USD per byte/s.
 
-    What more bandwidth is worth is for the objective to say: the best split for time as a rule
-    costs the limit, to a step, and that for performance per cost may cost much less.
+    The objective decides what more bandwidth is worth: the best split for time usually costs the
+    limit, to a step, and the best one for performance per cost may cost much less.
     """
 
     prices: Floats
     limit: float
 
     def row(self, step: float) -> Row:
-        """The budget for bandwidths of n steps, in whole numbers: what obeys them obeys it."""
+        """Return the budget for bandwidths of n steps, in whole numbers."""
         unit = self.limit / _UNITS
         return tuple(math.ceil(price * step / unit) for price in self.prices), _UNITS
 
     def rule(self) -> tuple[str, Floats, str, float]:
-        """The budget as a rule of a LinearSpace: in bandwidths at the mean price."""
+        """Return the budget as a rule of a LinearSpace: in bandwidths at the mean price."""
         mean = float(self.prices.mean())
         return f"cost <= {usd(self.limit)}", self.prices / mean, "<=", self.limit / mean
 
     def check_minima(self, low: Floats, step: float) -> None:
-        """Raise unless it buys the minima (D,), as :meth:`row` has it."""
+        """Raise unless it buys the minima (D,), according to :meth:`row`."""
         row, most = self.row(step)
         if float(np.dot(row, low / step)) > most:
             raise DimsweepError(
@@ -197,11 +198,11 @@ class Budgeted(ABC):
 
     @abstractmethod
     def nearest(self, bandwidth: Floats) -> Floats:
-        """The split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s."""
+        """Return the split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s."""
 
     @abstractmethod
     def linear(self) -> LinearSpace:
-        """The linear rules that every split obeys, and some that are no splits."""
+        """Return the linear rules that every split obeys; some of their points are no splits."""
 
     @property
     def has_budget(self) -> bool:
@@ -209,8 +210,8 @@ class Budgeted(ABC):
         return self._total is not None or self._spending is not None
 
     def along(self, direction: Floats) -> Floats:
-        """The split (D,) nearest to that multiple of ``direction`` (D,) which uses up the total, or
-        the money.  Raises ValueError where there is neither."""
+        """Return the split (D,) nearest to that multiple of ``direction`` (D,) which uses up the
+        total, or the money. Raises ValueError without either."""
         if self._spending is not None:
             scale = self._spending.limit / float(self._spending.prices @ direction)
         elif self._total is not None:
@@ -220,7 +221,7 @@ class Budgeted(ABC):
         return self.nearest(direction * scale)
 
     def _unit_points(self, u: Floats) -> Floats:
-        """Points (P, F) of the unit cube; raises ValueError for others."""
+        """Return points (P, F) of the unit cube; raises ValueError for others."""
         u = np.asarray(u, dtype=float)
         if u.ndim != 2 or u.shape[1] != self.n_free:
             raise ValueError(f"unit points of shape {u.shape}; expected (points, {self.n_free})")
@@ -229,7 +230,6 @@ class Budgeted(ABC):
         return u
 
     def _in_text(self) -> Iterator[Rule]:
-        """The constraints."""
         for constraint in self._constraints:
             excess = constraint.excess()
             row = np.array(excess.coefficients, dtype=float)

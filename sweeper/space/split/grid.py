@@ -35,8 +35,8 @@ class Bounds:
 
     @classmethod
     def of(cls, points: isl.Set, d: int, largest: Sequence[int]) -> Self | None:
-        """The bounds on dimension ``d`` of ``points`` given all others, none of which is beyond
-        ``largest``; ``None`` where the members are not all integers of an interval."""
+        """Return the bounds on dimension ``d`` of ``points`` given all others, none of which is
+        beyond ``largest``; None where the members are not all integers of an interval."""
         parts = points.coalesce().get_basic_sets()
         if len(parts) != 1 or parts[0].dim(isl.dim_type.div):
             return None
@@ -59,12 +59,12 @@ class Bounds:
         return cls(lower, upper)
 
     def least(self, given: Integers) -> Integers:
-        """The least values (P,) where the other dimensions are ``given`` (P, D - 1)."""
+        """Return the least values (P,) where the other dimensions are ``given`` (P, D - 1)."""
         rows = [-(_value(rule, given) // divisor) for rule, divisor in self.lower]
         return np.asarray(np.max(rows, axis=0))
 
     def most(self, given: Integers) -> Integers:
-        """The greatest values (P,)."""
+        """Return the greatest values (P,)."""
         rows = [_value(rule, given) // divisor for rule, divisor in self.upper]
         return np.asarray(np.min(rows, axis=0))
 
@@ -88,34 +88,34 @@ class EmptyError(Exception):
 
 
 class Values:
-    """The members of a set of integers, which has at least one, and is finite."""
+    """A finite, nonempty set of integers."""
 
     def __init__(self, members: isl.Set) -> None:
         self._members = members
 
     def ends(self) -> tuple[int, int]:
-        """The least and the greatest member."""
+        """Return the least and the greatest member."""
         return self._members.dim_min_val(0).to_python(), self._members.dim_max_val(0).to_python()
 
     def last(self, limit: int) -> float:
-        """The greatest member up to ``limit``; minus infinity if there is none."""
+        """Return the greatest member up to ``limit``, or minus infinity."""
         some = self._members.upper_bound_val(_SET, 0, isl.Val(limit))
         return -math.inf if some.is_empty() else some.dim_max_val(0).to_python()
 
     def first(self, limit: int) -> float:
-        """The least member from ``limit`` on; infinity if there is none."""
+        """Return the least member from ``limit`` on, or infinity."""
         some = self._members.lower_bound_val(_SET, 0, isl.Val(limit))
         return math.inf if some.is_empty() else some.dim_min_val(0).to_python()
 
     def upward(self) -> Iterator[int]:
-        """All members, the least first."""
+        """Yield all members, the least first."""
         value, last = self.ends()
         while value <= last:
             yield value
             value = self.first(value + 1)  # type: ignore[assignment]  # infinity ends it
 
     def outward(self, centre: float) -> Iterator[int]:
-        """All members, the nearest to ``centre`` first."""
+        """Yield all members, the nearest to ``centre`` first."""
         low, high = self.last(math.floor(centre)), self.first(math.floor(centre) + 1)
         while math.isfinite(low) or math.isfinite(high):
             if centre - low <= high - centre:
@@ -151,14 +151,14 @@ class IntegerGrid:
         return None not in self._bounds
 
     def ends(self, earlier: Integers) -> tuple[Integers, Integers]:
-        """The least and greatest values (P,) of the next free dimension, given the ``earlier`` ones
-        (P, i); only if the grid :attr:`is_convex`."""
+        """Return the least and greatest values (P,) of the next free dimension, given the
+        ``earlier`` ones (P, i); only if the grid :attr:`is_convex`."""
         bounds = self._bounds[self.free[earlier.shape[1]]]
         assert bounds is not None
         return bounds.least(earlier), bounds.most(earlier)
 
     def points(self, values: Integers) -> Integers:
-        """The points (P, D) whose free dimensions have ``values`` (P, F); only if the grid
+        """Return the points (P, D) whose free dimensions have ``values`` (P, F); only if the grid
         :attr:`is_convex`."""
         found = np.empty((len(values), len(self._bounds)), dtype=np.int64)
         found[:, self.free] = values
@@ -169,12 +169,12 @@ class IntegerGrid:
         return found
 
     def all(self) -> Iterator[Integers]:
-        """Every point (P, D), some at a time, in ascending order of the free dimensions."""
+        """Yield every point (P, D), some at a time, in ascending order of the free dimensions."""
         yield from self._all_from(np.empty((1, 0), dtype=np.int64))
 
     def _all_from(self, earlier: Integers) -> Iterator[Integers]:
-        """The points whose first free dimensions have the values (P, i), depth first, so that no
-        more than some thousand are there at a time."""
+        """Yield the points whose first free dimensions have the values (P, i), depth first, so
+        that only some thousand are in memory."""
         if earlier.shape[1] == len(self.free):
             if self.is_convex:
                 yield self.points(earlier)
@@ -186,8 +186,8 @@ class IntegerGrid:
             yield from self._all_from(np.column_stack([rows, values]))
 
     def _counted(self, earlier: Integers) -> Iterator[tuple[Integers, Integers]]:
-        """Stretches of ``earlier`` (P, i), and how many values the next free dimension has after
-        each of them."""
+        """Yield stretches of ``earlier`` (P, i), and the number of values of the next free
+        dimension after each of them."""
         if not self.is_convex:
             for row in earlier:
                 yield row[None], np.array([sum(1 for _ in self.values(row.tolist()).upward())])
@@ -202,29 +202,29 @@ class IntegerGrid:
             start = stop
 
     def _next(self, earlier: Integers, counts: Integers) -> Integers:
-        """The values of the next free dimension, after each of ``earlier`` (P, i)."""
+        """Return the values of the next free dimension, after each of ``earlier`` (P, i)."""
         if not self.is_convex:
             return np.array([v for row in earlier.tolist() for v in self.values(row).upward()])
         before = np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(self.ends(earlier)[0], counts) + np.arange(len(before)) - before
 
     def values(self, earlier: Sequence[int]) -> Values:
-        """What the next free dimension may be, given the earlier ones."""
+        """Return the possible values of the next free dimension, given the earlier ones."""
         found = self._shadows[len(earlier)]
         for i, value in enumerate(earlier):
             found = found.fix_val(_SET, i, isl.Val(value))
         return Values(found.project_out(_SET, 0, len(earlier)))
 
     def point(self, values: Sequence[int]) -> Point:
-        """The point x (D,) whose free dimensions have ``values``."""
+        """Return the point x (D,) whose free dimensions have ``values``."""
         found = self._points
         for d, value in zip(self.free, values, strict=True):
             found = found.fix_val(_SET, d, isl.Val(value))
         return _coordinates(found.sample_point())
 
     def nearest(self, wish: Floats) -> Point:
-        """The point x (D,) nearest to ``wish`` (D,), a real point that is projected onto the rules
-        first if it breaks some."""
+        """Return the point x (D,) nearest to ``wish`` (D,), a real point that is projected onto
+        the rules first if it breaks some."""
         rounded = tuple(np.rint(wish).astype(int).tolist())
         if np.abs(wish - rounded).max() < _NOISE and self._has(rounded):
             return rounded
@@ -232,7 +232,7 @@ class IntegerGrid:
         best, least, n_tried = Point(), math.inf, 0
 
         def search(values: tuple[int, ...], square: float) -> None:
-            """Depth first, the nearest values first, as long as they may beat the best point."""
+            """Search depth first, the nearest values first, while they may beat the best point."""
             nonlocal best, least, n_tried
             if len(values) == len(self.free):
                 x = self.point(values)
@@ -252,7 +252,8 @@ class IntegerGrid:
         return best
 
     def _all_bounds(self) -> list[Bounds | None]:
-        """Of each free dimension, given the free ones before it, and of the others, given all."""
+        """Return the bounds of each free dimension, given the free ones before it, and of the
+        others, given all."""
         n_dims = self._points.dim(_SET)
         largest = [
             max(
@@ -276,7 +277,7 @@ class IntegerGrid:
 def extent(
     objective: Sequence[Fraction], equalities: Sequence[Row], rows: Sequence[Row]
 ) -> tuple[float, float]:
-    """The least and the greatest value of objective . x over the integer points."""
+    """Return the least and the greatest value of objective . x over the integer points."""
     scale = math.lcm(*(weight.denominator for weight in objective))
     points = _points(len(objective), equalities, rows)
     total = _sum([int(weight * scale) for weight in objective])
@@ -285,7 +286,7 @@ def extent(
 
 
 def _points(n_dims: int, equalities: Sequence[Row], rows: Sequence[Row]) -> isl.Set:
-    """The integer points that obey the rules.  Raises EmptyError."""
+    """Return the integer points that obey the rules. Raises EmptyError."""
     rules = [f"{_sum(row)} = {limit}" for row, limit in equalities]
     rules += [f"{_sum(row)} <= {limit}" for row, limit in rows]
     points = isl.Set(f"{{ [{_names(n_dims)}] : {' and '.join(rules)} }}")
@@ -303,7 +304,7 @@ def _sum(coefficients: Sequence[int]) -> str:
 
 
 def _onto(points: isl.Set, kept: Sequence[int]) -> isl.Set:
-    """The projection of points onto some of their dimensions."""
+    """Return the projection of points onto some of their dimensions."""
     for d in reversed(range(points.dim(_SET))):
         if d not in kept:
             points = points.project_out(_SET, d, 1)
@@ -311,7 +312,7 @@ def _onto(points: isl.Set, kept: Sequence[int]) -> isl.Set:
 
 
 def _hull(points: isl.Set) -> tuple[list[Row], list[int]]:
-    """The equalities that hold at all points, stated with a limit of zero, and the dimensions that
+    """Return the equalities that hold at all points, with a limit of zero, and the dimensions that
     they leave free when the earlier ones are given."""
     n_dims = points.dim(_SET)
     equal: list[list[Row]] = [[]]
@@ -327,7 +328,8 @@ def _coefficients(rule: isl.Constraint, n_dims: int) -> tuple[int, ...]:
 
 
 def _sharers(hull: Sequence[Row], free: Sequence[int], budget: Row | None) -> list[int]:
-    """See :class:`IntegerGrid`; ``hull`` says how the other dimensions follow from ``free``."""
+    """Return the sharers of :class:`IntegerGrid`; ``hull`` derives the other dimensions from
+    ``free``."""
     n_dims = len(hull) + len(free)
     rows = np.array([row for row, _ in hull], dtype=float).reshape(len(hull), n_dims)
     determined = [d for d in range(n_dims) if d not in free]
@@ -348,7 +350,7 @@ def _coordinates(point: isl.Point) -> Point:
 
 
 def _negative(rows: Sequence[Row]) -> list[Row]:
-    """The same rows as lower limits."""
+    """Return the same rows as lower limits."""
     return [(tuple(-c for c in row), -limit) for row, limit in rows]
 
 
@@ -357,7 +359,7 @@ def _dot(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def _project(point: Floats, rows: Sequence[Row]) -> Floats:
-    """The real point nearest to ``point`` that obeys the rows.
+    """Return the real point nearest to ``point`` that obeys the rows.
 
     Least distance programming, by non-negative least squares (Lawson and Hanson, 1974).
     """

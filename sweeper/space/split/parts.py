@@ -64,12 +64,12 @@ class PartsSpace(Budgeted):
         self.n_free = len(self._free)
 
     def __len__(self) -> int:
-        """The number of splits."""
+        """Return the number of splits."""
         return len(self._rows)
 
     def decode(self, u: Floats) -> Floats:
-        """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1]: each coordinate
-        chooses evenly among the bandwidths that those before it leave."""
+        """Return the splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1]: each
+        coordinate chooses evenly among the bandwidths that those before it leave."""
         u = self._unit_points(u)
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
 
@@ -81,11 +81,12 @@ class PartsSpace(Budgeted):
         return np.asarray(rows[0])
 
     def all(self) -> Iterator[Floats]:
-        """Every split (P, D), in bytes/s, in ascending order."""
+        """Yield every split (P, D), in bytes/s, in ascending order."""
         yield self._rows
 
     def encode(self, bandwidth: Floats) -> Floats:
-        """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
+        """Return unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in
+        bytes/s."""
         nearest, rows, u = self.nearest(bandwidth), self._rows, []
         for d in self._free:
             values = np.unique(rows[:, d])
@@ -94,21 +95,19 @@ class PartsSpace(Budgeted):
         return np.array(u)
 
     def nearest(self, bandwidth: Floats) -> Floats:
-        """The split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s."""
         b = np.asarray(bandwidth, dtype=float)
         if b.shape != self._rows.shape[1:] or not np.isfinite(b).all():
             raise DimsweepError(f"{b} is not a split over {self._rows.shape[1]} dimensions")
         return np.asarray(self._rows[int(((self._rows - b) ** 2).sum(axis=1).argmin())])
 
     def equal(self) -> Floats:
-        """The split (D,) nearest to equal bandwidths."""
+        """Return the split (D,) nearest to equal bandwidths."""
         if self.has_budget:
             return self.along(np.ones(self._rows.shape[1]))
         return self.nearest(np.full(self._rows.shape[1], self._rows.mean()))
 
     def linear(self) -> LinearSpace:
-        """All bandwidths between the slowest and the fastest parts within the rules: every split
-        is one of them."""
+        """Return all bandwidths between the slowest and the fastest parts within the rules."""
         n, rules = self._rows.shape[1], list[Rule]()
         if self._total is not None:
             rules.append((f"total <= {said(self._total)}", np.ones(n), "<=", self._total))
@@ -130,7 +129,7 @@ class PartsSpace(Budgeted):
             )
 
     def _broken(self, b: Floats) -> DimsweepError | None:
-        """The first rule that a split breaks."""
+        """Return the first rule that a split breaks, or None."""
         if self._total is not None and b.sum() > self._total * (1 + _NOISE):
             hint = f"the total is {said(self._total)}"
             return DimsweepError(f"they add up to {said(b.sum())}", where="total", hint=hint)

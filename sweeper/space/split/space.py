@@ -86,15 +86,14 @@ class SplitSpace(Budgeted):
         self.n_free = len(self._grid.free)
 
     def decode(self, u: Floats) -> Floats:
-        """The splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1].
+        """Return the splits (P, D), in bytes/s, of unit points ``u`` (P, F) in [0, 1].
 
         Coordinate i takes x_i = hi - (hi - lo) u_i^(1/k) of its interval [lo, hi], where k counts
-        the coordinates, from this one on, that draw on the same remainder.  With no maxima or
+        the coordinates, from this one on, that draw on the same remainder. Without maxima and
         constraints this is stick breaking with Beta(1, k) shares: uniform u give splits uniform on
-        the simplex.  (Counting from ``hi`` rather than ``lo`` puts the crowded end at u = 0, where
-        floats are dense enough to tell its grid points apart.)
-
-        Raises ValueError for another shape or for values outside [0, 1].
+        the simplex. (Counting from ``hi`` rather than ``lo`` puts the crowded end at u = 0, where
+        floats are dense enough to tell its grid points apart.) Raises ValueError for another shape
+        or for values outside [0, 1].
         """
         u = self._unit_points(u)
         if self._grid.is_convex:
@@ -102,12 +101,13 @@ class SplitSpace(Budgeted):
         return np.array([self._decoded(row) for row in u.tolist()]).reshape(len(u), -1)
 
     def all(self) -> Iterator[Floats]:
-        """Every split (P, D), in bytes/s, some thousand at a time; in ascending order of the free
-        bandwidths, the last of them fastest."""
+        """Yield every split (P, D), in bytes/s, some thousand at a time; in ascending order of the
+        free bandwidths, the last of them fastest."""
         return (self._in_bytes(points) for points in self._grid.all())
 
     def encode(self, bandwidth: Floats) -> Floats:
-        """Unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in bytes/s."""
+        """Return unit coordinates (F,) that :meth:`decode` to ``nearest(bandwidth)``, (D,) in
+        bytes/s."""
         x, u, values = self._nearest(bandwidth), [], list[int]()
         for d, sharers in zip(self._grid.free, self._grid.sharers, strict=True):
             low, high = self._grid.values(values).ends()
@@ -116,7 +116,8 @@ class SplitSpace(Budgeted):
         return np.array(u)
 
     def nearest(self, bandwidth: Floats) -> Floats:
-        """The feasible grid split nearest (least squares) to ``bandwidth``, both (D,) in bytes/s.
+        """Return the feasible grid split nearest (least squares) to ``bandwidth``, both (D,) in
+        bytes/s.
 
         A ``bandwidth`` that breaks rules is first moved to the nearest one that breaks none.
         Raises DimsweepError for another shape or values that are not finite.
@@ -124,14 +125,14 @@ class SplitSpace(Budgeted):
         return self._in_bytes(self._nearest(bandwidth))
 
     def equal(self) -> Floats:
-        """The split (D,) nearest to equal bandwidths that use up the total, or the money; without
-        either, to mid-range."""
+        """Return the split (D,) nearest to equal bandwidths that use up the total, or the money;
+        without either, to mid-range."""
         if not self.has_budget:
             return self.nearest((self._minimum + self._maximum) / 2)
         return self.along(np.ones(len(self._minimum)))
 
     def linear(self) -> LinearSpace:
-        """The splits without the grid: every decoded point is one of them."""
+        """Return the splits without the grid: every decoded point is one of them."""
         rules = list[Rule]()
         if self._total is not None:
             total = round(self._total / self._step) * self._step
@@ -187,7 +188,7 @@ class SplitSpace(Budgeted):
         return self._in_bytes(self._grid.point(values))
 
     def _decoded_together(self, u: Floats) -> Floats:
-        """What :meth:`_decoded` gives for each row, by the same sums."""
+        """Return :meth:`_decoded` of each row, by the same sums."""
         values = np.empty(u.shape, dtype=np.int64)
         for i, sharers in enumerate(self._grid.sharers):
             low, high = self._grid.ends(values[:, :i])
@@ -204,8 +205,8 @@ class SplitSpace(Budgeted):
         return np.array(steps, dtype=float) * self._step
 
     def _solve(self) -> IntegerGrid:
-        """The grid, one constraint after the other, so that the one that empties it is known; what
-        the others say was found to agree."""
+        """Return the grid; add one constraint after the other, so that the one that empties it is
+        known."""
         for n in range(len(self._constraints) + 1):
             try:
                 grid = self._grid_of(self._constraints[:n])
@@ -218,7 +219,7 @@ class SplitSpace(Budgeted):
         return IntegerGrid(len(self._minimum), *self._rules(constraints), budget)
 
     def _rules(self, constraints: Sequence[Constraint]) -> tuple[list[Row], list[Row]]:
-        """The equalities and the inequalities among the rules, in steps."""
+        """Return the equalities and the inequalities among the rules, in steps."""
         equalities, rows = [], []
         for i, (low, high) in enumerate(zip(*self._box, strict=True)):
             unit = tuple(int(i == j) for j in range(len(self._minimum)))
@@ -231,7 +232,7 @@ class SplitSpace(Budgeted):
         return equalities, rows
 
     def _conflict(self, n: int) -> DimsweepError:
-        """Why constraint ``n`` cannot hold together with the rules before it."""
+        """Return why constraint ``n`` contradicts the rules before it."""
         constraint, where = self._constraints[n], f"constraints[{n}]"
         excess = constraint.excess()
         equalities, rows = self._rules(self._constraints[:n])
@@ -304,7 +305,8 @@ def _check_numbers(
 def _box_in_steps(
     total: float | None, minimum: Sequence[float], maximum: Sequence[float], step: float
 ) -> tuple[list[int], list[int]]:
-    """The minima and the maxima in steps, rounded inward (a millionth of a step is noise)."""
+    """Return the minima and the maxima in steps, rounded inward (a millionth of a step is
+    noise)."""
     whole = math.inf if total is None else round(total / step, 6)
     low = [math.ceil(round(bound / step, 6)) for bound in minimum]
     high = [math.floor(min(round(bound / step, 6), whole)) for bound in maximum]
