@@ -1,5 +1,6 @@
 """dimsweep verify: published studies, the other verifications, and a list of them."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from dimsweep.sweeper.ledger.place import Place
 
 _ROOM = "dimsweep.sweeper.extensions.verify"
-_STUDIES, _LIST = Lazy("studies", f"{_ROOM}.studies:command"), Lazy("list", f"{_ROOM}.list:command")
+_STUDIES = Lazy("studies", f"{_ROOM}.published:studies_command")
+_LIST = Lazy("list", f"{_ROOM}.command:list_command")
 _HELP = """{what}
 
 It sweeps the study into results/, where the same command continues it, and looks the published
@@ -75,6 +77,37 @@ def verifications() -> dict[str, Verification]:
         load(())
         found |= VERIFICATIONS
     return found
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def list_command(as_json: bool) -> int:
+    """List what can be verified.
+
+    Each verification is shown with what it compares, and where that was published.
+    """
+    from rich.console import Console
+
+    from dimsweep.sweeper.extensions.verify.points import read_lines
+    from dimsweep.sweeper.terminal import say, table
+
+    known = dict[str, Verification]()
+    for name, files in published().items():
+        lines = sorted(read_lines(files.points), key=lambda line: line.basis != "published")
+        known[name] = Verification(files.what, lines[0].source, is_study=True)
+    known |= verifications()
+    if as_json:
+        listed = [
+            {"name": name, "what": each.what, "source": each.source, "is_study": each.is_study}
+            for name, each in known.items()
+        ]
+        print(json.dumps(listed, indent=1))
+        return 0
+    console = Console()
+    rows = [(name, each.what, each.source) for name, each in known.items()]
+    console.print(table(("name", "what it does", "published in"), rows, left=3))
+    say("dimsweep verify NAME runs one; its --help tells more", console)
+    return 0
 
 
 class _Verifications(Commands):

@@ -2,11 +2,15 @@
 
 import json
 import math
+import os
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, Self, cast, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import click
 from rich.console import Console
@@ -365,3 +369,35 @@ def _tolerance(text: str, place: str) -> Tolerance | None:
         hint = "such as 1%, 0.06, or 4.3 to 5; without one ours is shown, and not judged"
         what = f"tolerance: {text!r} cannot be read"
         raise DimsweepError(what, where=place, hint=hint) from None
+
+
+# --- simulations in processes --------------------------------------------------------------------
+
+
+_Given = TypeVar("_Given")
+_Found = TypeVar("_Found")
+
+
+def side_by_side(
+    find: Callable[[_Given], _Found], given: Sequence[_Given], *, chunksize: int = 1
+) -> Iterator[_Found]:
+    """What ``find``, a function of a module, returns for each, in their order, as they come.
+
+    A process takes ``chunksize`` of them at a time; no more than that are found in this one.  Each
+    starts as a Python of its own: a fork of this one, which has threads of Arrow's, Numba's or
+    Ray's, could stand still for ever.
+    """
+    if len(given) <= chunksize:
+        yield from map(find, given)
+        return
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, get_context("spawn"), initializer=_leave_stopping) as pool:
+        try:
+            yield from pool.map(find, given, chunksize=chunksize)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_stopping() -> None:
+    """Let Ctrl-C stop the process that asks alone, which then stops the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

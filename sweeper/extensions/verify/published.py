@@ -1,13 +1,17 @@
 """What the rows of studies say to a published study's expressions, by DuckDB."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +19,10 @@ from pyarrow import csv
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.compose import compose
+from dimsweep.sweeper.draw.canvas import reduced
 from dimsweep.sweeper.draw.page import write_report
-from dimsweep.sweeper.extensions.verify.files import Files
+from dimsweep.sweeper.extensions.verify.command import verifications
+from dimsweep.sweeper.extensions.verify.files import Files, published
 from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_picture
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
@@ -24,7 +30,12 @@ from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
     Value,
+    console_for,
+    json_option,
+    print_points,
     read_lines,
+    record,
+    side_by_side,
 )
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place
@@ -35,6 +46,7 @@ from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.terminal import plural, say, waiting
 
 ROWS = "rows"  # the study's own
 _NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
@@ -255,3 +267,47 @@ def _finite(ours: Any, line: Line) -> float:
         what = f"{line.ours!r} is {ours!r}, and no number"
         raise DimsweepError(what, where=f"{line.place}: ours")
     return value
+
+
+# --- dimsweep verify studies: every published study that has a page ------------------------------
+
+
+@click.command("studies")
+@json_option
+@click.option("--pictures", type=click.Path(path_type=Path), help="Draw each as NAME.png in here.")
+def studies_command(as_json: bool, pictures: Path | None) -> int:
+    """Reproduce the published studies of docs/studies, point by point.
+
+    As many run at once as there are cores.  The exit code is 1 unless every value is within its
+    tolerance and every claim holds.
+    """
+    console, found = console_for(as_json), dict[str, Sequence[Point]]()
+    what = {name: files.what for name, files in published().items()}
+    what |= {name: each.what for name, each in verifications().items() if each.is_study}
+    names = list(what)
+    finding = side_by_side(partial(_found, drawn=pictures is not None), names)
+    for name in names:
+        say(f"\n{name}: {what[name]}", console, "bold")
+        with waiting(f"simulating {name}", console):
+            found[name], picture = next(finding)
+        if not as_json:
+            print_points(found[name], console)
+        if pictures is not None and picture is not None:
+            (pictures / f"{name}.png").write_bytes(picture)
+    if as_json:
+        records = [{"study": name, **record(point)} for name in names for point in found[name]]
+        print(json.dumps(records, indent=1))
+    points = [point for name in names for point in found[name]]
+    bad = [point for point in points if not point.holds]
+    n = plural(len(points), "point")
+    say(f"\n{n} of {plural(len(found), 'study')}, {len(bad)} not as published", console)
+    return int(bool(bad))
+
+
+def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
+    """A study's points, and its picture if one is wanted and it has one."""
+    if name in (data := published()):
+        found = find_points(data[name], "executor=inline")  # processes are side by side already
+    else:
+        found = import_module(verifications()[name].target.partition(":")[0]).find()
+    return list(found.points), reduced(found.draw("png")) if drawn and found.draw else None

@@ -29,7 +29,7 @@ NO_READER = {
     "sweeper.calibrate.measuring.power": _THEIRS,
     "sweeper.cli.measure.command": _OURS,
     "sweeper.extensions.verify.clusters.report.write_page": _OURS,
-    "sweeper.extensions.verify.clusters.recipes.entries": _OURS,
+    "sweeper.extensions.verify.clusters.plans.entries": _OURS,
     "sweeper.part._bounded": _MADE,
     "sweeper.part.one_or_each": _MADE,
     "sweeper.part.quantity": _MADE,

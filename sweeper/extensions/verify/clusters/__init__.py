@@ -51,9 +51,9 @@ from dimsweep.sweeper.extensions.verify.points import (
     json_option,
     print_json,
     recorded,
+    side_by_side,
     write_picture,
 )
-from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.terminal import plural, say, waiting
 

@@ -31,7 +31,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
 from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, configure, predict
 from dimsweep.sweeper.extensions.verify.clusters.systems import model_keys, system_of
-from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
+from dimsweep.sweeper.extensions.verify.points import side_by_side
 from dimsweep.sweeper.terminal import plural, say, table
 
 

@@ -10,7 +10,7 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.draw.canvas import encoded, frame
-from dimsweep.sweeper.extensions.verify import studies
+from dimsweep.sweeper.extensions.verify import published as studies
 from dimsweep.sweeper.extensions.verify.command import verifications
 from dimsweep.sweeper.extensions.verify.files import published
 from dimsweep.sweeper.extensions.verify.points import (

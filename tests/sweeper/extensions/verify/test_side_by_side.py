@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dimsweep.sweeper.extensions.verify.side_by_side import side_by_side
+from dimsweep.sweeper.extensions.verify.points import side_by_side
 
 
 def _square(number: int) -> tuple[int, int, int, bool]:
