@@ -37,9 +37,11 @@ class Baselines(CellSource):
         roles: Mapping[str, Role],
         first: int,
     ) -> None:
-        """``axes`` are the grid's, and ``first`` is the number of the first baseline.  Raises
-        :class:`DimsweepError` for a baseline that sets an axis of scenarios, in each of which it is
-        simulated."""
+        """Take the grid's ``axes``, and the number of the ``first`` baseline.
+
+        Raises :class:`DimsweepError` for a baseline that sets an axis of scenarios: it is
+        simulated in each of them.
+        """
         given, networks = composed.config.baseline, composed.config.space.network
         scenarios = {axis: axes[axis] for axis in axes if roles[axis] is Role.SCENARIO}
         for name in given:
@@ -62,16 +64,16 @@ class Baselines(CellSource):
         return len(self._grid) if self._given else 0
 
     def corners(self, most: int) -> list[int]:
-        """Some of them, in which each value of each scenario occurs."""
+        """Return the numbers of baselines in which each value of each scenario occurs."""
         return self._grid.corners(most) if self._given else []
 
     def number(self, place: int) -> int:
-        """The number of a baseline's cell, after those of the grid."""
+        """Return the number of a baseline's cell, after those of the grid."""
         return self._first + place
 
     @property
     def warnings(self) -> list[str]:
-        """Where the study's own keys hold for an option that the baseline chooses: as on the
+        """Warnings of study keys that override an option which the baseline chooses: as on the
         command line, a study's keys come after the options of its groups."""
         file = self.composed.study and find_study(self.composed.study)
         nodes = [read_options(file).node] if file else []
@@ -90,9 +92,9 @@ class Baselines(CellSource):
         return found
 
     def plan(self, place: int) -> PlannedCell | PrunedCell:
-        """The plan of one, numbered after the cells of the grid, or why it cannot be.
+        """Return the plan of a baseline, or why it is infeasible.
 
-        Raises :class:`DimsweepError` for what is wrong with its keys.
+        Raises :class:`DimsweepError` for a mistake in its keys.
         """
         scenario = dict.fromkeys(self.axes, BASELINE)
         try:
@@ -155,7 +157,7 @@ class BaselineQuestion(Question):
 
 
 def _text(config: Config, name: str) -> str | None:
-    """The value of a key as a row has it, or ``None`` where the baseline has no such key."""
+    """Return the value of a key as a row has it, or None if the baseline has no such key."""
     try:
         return str(config.value(name))
     except DimsweepError:

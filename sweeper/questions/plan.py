@@ -108,7 +108,8 @@ def recorded_config(config: Config) -> dict[str, Any]:
 
 
 def _warnings(cells: list[CellPlan]) -> list[str]:
-    """What the rules say of the cells, and the keys that are idle in all that were looked at."""
+    """Return the rules' warnings on the cells, and the keys that are idle in all cells that were
+    checked."""
     first, *others = cells[:LOOKED_AT]
     idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
     failing = once(failing_plugins(plan.cell.config) for plan in cells)
@@ -116,7 +117,7 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
 
 
 def study_name(composed: Composed) -> str:
-    """The name of a study's folder in the results folder."""
+    """Return the name of a study's folder in the results folder."""
     name = composed.config.name or composed.study
     if not name:
         raise DimsweepError(
@@ -158,7 +159,7 @@ def _is_small(cells: CellSource) -> bool:
 def _sorted(
     found: Iterable[PlannedCell | PrunedCell],
 ) -> tuple[list[PlannedCell], list[PrunedCell]]:
-    """Plans, and what cannot be."""
+    """Separate plans from infeasible cells."""
     planned, pruned = list[PlannedCell](), list[PrunedCell]()
     for each in found:
         if isinstance(each, PrunedCell):

@@ -19,8 +19,8 @@ from dimsweep.sweeper.space.plans import Row
 
 
 class Where(NamedTuple):
-    """A cell, taken apart: its plan, its place, the number of its network among those of its
-    shape, and its own number among the cells of the plan."""
+    """A cell's parts: its plan, its place, the number of its network among those of its shape, and
+    its own number among the cells of the plan."""
 
     row: Row
     place: Place
@@ -45,7 +45,7 @@ class Cells:
         return int(self.first[-1])
 
     def some(self, rows: Longs) -> "Cells":
-        """The cells of some of the rows."""
+        """Return the cells of some of the rows."""
         found = Cells([self.rows[i] for i in rows.tolist()], self.places, self.stagings)
         found.least = self.least[rows]
         return found
@@ -58,7 +58,7 @@ class Cells:
         return self.places.spot(row)
 
     def where(self, number: int) -> Where:
-        """The cell of a number."""
+        """Return the parts of the cell with this number."""
         i = int(np.searchsorted(self.first, number, side="right")) - 1
         row, m = self.rows[i], number - int(self.first[i])
         spot = self.spot(row)
@@ -66,7 +66,7 @@ class Cells:
 
     @cached_property
     def least(self) -> Floats:
-        """Level 0: seconds of each row that it computes for, on whatever network."""
+        """Level 0: seconds of computation of each row, on any network."""
         found = [
             least_time(
                 self.stagings.of(row.plan, row.degrees),
@@ -80,7 +80,8 @@ class Cells:
         return np.array(found).reshape(-1)
 
     def loads_of(self, i: int, moved: Moved = AS_IS, cells: Longs | None = None) -> Floats:
-        """Level 1: the least seconds of all cells of a row, or of some, on ``moved`` tiers."""
+        """Return level 1: the least seconds of all cells of a row, or of some, on
+        ``moved`` tiers."""
         if i in self._loads and moved == AS_IS:
             return self._loads[i] if cells is None else self._loads[i][cells]
         if cells is not None and not len(cells):

@@ -43,8 +43,8 @@ _PRICES, _OTHERS = 3, 2  # of each on either side, from as it is to the reach
 
 
 class _Priced(Scaled):
-    """The losses of cells below the ``ends`` of several prices, by which networks have their
-    ``factors``; it is run at each one after the other."""
+    """The losses of cells below the ``ends`` of several prices, at which networks have their
+    ``factors``; it runs at one price after the other."""
 
     def __init__(
         self, known: Known, moment: Moment, factors: Sequence[Floats], ends: Sequence[float]
@@ -53,8 +53,8 @@ class _Priced(Scaled):
         self._factors, self._ends, self._number = factors, ends, 0
 
     def winner(self, number: int) -> int | None:
-        """The cell that wins at a price; None where no cell is below its end, and -1 where too many
-        may be."""
+        """Return the cell that wins at a price; None if no cell is below its end, and -1 if too
+        many may be."""
         self._number = number
         found = self.first(self._ends[number])
         return -1 if found.is_open else found.number
@@ -77,8 +77,8 @@ def regions_of(
     moves: Sequence[Move],
     changes: Sequence[Change],
 ) -> Regions | None:
-    """What wins where of the prices and of the rest that one each moves which may move least; None
-    where there are no two, or nothing else ever wins."""
+    """Return the winners over two axes: of the prices and of the other changes, the one that wins
+    after the least change; None without two such axes, or if nothing else ever wins."""
     near = {change.name: _nearest(change) for change in changes}
     if not prices or not moves or min(near.values())[0] == _NEVER:
         return None
@@ -116,8 +116,8 @@ def regions_of(
 
 
 def _nearest(change: Change) -> tuple[int, float]:
-    """How soon another design is better by more than 1%, by how far something moves, in logarithms;
-    after these what makes another one better at all, and at last what never does."""
+    """Return a sorting key: first changes after which another design is better by more than 1%, by
+    their distance in logarithms, then those after which one is better at all, last the others."""
     for order, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
         found = [abs(float(np.log(end.factor))) for end in ends if not end.is_far]
         if found:
@@ -129,7 +129,7 @@ _TWICE = " x2"  # what the name of a what-if ends with
 
 
 class Changes(NamedTuple):
-    """What would change an answer: how far each thing may move, and the error of the model, before
+    """The changes of an answer: how far each thing may move, and the error of the model, before
     another cell than the best one wins."""
 
     changes: tuple[Change, ...] = ()
@@ -138,8 +138,8 @@ class Changes(NamedTuple):
 
 
 def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
-    """What makes another cell than the ``best`` one win; ``losses`` are those of the cells that the
-    search has simulated, by number."""
+    """Return the changes after which another cell than the ``best`` one wins; ``losses`` are those
+    of simulated cells, by number."""
     known, prices = Known(designs, best, losses), [*_prices(designs, best)]
     found = [
         Change(
@@ -158,8 +158,8 @@ def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None =
 
 
 def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
-    """The prices that what-ifs double, each with what twice as much adds to what seconds are
-    multiplied by, for all networks; but for those of whole parts, by which fabrics are chosen."""
+    """Return the prices that what-ifs double, each with the increase of the networks' factors if
+    doubled; without prices of whole parts, by which fabrics are chosen."""
     planned, config = designs.plan(best), designs.composed.config
     if isinstance(planned, PrunedCell) or config.cost.parts:
         return
@@ -171,8 +171,8 @@ def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
 
 
 class _Price(Race):
-    """By how much a price must change, upwards (``sign`` 1) or downwards (-1), until a cell is
-    better than the best by more than the share ``margin``."""
+    """The change of a price, upwards (``sign`` 1) or downwards (-1), after which a cell is better
+    than the best by more than the share ``margin``."""
 
     def __init__(self, known: Known, slopes: Floats, sign: int, margin: float) -> None:
         super().__init__(known)
@@ -248,9 +248,9 @@ def _is_twin(known: Known, number: int) -> bool:
 
 
 def _rival(known: Known) -> Rival:
-    """Who comes next, and how sure it is that measurements would say so: two designs share most of
-    the model's error.  If too many cells may come next, the best one that was simulated, and the
-    bound of the others."""
+    """Return the next design, and the probability that measurements would rank it so: two designs
+    share most of the model's error. If too many cells may come next, return the best simulated
+    one, and the bound of the others."""
     own, race = known.seconds(known.best) * known.factor, _Next(known)
     found = race.first(own * REACH)
     while found.number is not None and _is_twin(known, found.number):

@@ -51,8 +51,8 @@ _FIRST = 4  # cells that are looked at before anything is simulated
 
 
 class Part(NamedTuple):
-    """Which of the cells of a ``study`` some designs are: those at these ``coordinates``, from the
-    ``first`` number on, of networks of these ``shapes``."""
+    """A part of the cells of a ``study``: those at these ``coordinates``, from the ``first``
+    number on, of networks of these ``shapes``."""
 
     study: Config
     coordinates: Mapping[str, str]
@@ -63,8 +63,8 @@ class Part(NamedTuple):
 class Designs(CellSource):
     """The networks and plans of a study, numbered as the cells of a grid are.
 
-    Its networks are those of others that it is ``like``, or those of the ``part`` that it is of a
-    study.  Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
+    Its networks are those of other designs that it is ``like``, or those of the ``part`` of a
+    study. Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
     always_streams = True
@@ -126,10 +126,10 @@ class Designs(CellSource):
         yield from (PARALLEL, *row.settings())
 
     def changed(self, changes: Mapping[str, object], below: float) -> "Designs":
-        """The same networks with those plans whose loss may be ``below`` that, for a workload in
-        which these keys are others.
+        """Return the networks with the plans whose loss may be ``below`` a limit, for a workload
+        with changed keys.
 
-        Raises :class:`DimsweepError` for a value that cannot be, and if there is no such plan.
+        Raises :class:`DimsweepError` for an impossible value, and if there is no such plan.
         """
         config = self.composed.config.changed(dict(changes))
         found = Designs(replace(self.composed, config=config), self)
@@ -140,8 +140,8 @@ class Designs(CellSource):
         return found
 
     def corners(self, most: int) -> list[int]:
-        """Cells that promise most, one of them a product of dimensions if there is any, since what
-        generators make may have more messages than are simulated."""
+        """Return the most promising cells; one of them is a product of dimensions if there is any,
+        since networks of generators may have more messages than are simulated."""
         i = int(np.argmin(self.floors))
         order = np.argsort(self.bounds(i), kind="stable")
         made = np.array([shape.made is not None for shape in self.cells.shapes])
@@ -159,23 +159,25 @@ class Designs(CellSource):
 
     @cached_property
     def floors(self) -> Floats:
-        """What no cell of each plan is below, in the objective's loss."""
+        """Lower bounds of the cells of each plan, in the objective's loss."""
         least = [self.factor(row).min(initial=np.inf) for row in self.cells.rows]
         return self.cells.least * np.array(least)
 
     def bounds(self, i: int) -> Floats:
-        """What each cell of plan ``i`` is not below, in the objective's loss."""
+        """Return the lower bound of each cell of plan ``i``, in the objective's loss."""
         return self.cells.loads_of(i) * self.factor(self.cells.rows[i])
 
     def factor(self, row: Row) -> Floats:
-        """What seconds are multiplied by in the objective's loss, for all cells of a plan."""
+        """Return what seconds are multiplied by in the objective's loss, for all cells of
+        a plan."""
         if (alike := self.cells.places.alike(row)) not in self._known:
             spot = self.cells.spot(row)
             self._known[alike] = self.cells.places.of_networks(self.factors, spot)
         return self._known[alike]
 
     def networks(self, cells: range) -> Longs:
-        """The numbers of the networks of cells of one plan, among all networks of all shapes."""
+        """Return the numbers of the networks of cells of one plan, among all networks of all
+        shapes."""
         row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
         first = int(self.cells.first[row])
         found = self.cells.places.networks(self.cells.spot(self.cells.rows[row]))
@@ -183,7 +185,7 @@ class Designs(CellSource):
 
     @cached_property
     def costs(self) -> Floats:
-        """What the network of each cell costs, in USD."""
+        """Cost of the network of each cell, in USD."""
         rows, spot = self.cells.rows, self.cells.spot
         return np.concatenate(
             [self.cells.places.of_networks(self._cost, spot(row)) for row in rows]
@@ -194,14 +196,12 @@ class Designs(CellSource):
         return np.concatenate([shape.cost for shape in self.cells.shapes])
 
     def slopes(self, config: Config) -> Floats:
-        """What is added to what seconds are multiplied by, for all networks, at the prices of
-        another configuration."""
+        """Return the change of the networks' factors at the prices of another configuration."""
         shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
         return self._factors_of(config, shapes) - self.factors
 
     def at_price(self, slopes: Floats, factor: float) -> Floats:
-        """What seconds are multiplied by, for all networks, at a ``factor`` of what has these
-        ``slopes``."""
+        """Return the networks' factors at a ``factor`` of the prices with these ``slopes``."""
         return self.factors + (factor - 1) * slopes
 
     def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
@@ -210,7 +210,7 @@ class Designs(CellSource):
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
-        """A cell's coordinates, and its configuration."""
+        """Return a cell's coordinates, and its configuration."""
         assert self._networks is not None
         where = self.cells.where(number)
         values = self._values(where)
@@ -228,15 +228,18 @@ class Designs(CellSource):
         return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
 
     def alike(self, number: int) -> range:
-        """The cells that differ from one in the bandwidths of their network only."""
+        """Return the cells that differ from one in the bandwidths of their network only."""
         where = self.cells.where(number)
         first = number - where.network
         return range(first, first + len(self.cells.shapes[where.place.shape].cost))
 
     def programs(self, number: int) -> Floats:
-        """Level 2 of all cells that are :meth:`alike`, by one program, in the objective's loss;
-        nothing is known of a network whose links have their own bandwidths, or of collectives that
-        were measured at some, nor where there is no such program."""
+        """Return level 2 of all cells that are :meth:`alike`, by one program, in the objective's
+        loss.
+
+        It is 0 for a network whose links have their own bandwidths, for collectives that were
+        measured at some bandwidths, and without such a program.
+        """
         where, own = self.cells.where(number), self.alike(number)
         shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
         at_some = collective.measured is not None and collective.measured_bandwidth is None
@@ -253,7 +256,7 @@ class Designs(CellSource):
         return seconds * self.factor(where.row)[first : first + len(own)]
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """The plan of a cell, with the bound of its program; or why it cannot be."""
+        """Return the plan of a cell with the bound of its program, or why it is infeasible."""
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
@@ -271,8 +274,8 @@ class Designs(CellSource):
         return PlannedCell(plan, describe(plan, program, self.part.study), program)
 
     def _least(self, where: Where, program: Program) -> float:
-        """Levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph by its
-        cuts."""
+        """Return levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph
+        by its cuts."""
         graph = self.cells.shapes[where.place.shape].cluster.network.graph
         own, m = self.cells.rows.index(where.row), np.array([where.number])
         loads = float(self.cells.loads_of(own, cells=m)[0])
@@ -284,7 +287,7 @@ class Designs(CellSource):
 
 
 def check_designs(config: Config) -> None:
-    """Raise :class:`DimsweepError` for what a search by bounds does not know."""
+    """Raise :class:`DimsweepError` for a study that bounds do not cover."""
     if config.space.network is None:
         what, hint = "plans are searched together with networks", "space.network, with one of them"
         raise DimsweepError(what, where="space.plan", hint=hint)
@@ -327,13 +330,13 @@ def _objectives(config: Config) -> str:
 
 
 def _most_memory(networks: Networks, cluster: Cluster) -> float | None:
-    """The most bytes that an NPU may have, with what expands its memory; None: any number."""
+    """Return the most bytes that an NPU may have, with what expands its memory; None: any
+    number."""
     most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
     return own_capacity(replace(cluster.npu, memory=most), cluster.memory)
 
 
 def _label(value: object) -> str:
-    """What a value is called in a row."""
     return ", ".join(map(str, value)) if value and isinstance(value, list) else value_label(value)
 
 

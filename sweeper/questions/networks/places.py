@@ -38,7 +38,7 @@ _DERIVED = ("_ways", "_pipelines", "_hops", "_table", "_first_alike", "_numbers"
 
 
 class Place(NamedTuple):
-    """Where degrees lie on a shape: the order of the axes, and the groups by their names."""
+    """The place of degrees on a shape: the order of the axes, and the groups by their names."""
 
     shape: int
     order: tuple[str, ...]
@@ -46,22 +46,25 @@ class Place(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What the bandwidths and latencies of tiers are multiplied by; as they are where nothing is
-    said.  No bandwidth is multiplied by more than GREATEST."""
+    """Factors of the bandwidths and latencies of tiers, 1 by default.
+
+    No bandwidth is multiplied by more than GREATEST.
+    """
 
     bandwidth: tuple[float, ...] = ()
     latency: tuple[float, ...] = ()
 
     @property
     def slowdown(self) -> float:
-        """What no path gets shorter by: it has computations, latencies, and bytes to carry."""
+        """A factor below which no path gets shorter: it has computations, latencies, and bytes to
+        carry."""
         return min(1 / max(*self.bandwidth, 1.0, 1.0), *self.latency, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Spot:
-    """All places and networks for plans of some degrees, M in all: the number of each one's place,
-    its shape, and its network there (M,)."""
+    """All places and networks for plans of some degrees, M in all: each one's place, its shape,
+    and its network there (M,), by number."""
 
     place: Longs
     shape: Longs
@@ -76,8 +79,7 @@ AS_IS = Moved()
 
 @dataclass
 class Places:
-    """All places on ``shapes`` of the plans that were asked for; ``refused`` counts those that
-    cannot be."""
+    """All places of the requested plans on ``shapes``; ``refused`` counts infeasible ones."""
 
     shapes: Sequence[Shape]
     orders: Sequence[tuple[str, ...]]
@@ -92,7 +94,7 @@ class Places:
     _reaches: dict[Moved, dict[Alike, Reach]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Know the places of more plans."""
+        """Find the places of more plans."""
         n = len(self.all)
         for row in rows:
             if (alike := self.alike(row)) not in self._spots:
@@ -106,7 +108,7 @@ class Places:
         return self._spots[self.alike(row)]
 
     def alike(self, row: Row) -> Alike:
-        """What plans with the same places and networks have in common."""
+        """Return a key that plans with the same places and networks share."""
         own, remote = self._memories
         return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
 
@@ -117,7 +119,7 @@ class Places:
         return sorted(own), sorted(remote)
 
     def _spot(self, row: Row) -> Spot:
-        """The places of a plan's degrees on all shapes; those that are alike count once."""
+        """Return the places of a plan's degrees on all shapes; equal ones count once."""
         columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
             if math.prod(shape.sizes) != n:
@@ -161,7 +163,7 @@ class Places:
         return self._meshes[key]
 
     def reach(self, row: Row, moved: Moved) -> Reach:
-        """Where the cells of plans that are alike communicate, on ``moved`` tiers."""
+        """Return where the cells of a plan communicate, on ``moved`` tiers."""
         if moved not in self._reaches:
             self._reaches = {AS_IS: self._reaches.get(AS_IS, {}), moved: {}}  # one race at a time
         found, alike = self._reaches[moved], self.alike(row)
@@ -182,8 +184,8 @@ class Places:
         return found[alike]
 
     def _classes_of(self, alike: Alike) -> tuple[Longs, Mapping[str, Classes]]:
-        """The network of each cell of plans that are alike, among all; and which cells communicate
-        alike, however tiers are moved."""
+        """Return the network of each cell of plans that are alike, among all; and which cells
+        communicate equally, however tiers are moved."""
         if alike not in self._classes:
             spot, found = self._spots[alike], dict[str, Classes]()
             network = self.networks(spot)
@@ -200,8 +202,8 @@ class Places:
 
     @cached_property
     def _codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
-        """What places need by what its cells may be alike in: equal numbers (places,) where it is
-        the same at the same bandwidths, and the dimensions (places, D) whose bandwidths count."""
+        """Classes of places: equal numbers (places,) where needs are equal at the same bandwidths,
+        and the dimensions (places, D) whose bandwidths count."""
         passes = {axis for axis in self._numbers if axis not in BETWEEN}
         axes = {PASSES: passes, STAGES: {PIPELINE, *passes}}
         axes |= {axis: {axis} for axis in (PIPELINE, REPLICAS, EXPERT_REPLICAS)}
@@ -237,7 +239,7 @@ class Places:
 
     @cached_property
     def _ways(self) -> tuple[list[Ways], list[dict[Group, int]]]:
-        """Those of each network that is another to collectives, for all groups that any place has
+        """The ways of each network that differs for collectives, for all groups of any place
         there, by their number."""
         first = {number: i for i, number in reversed([*enumerate(self._network)])}
         numbers: list[dict[Group, int]] = [{} for _ in first]
@@ -257,8 +259,7 @@ class Places:
 
     @cached_property
     def _network(self) -> list[int]:
-        """The number of each shape's network, which several have that differ in what else they
-        have."""
+        """The number of each shape's network; shapes that differ in other respects share one."""
         numbers = dict[int, int]()
         return [numbers.setdefault(id(shape.cluster), len(numbers)) for shape in self.shapes]
 
@@ -291,8 +292,8 @@ class Places:
 
     @cached_property
     def _hops(self) -> Longs:
-        """The row of the table for the messages from each stage (places, most stages); where there
-        are fewer, -1."""
+        """The row of the table for the messages from each stage (places, most stages); -1 beyond
+        its stages."""
         most = max((g[1].n_members for g in self._pipelines[1]), default=1)
         found = np.full((len(self.all), most), -1, dtype=np.int64)
         for i, place in enumerate(self.all):
@@ -312,7 +313,7 @@ class Places:
         return Table([*self._ways[0], *self._pipelines[0]])
 
     def _late(self, scale: tuple[float, ...]) -> Table:
-        """The table where the latency of each tier is times its ``scale``."""
+        """Return the table with the latency of each tier times its ``scale``."""
         if not scale:
             return self._table
         if scale not in self._later:
@@ -338,7 +339,7 @@ class Places:
         return np.cumsum([0, *(len(shape.cost) for shape in self.shapes)])
 
     def _at(self, scale: tuple[float, ...]) -> Floats:
-        """What the table's columns are multiplied by, for all networks of all shapes."""
+        """Return the factors of the table's columns, for all networks of all shapes."""
         if scale not in self._scaled:
             found = [
                 self._table.at(self._ways[0][network], bandwidth)
@@ -349,9 +350,10 @@ class Places:
         return self._scaled[scale]
 
     def of_networks(self, values: Floats, spot: Spot) -> Floats:
-        """Those of the networks of a spot (M,), of ``values`` of all networks, shape by shape."""
+        """Return, from ``values`` of all networks shape by shape, those of the networks of a spot
+        (M,)."""
         return values[self.networks(spot)]
 
     def networks(self, spot: Spot) -> Longs:
-        """The numbers of the networks of a spot (M,) among all, shape by shape."""
+        """Return the numbers of the networks of a spot (M,) among all, shape by shape."""
         return self._first_network[spot.shape] + spot.network

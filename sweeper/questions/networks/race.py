@@ -36,8 +36,10 @@ _RUNNERS = _LOOKS
 
 
 class Loads:
-    """What the seconds of cells are not below, where tiers are ``moved``: of a plan whose loads
-    nobody asked for yet what it computes for; of a cell that was simulated its time."""
+    """Lower bounds on the seconds of cells, where tiers are ``moved``.
+
+    Plans without loads have their seconds of computation, and simulated cells their time.
+    """
 
     def __init__(self, designs: Designs, moved: Moved = AS_IS) -> None:
         self._cells, self._moved = designs.cells, moved
@@ -48,25 +50,25 @@ class Loads:
         return i in self._plain
 
     def of(self, i: int) -> Floats:
-        """Those of plan ``i``: one number, or each cell's."""
+        """Return those of plan ``i``: one number, or each cell's."""
         return self._known.get(i, self._cells.least[i : i + 1])
 
     def bounds(self, i: int) -> Floats:
-        """The same by the bounds alone."""
+        """Return those of plan ``i`` without simulated times."""
         return self._plain.get(i, self._cells.least[i : i + 1])
 
     def ask(self, i: int) -> None:
-        """Work out the loads of a plan."""
+        """Compute the loads of a plan."""
         self._plain[i] = self._known[i] = self._cells.loads_of(i, self._moved)
 
     def ask_some(self, i: int, floor: Floats, cells: Longs) -> None:
-        """Work out the loads of some cells of a plan; the others have their ``floor``."""
+        """Compute the loads of some cells of a plan; the others keep their ``floor``."""
         found = floor.copy()
         found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._moved, cells))
         self._plain[i] = self._known[i] = found
 
     def settle(self, i: int, m: int, seconds: float) -> None:
-        """Cell ``m`` of a plan was simulated."""
+        """Record the time of a simulated cell ``m`` of a plan."""
         if self._known[i] is self._plain[i]:
             self._known[i] = self._plain[i].copy()
         self._known[i][m] = seconds
@@ -76,17 +78,17 @@ class Loads:
         return (i, m) in self._exact
 
     def exact(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the plan, the place in it and the time of each cell that was simulated."""
+        """Yield the plan, the place in it and the time of each simulated cell."""
         yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
 
 
 class Known:
-    """What is known of the cells of some designs, of which one is the ``best``."""
+    """Bounds and times of the cells of some designs, of which one is the ``best``."""
 
     def __init__(
         self, designs: Designs, best: int, losses: Mapping[int, float] | None = None
     ) -> None:
-        """``losses`` are the losses of the cells that a search has simulated, by number."""
+        """Take ``losses`` of the cells that a search has simulated, by number."""
         self.designs, self.best, self.loads = designs, best, Loads(designs)
         self.losses = losses or {}
         self.where = designs.cells.where(best)
@@ -98,7 +100,7 @@ class Known:
         return float(self.designs.factor(self.where.row)[self.where.number])
 
     def seconds(self, number: int, moved: Moved = AS_IS) -> float:
-        """The simulated time of a cell; infinite if it cannot be simulated."""
+        """Simulate a cell and return its seconds; infinite if that is impossible."""
         where = self.designs.cells.where(number)
         shape = self.designs.cells.shapes[where.place.shape]
         runner = self._runner(number if shape.made is not None else number - where.network, number)
@@ -111,7 +113,7 @@ class Known:
         return float(measures.time[0]) / units.PICOSECONDS
 
     def _runner(self, program: int, number: int) -> Runner | None:
-        """That of a cell's program, which serves all bandwidths unless links are no tier's."""
+        """Return the runner of a cell's program, which serves all bandwidths of its tiers."""
         if program in self._runners:
             runner = self._runners.pop(program)
         else:
@@ -123,11 +125,12 @@ class Known:
         return runner
 
     def simulate(self, loads: Loads, i: int, m: int, moved: Moved = AS_IS) -> None:
-        """Know a cell's time, where tiers are ``moved``."""
+        """Record a cell's simulated time, where tiers are ``moved``."""
         loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, moved))
 
     def look(self, i: int, m: int) -> bool:
-        """Know the loads of a plan, or the time of its cell ``m``; whether that was simulated."""
+        """Compute the loads of a plan, or simulate its cell ``m``; return whether it was
+        simulated."""
         if i not in self.loads:
             self.loads.ask(i)
             return False
@@ -135,7 +138,7 @@ class Known:
         return True
 
     def own(self, factors: Floats) -> float:
-        """That of the best cell's network, of ``factors`` of all networks."""
+        """Return the factor of the best cell's network, from ``factors`` of all networks."""
         cells, where = self.designs.cells, self.where
         return float(cells.places.of_networks(factors, cells.spot(where.row))[where.number])
 
@@ -154,8 +157,8 @@ def program_of(composed: Composed) -> Program | None:
 
 
 class _First(NamedTuple):
-    """Before ``key`` no cell comes, and there the one of this ``number``; None at the end, unless
-    ``is_open``: nobody knows who comes."""
+    """The first cell: no cell comes before ``key``, and there the one of this ``number``; None at
+    the end, or if it ``is_open`` which cell comes."""
 
     key: float
     number: int | None = None
@@ -163,25 +166,25 @@ class _First(NamedTuple):
 
 
 class Race(ABC):
-    """An order of cells, of which more may become known."""
+    """Priority queue of cells, refined as bounds improve."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
 
     @abstractmethod
     def key(self, i: int) -> tuple[float, int]:
-        """Where the first cell of plan ``i`` comes at the earliest, and its place in the plan."""
+        """Return the earliest key of a cell of plan ``i``, and that cell's place in the plan."""
 
     @abstractmethod
     def learn(self, i: int, m: int) -> bool:
-        """Know more of cell ``m`` of plan ``i``; whether it was simulated."""
+        """Refine the bound of cell ``m`` of plan ``i``; return whether it was simulated."""
 
     @abstractmethod
     def is_exact(self, i: int, m: int) -> bool:
-        """Whether no more can be known of a cell."""
+        """Return whether a cell's bound cannot be refined."""
 
     def first(self, end: float) -> _First:
-        """Who comes first before an ``end``."""
+        """Return the first cell before an ``end``."""
         cells = self._known.designs.cells
         heap = [(*self.key(i), i) for i in range(len(cells.rows))]
         heapify(heap)
@@ -248,7 +251,8 @@ class Scaled(Race):
         return False
 
     def _below(self, i: int, floor: Floats) -> Longs:
-        """The cells of a plan that may be below the end, by a ``floor`` of their seconds."""
+        """Return the cells of a plan that may be below the end, from a ``floor`` of their
+        seconds."""
         return np.flatnonzero(floor * self._factor(i) < self._end)
 
     def is_exact(self, i: int, m: int) -> bool:
@@ -256,8 +260,8 @@ class Scaled(Race):
 
 
 class Moment(NamedTuple):
-    """What is ``known`` of cells (None where there are none that may win), the loss of the one that
-    was the best, where tiers are ``moved`` to, and the loads where they are ``faster``."""
+    """The cells' state after a move: ``known`` (None if none may win), the loss of the former best
+    cell, the ``moved`` tiers, and loads of ``faster`` tiers."""
 
     known: Known | None
     own: float
@@ -266,7 +270,7 @@ class Moment(NamedTuple):
 
 
 class Move(ABC):
-    """What wins where something of a ``name`` is not what it was thought to be."""
+    """The winner as a quantity of this ``name`` moves."""
 
     def __init__(self, known: Known, name: str) -> None:
         self._known, self.name = known, name
@@ -275,11 +279,11 @@ class Move(ABC):
 
     @abstractmethod
     def at(self, factor: float) -> Moment:
-        """What it is times a ``factor``; all cells whose loss may be below so many times the best
-        one's as a price may change it."""
+        """Return the moment at a ``factor`` of the quantity, with all cells whose loss may be
+        below REACH times the best one's, as a price may change it."""
 
     def whole(self, factor: float) -> float:
-        """The next factor that there is on the way to this one."""
+        """Return the next possible factor on the way to this one."""
         return factor
 
     def ends(self) -> dict[str, End]:
@@ -302,7 +306,7 @@ class Move(ABC):
         return winner.model_copy(update={"factor": near, "lost_at": far})
 
     def _loses(self, factor: float, margin: float) -> End | None:
-        """To whom the best cell loses by more than a share; None if it does not."""
+        """Return the cell to which the best one loses by more than a share, or None."""
         if factor not in self._found:
             self._found[factor] = self._race(factor)
         lost, winner = self._found[factor]
@@ -320,8 +324,7 @@ class Move(ABC):
 
 
 class OfTier(Move):
-    """Each network gets that share of its own bandwidth in a tier at its price, or has so many
-    times the latency."""
+    """The bandwidth of a tier changes at its price, or its latency changes."""
 
     def __init__(self, known: Known, name: str, dim: int, *, is_latency: bool = False) -> None:
         super().__init__(known, name)
@@ -338,8 +341,8 @@ class OfTier(Move):
 
 
 class OfLayers(Move):
-    """The model has more or fewer ``layers``, by as many as the best plan can divide among its
-    stages as it does now."""
+    """The model has more or fewer ``layers``, in steps that the best plan can divide among its
+    stages."""
 
     def __init__(self, known: Known, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
@@ -370,7 +373,7 @@ class OfLayers(Move):
 
 
 class OfInterruptions(Move):
-    """Training is interrupted so many times as often, which larger clusters mind more."""
+    """Interruptions become more or less frequent, which larger clusters mind more."""
 
     def __init__(self, known: Known) -> None:
         super().__init__(known, "interruptions")
@@ -390,8 +393,8 @@ class OfInterruptions(Move):
 
 
 def moves_of(known: Known) -> Iterator[Move]:
-    """What is a search of its own: the tiers of the best network that messages go through, the size
-    of a model of layers, and how often networks of several sizes are interrupted."""
+    """Yield the moves that need a search: the tiers of the best network that messages go through,
+    the size of a model of layers, and the interruptions of networks of several sizes."""
     config = known.designs.composed.config
     assert config.space.network is not None
     shape = known.designs.cells.shapes[known.where.place.shape]

@@ -31,8 +31,8 @@ _STEPS = 200  # of the proof, at most, that are kept
 
 @dataclass
 class Frontier:
-    """The cells that may yet be the best, in arrays: what each is not below in the objective's loss
-    (N,), infinite once it is done with and before its plan's turn has come."""
+    """The open cells, in arrays: lower bounds in the objective's loss (N,), infinite for a closed
+    cell and for one whose plan is waiting."""
 
     designs: Designs
     watch: Callable[[], None]  # called while plans' turns come
@@ -49,27 +49,26 @@ class Frontier:
 
     @property
     def floor(self) -> float:
-        """What no cell is below whose plan's turn has not come."""
+        """Lower bound of all cells of waiting plans."""
         if self._turn == len(self._order):
             return np.inf
         return float(self.designs.floors[self._order[self._turn]])
 
     @property
     def waiting(self) -> Floats:
-        """What no cell of such plans is below, by its network (N,)."""
+        """Lower bounds of the cells of waiting plans, by network (N,)."""
         seconds = self._seconds[self._turn] if self._turn < len(self._order) else np.inf
         return np.maximum(self.designs.factors * seconds, self.floor)
 
     @property
     def n_waiting(self) -> int:
-        """Cells of such plans."""
+        """Number of cells of waiting plans."""
         first = self.designs.cells.first
         rows = self._order[self._turn :]
         return int((first[rows + 1] - first[rows]).sum())
 
     def best(self, below: float) -> Integers:
-        """The most promising cells that are not done with, in order; a batch at most, and none that
-        is not ``below`` a loss."""
+        """Return the most promising open cells ``below`` a loss, in order, at most a batch."""
         while True:
             open_cells = np.flatnonzero(self.bounds < below)
             if len(open_cells) > BATCH:
@@ -85,7 +84,7 @@ class Frontier:
             self.advance()
 
     def advance(self) -> range:
-        """The next plan's turn has come; its cells."""
+        """Bound the next waiting plan; return its cells."""
         row = int(self._order[self._turn])
         start, end = self.designs.cells.first[row : row + 2].tolist()
         self.bounds[start:end] = self.designs.bounds(row)
@@ -95,13 +94,13 @@ class Frontier:
         return range(start, end)
 
     def cheapest(self, enough: float, below: float) -> int | None:
-        """The cheapest of the cells that may have a loss which is ``enough``, at a cost ``below``
-        that; None if there is none."""
+        """Return the cheapest open cell whose loss may be ``enough``, at a cost ``below`` a limit,
+        or None."""
         found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
         return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
 
     def limit(self, most: float) -> None:
-        """No cell that costs more than that counts any more."""
+        """Close all cells that cost more than ``most``."""
         self._most = most
         self._limit(slice(None))
 
@@ -110,21 +109,21 @@ class Frontier:
             self.bounds[cells][self.designs.costs[cells] > self._most] = np.inf
 
     def lift(self, cells: range, bounds: Floats) -> None:
-        """More is known of cells, those that are done with apart."""
+        """Raise the bounds of open cells."""
         own = self.bounds[cells.start : cells.stop]
         np.maximum(own, bounds, out=own)
 
     def back(self, cell: int, bound: float) -> None:
-        """A cell that was done with may yet be the best."""
+        """Open a closed cell again."""
         self.bounds[cell] = bound
 
     def take(self, cell: int) -> float:
-        """The bound of a cell, which is done with."""
+        """Close a cell; return its bound."""
         bound, self.bounds[cell] = float(self.bounds[cell]), np.inf
         return bound
 
     def least(self) -> float:
-        """What none of the cells is below that are not done with."""
+        """Return the lower bound of all open cells."""
         return min(float(self.bounds.min()), self.floor)
 
 
@@ -174,8 +173,8 @@ class SteppedSearch:
 def simulate_all(
     begun: Iterator[Begun | None], tell: Callable[[Begun], None]
 ) -> Generator[Begun | None, None, None]:
-    """Yield the cells that were begun and have no values yet; then tell each one, in order, as soon
-    as its values are known."""
+    """Yield the begun cells without values; then tell each one, in order, as soon as its values
+    are known."""
     found = list[Begun]()
     for each in filter(None, begun):
         found.append(each)
@@ -208,8 +207,8 @@ class DesignSearch:
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search to the end, or to the budget of simulations; of time and cost once for each step
-        of what a design may cost.  The proof is then the :attr:`result`."""
+        """Search until the proof, or the budget of simulations, is complete; of time and cost once
+        for each step of a design's cost. The proof is then the :attr:`result`."""
         yield from self._search()
         self.result = proof = self.proof()
         if len(self.designs.composed.config.objective) == 1:
@@ -240,7 +239,7 @@ class DesignSearch:
             self._note()
 
     def lift(self, number: int) -> bool:
-        """Bound a cell, and all that are alike, by its program; whether that is new."""
+        """Bound a cell, and all that are alike, by its program; return whether that is new."""
         own = self.designs.alike(number)
         if own.start in self._lifted:
             return False
@@ -255,7 +254,7 @@ class DesignSearch:
         return True
 
     def _cheapen(self, enough: float) -> Steps:
-        """Take the cheapest of those whose time is ``enough`` in the place of the fastest."""
+        """Replace the fastest cell by the cheapest one whose time is ``enough``."""
         while True:
             near = [n for n, time in self.losses.items() if time <= enough]
             self.winner = min(near, key=self._cost)
@@ -272,7 +271,7 @@ class DesignSearch:
         return float(self.designs.costs[number])
 
     def _cheaper(self, most: float) -> None:
-        """Go on among the cells that cost no more than that."""
+        """Continue with the cells that cost at most ``most``."""
         self.frontier.limit(most)
         self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
         self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
@@ -285,7 +284,7 @@ class DesignSearch:
 
     @property
     def _goal(self) -> float:
-        """A cell that is not below it need not be looked at."""
+        """A cell whose bound is not below it is closed."""
         return self.best / (1 + self._gap)
 
     def _look_at(self, batch: list[int], goal: float) -> Steps:
@@ -309,12 +308,12 @@ class DesignSearch:
         return Begun(number, bound, self._ledger.index.values(places.astype(np.int64)))
 
     def at(self, number: int) -> int:
-        """The number of a cell in the ledger."""
+        """Return the number of a cell in the ledger."""
         return self.designs.part.first + number
 
     def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
-        """Whether an earlier run closed a cell, or found that it cannot be.  What one closed may
-        have been simulated later, when less was enough: it is not known before."""
+        """Return whether an earlier run closed a cell, or found it infeasible. A closed cell may
+        have been simulated later, when less was enough."""
         if (pruned := self._ledger.find_pruned(self.at(number))) is not None:
             self._prune(number, pruned.reason)
             return True
@@ -326,11 +325,11 @@ class DesignSearch:
 
     @property
     def n_bounded(self) -> int:
-        """How many cells have had their program bounded."""
+        """Number of cells whose program was bounded."""
         return len(self._bounded)
 
     def _close(self, number: int, bound: float) -> None:
-        """No time of a cell is known, and none is below its bound."""
+        """Close a cell that was not simulated, by its bound."""
         self._bounds[number] = bound
         self._closed = min(self._closed, bound)
 
@@ -339,8 +338,8 @@ class DesignSearch:
         self._driver.progress.pruned += 1
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
-        """Plan a cell; return it unless its bound closes it.  A cell that is too long to simulate
-        is left out, and may yet be as good as its ``bound``."""
+        """Plan a cell; return it unless its bound closes it. A cell that takes too long to
+        simulate is left out, and may be as good as its ``bound``."""
         found = self.designs.plan(number)
         if isinstance(found, PrunedCell) and found.left_out:
             self._left_out.add(number)
@@ -367,7 +366,7 @@ class DesignSearch:
         return Begun(number, bound, work=Work(cell, Trials.of(cell.first)), finish=finish)
 
     def tell(self, begun: Begun) -> None:
-        """A cell's values are known; one that failed is known by its bound only."""
+        """Take a cell's values; a failed cell is known by its bound only."""
         number = begun.number
         self.simulated.add(number)
         assert begun.values is not None
@@ -382,8 +381,8 @@ class DesignSearch:
             self.best, self.winner = least, number
 
     def reopen(self) -> dict[int, float]:
-        """Have the cells that their bounds closed be looked at again; the bounds of those that
-        cannot be simulated, of which no more will be known."""
+        """Open the cells that their bounds closed; return the bounds of those that cannot be
+        simulated."""
         stuck = self.simulated | self._left_out
         for number in self._bounds.keys() - stuck:
             self.frontier.back(number, self._bounds[number])
@@ -392,7 +391,7 @@ class DesignSearch:
         return self._bounds
 
     def _least(self) -> float:
-        """What no cell of all is below."""
+        """Return the lower bound of all cells."""
         return min(self.frontier.least(), self._closed, self.best)
 
     def _note(self) -> None:
@@ -429,7 +428,7 @@ class DesignSearch:
             raise InfeasibleError(f"no cell is feasible: {why}", where="space")
 
     def changes(self) -> Changes:
-        """What would change the answer, if the study asks for what-ifs that it does not name."""
+        """Return what would change the answer, if the study asks for default what-ifs."""
         config = self.designs.composed.config
         # With outages each of hundreds of looks would be several simulations by flows.
         asked = config.what_if == DEFAULT and not config.reliability.outages
@@ -443,14 +442,14 @@ class DesignSearch:
 
 
 def thinned(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
-    """As many steps of a proof as are kept, the last one among them."""
+    """Thin out the steps of a proof, and keep the last one."""
     every = max(1, -(-len(steps) // _STEPS))
     return (*steps[:-1:every], *steps[-1:])
 
 
 def _undominated(front: list[Step]) -> tuple[Step, ...]:
-    """The steps of a front, the dearest first, but for those that a cheaper one is as fast as,
-    which is then not known to be above a bound that is higher than theirs."""
+    """Return the steps of a front, the most expensive first, without those that a cheaper one is
+    as fast as; that one's bound is then at most theirs."""
     kept = list[Step]()
     for step in front:
         bound = step.bound
@@ -477,7 +476,7 @@ class NetworksQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """The number of trials at most."""
+        """Number of trials at most."""
         return min(len(self.source), self.source.composed.config.budget.trials)
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:

@@ -43,11 +43,13 @@ _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 @dataclass(frozen=True)
 class Shape:
-    """Networks of one shape, which differ in their bandwidths: ``bandwidth`` (W, D) in bytes/s, by
-    ``texts`` as the configuration has them; ``cost`` (W,) in USD and ``power`` (W,) in watts, NaN
-    where these are not known.  ``keys`` say what else of it the space chose.  What a generator
-    ``made`` is the one network of a shape of its own, whose links have their bandwidths.  Each NPU
-    has ``memory`` bytes, with what expands it, where the space says how many."""
+    """Networks of one shape, which differ in their bandwidths.
+
+    ``bandwidth`` (W, D) is in bytes/s, in ``texts`` as the configuration has it; ``cost`` (W,) is
+    in USD and ``power`` (W,) in watts, NaN where unknown. ``keys`` are other choices of the space.
+    A network that a generator ``made`` has a shape of its own, and bandwidths at its links. Each
+    NPU has ``memory`` bytes, expansions included, if the space varies it.
+    """
 
     text: str
     cluster: Cluster
@@ -76,18 +78,18 @@ class Shape:
         return replace(self, texts=texts, **own)
 
     def scaled(self, scale: tuple[float, ...]) -> Floats:
-        """The bandwidths (W, D), those of each tier times its ``scale``."""
+        """Return the bandwidths (W, D), those of each tier times its ``scale``."""
         return self.bandwidth * scale if scale and self.made is None else self.bandwidth
 
     def later(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
-        """The latencies (D,) in picoseconds, those of each tier times its ``scale``."""
+        """Return the latencies (D,) in picoseconds, those of each tier times its ``scale``."""
         latency = np.array([dim.latency for dim in self.cluster.topology.dims])
         moved = latency * scale if scale and self.made is None else latency
         return np.rint(moved).astype(np.int64)
 
     def repriced(self, config: Config, before: Config) -> "Shape":
-        """The same at the prices of another configuration than ``before``; NPUs that have a price
-        of their own cost as many times more as others do."""
+        """Return the shape at the prices of another configuration than ``before``; the prices of
+        NPUs of its own change in proportion."""
         if _NPU_PRICE in self.keys:
             own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
             more = config.cost.npu / before.cost.npu if before.cost.npu else 1.0
@@ -98,7 +100,7 @@ class Shape:
         return replace(self, cost=cost, power=power)
 
     def values(self, number: int) -> dict[str, object]:
-        """The keys of a network of this shape."""
+        """Return the keys of a network of this shape."""
         if self.made is not None:
             return dict(self.keys)
         own = {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
@@ -106,10 +108,11 @@ class Shape:
 
 
 def shapes_of(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
-    """The shapes of a space, each with its networks; counts those that are ``refused``, by reason.
+    """Return the shapes of a space, each with its networks; count infeasible ones in ``refused``,
+    by reason.
 
-    Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on what
-    is not known of them.
+    Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on an
+    unknown figure.
     """
     made = [_shape(config, space, dims, refused) for dims in _listed(space)]
     made += _generated(config, space, refused)
@@ -149,7 +152,7 @@ def _priced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[
 
 
 def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
-    """Those on which training goes on while something is down."""
+    """Return the networks on which training continues while a part is down."""
     goes_on = outlasted(config, (shape.cluster for shape in shapes))
     for shape in itertools.compress(shapes, (not each for each in goes_on)):
         refused["networks cannot do without one of reliability.outages"] += len(shape.bandwidth)
@@ -157,8 +160,7 @@ def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> l
 
 
 def _least(shapes: Sequence[Shape], space: Networks) -> str:
-    """What the limits of cost and power, none of which leaves a network, would have to be at least;
-    empty where there are none."""
+    """Return the least limits of cost and power that leave a network; empty without limits."""
     fed = space.racks is not None and space.racks.power
     found = []
     if shapes and space.cost is not None:
@@ -171,7 +173,7 @@ def _least(shapes: Sequence[Shape], space: Networks) -> str:
 
 
 class _Dim(NamedTuple):
-    """What a tier is: which block, of which size, with which algorithm (none: as configured)."""
+    """A tier: its block, its size, and its algorithm (None: as configured)."""
 
     block: str
     size: int
@@ -210,8 +212,8 @@ def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
 
 
 def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
-    """All that these tiers may be around ``inner`` NPUs.  A tier of one NPU has nobody to send to:
-    it is the first of its blocks, whose algorithm has no effect."""
+    """Yield all choices of these tiers around ``inner`` NPUs. A tier of one NPU sends nothing: it
+    is the first of its blocks, whose algorithm has no effect."""
     if not tiers:
         if inner in npus:
             yield ()
@@ -235,7 +237,7 @@ def _once(values: Sequence[Any]) -> list[Any]:
 def _shape(
     config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Refusals
 ) -> Shape | None:
-    """The networks whose tiers are these; None if they cannot be."""
+    """Return the networks of these tiers, or None if they are infeasible."""
     text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
     # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
     each = [
@@ -271,8 +273,8 @@ def _shape(
 
 
 def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
-    """The key that says which algorithms run on dimensions, if it is not as configured; where there
-    is one NPU it is any that its block has."""
+    """Return the key of the dimensions' algorithms, if it is not as configured; for one NPU, any
+    algorithm of its block."""
     own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
     named = [
         _AUTO if dim.size == 1 else dim.algorithm or usual
@@ -282,7 +284,7 @@ def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
 
 
 def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
-    """Whether the algorithms run on the blocks."""
+    """Return whether the algorithms run on the blocks."""
     return all(
         dim.algorithm is None or dim.algorithm in algorithms_of(at.block)
         for dim, at in zip(dims, cluster.topology.dims, strict=True)
@@ -290,7 +292,7 @@ def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
 
 
 def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
-    """The same with NPUs of each size of memory."""
+    """Yield the shape with NPUs of each size of memory."""
     if not space.memory:
         yield shape
     for memory in _once(space.memory):
@@ -303,15 +305,15 @@ def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]
 
 
 def _other(space: Networks) -> str:
-    """What would make a network of the space."""
+    """Return a hint on what would make a network of the space."""
     if space.tiers:
         return "sizes of the tiers whose product is the number of NPUs"
     return "other generators, or other values of their keys"
 
 
 def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
-    """What the generators make, each once; of several values of parameters, those that make a
-    network of as many NPUs."""
+    """Yield what the generators make, each once; of several values of parameters, those that make
+    a network of the right number of NPUs."""
     found, known = list[Shape | None](), set[Generator]()
     for number, family in enumerate(space.generators):
         for generator in family.members:
@@ -334,7 +336,7 @@ def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape
 
 
 def _is_joined(network: NetworkModel) -> bool:
-    """Whether all NPUs reach each other in what is left of a graph."""
+    """Return whether all NPUs reach each other on a graph."""
     assert network.graph is not None
     try:
         with key("network.degrade"):
@@ -345,7 +347,7 @@ def _is_joined(network: NetworkModel) -> bool:
 
 
 def _by(config: Config, space: Networks, generator: Generator) -> Shape:
-    """What a generator makes, simulated by flows."""
+    """Return a generator's network, simulated by flows."""
     n = space.npus.at_least
     if n != space.npus.at_most:
         n = generator.build().n_npus
@@ -370,7 +372,7 @@ def _by(config: Config, space: Networks, generator: Generator) -> Shape:
 
 
 def told(generator: Generator) -> str:
-    """What a generator is called in a row: its kind, with what is not as usual."""
+    """Return the name of a generator in a row: its kind, with unusual parameters."""
     found = list[str]()
     for each in dataclasses.fields(generator):
         value = getattr(generator, each.name)
@@ -385,7 +387,7 @@ def told(generator: Generator) -> str:
 
 
 def _within(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
-    """Those networks of a shape that cost, draw and fill no more than there is."""
+    """Return the networks of a shape within the limits of cost, power and memory."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
     racks, pue = space.racks, config.cost.power.pue
     limits: list[tuple[str, float | None, Floats, str]] = [
@@ -430,7 +432,7 @@ def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
 
 
 def fixed(space: Networks) -> dict[str, object]:
-    """The keys that all networks of a space share."""
+    """Return the keys that all networks of a space share."""
     priced = any(tier.price for tier in space.tiers)
     return {
         "topology.file": None,

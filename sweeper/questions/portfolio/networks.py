@@ -68,11 +68,11 @@ class SharedDesigns(CellSource):
 
     @cached_property
     def n_networks(self) -> int:
-        """How many networks there are."""
+        """Number of networks."""
         return sum(len(shape.cost) for shape in self.designs[0].part.shapes)
 
     def corners(self, most: int) -> list[int]:
-        """Cells of each workload that promise most."""
+        """Return the most promising cells of each workload."""
         return [each.part.first + n for each in self.designs for n in each.corners(most)]
 
     def alternatives(self) -> Iterator[int]:
@@ -81,12 +81,12 @@ class SharedDesigns(CellSource):
             yield from (each.part.first + number for number in each.alternatives())
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
-        """A cell's coordinates, and its configuration."""
+        """Return a cell's coordinates, and its configuration."""
         own, number = self._own(number)
         return own.compose(number)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """The plan of a cell, or why it cannot be."""
+        """Return the plan of a cell, or why it is infeasible."""
         own, number = self._own(number)
         return own.plan(number)
 
@@ -96,7 +96,7 @@ class SharedDesigns(CellSource):
 
 
 def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
-    """The designs of one workload of a study."""
+    """Return the designs of one workload of a study."""
     kept = [word.text for word in composed.words if word.key != WORKLOAD]
     chosen = choice_of(WORKLOAD, name)
     try:
@@ -114,10 +114,11 @@ def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
 
 
 class PlansOnNetworks:
-    """What is known of one workload's plans on each of N networks, in the objective's loss: the
-    best that was simulated (``found``, of the cell ``best``), and what none is below that was not.
+    """Bounds and values of one workload's plans on each of N networks, in the objective's loss:
+    the best simulated one (``found``, of the cell ``best``), and a lower bound of the others.
 
-    A cell that was closed in a search before may be looked at again."""
+    A cell that an earlier search closed may be opened again.
+    """
 
     def __init__(self, search: DesignSearch, n: int) -> None:
         self.search, designs = search, search.designs
@@ -135,18 +136,18 @@ class PlansOnNetworks:
 
     @property
     def low(self) -> Floats:
-        """What none of a network's plans is below that can be simulated (N,)."""
+        """Lower bounds of each network's plans that can be simulated (N,)."""
         waiting = self.search.frontier.waiting
         return np.minimum(np.minimum(self._least, waiting), self.found)
 
     @property
     def proven(self) -> Floats:
-        """What none of a network's plans is below (N,)."""
+        """Lower bounds of each network's plans (N,)."""
         return np.minimum(self.low, self._stuck)
 
     def next(self, network: int) -> int | None:
-        """The cell that promises most on a network, if it may be better than what was found there.
-        Turns of plans come until none of those that wait promises more."""
+        """Return the most promising cell on a network, or None if none can beat what was found
+        there. Waiting plans are bounded until none of them promises more."""
         frontier = self.search.frontier
         while frontier.waiting[network] < min(self._least[network], self.found[network]):
             new = frontier.advance()
@@ -158,21 +159,21 @@ class PlansOnNetworks:
         return int(own[np.argmin(frontier.bounds[own])])
 
     def lift(self, cell: int) -> bool:
-        """Bound a cell by its program, and all that are alike; whether that is new."""
+        """Bound a cell by its program, and all that are alike; return whether that is new."""
         is_new = self.search.lift(cell)
         if is_new:
             self._look(self.search.designs.alike(cell))
         return is_new
 
     def told(self, cell: int) -> None:
-        """More is known of a cell: it was simulated or closed, or cannot be."""
+        """Update a cell that was simulated, closed or found infeasible."""
         if cell in self.search.losses:
             self._tell(cell)
         self.reopen()
         self._look([cell])
 
     def reopen(self) -> None:
-        """Have cells that were closed be looked at again, but for what cannot be simulated."""
+        """Open the cells that were closed, but for those that cannot be simulated."""
         for cell, bound in self.search.reopen().items():
             network = self._network[cell]
             self._stuck[network] = min(self._stuck[network], bound)
@@ -183,7 +184,7 @@ class PlansOnNetworks:
             self.found[network], self.best[network] = loss, cell
 
     def _look(self, cells: Sequence[int]) -> None:
-        """The bounds of some cells are others."""
+        """Update the networks of cells whose bounds have changed."""
         for network in np.unique(self._network[np.array(cells)]).tolist():
             self._least[network] = self.search.frontier.bounds[self._cells(network)].min()
 
@@ -203,9 +204,9 @@ class SharedSearch:
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search each workload alone, and then for all of them, with as many simulations of each at
-        most; the network of each one's own best design is settled for all, and where it began.
-        The proof and the portfolio's record are then the :attr:`result`."""
+        """Search each workload alone, and then for all of them, with as many simulations of each
+        at most; settle the network of each one's own best design for all. The proof and the
+        portfolio's record are then the :attr:`result`."""
         for search in self._searches:
             yield from search.steps()
             search.check_feasible()
@@ -247,18 +248,18 @@ class SharedSearch:
 
     @property
     def _goal(self) -> float:
-        """A network that is not below it need not be looked at."""
+        """A network whose bound is not below it is closed."""
         return self._best / (1 + self._gap)
 
     def _low(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """What the workloads' plans are not below on each network (N, K), and of which of these the
-        best that was found is as good as that, but for the gap."""
+        """Return lower bounds of the workloads' plans on each network (N, K), and a mask of those
+        that the best found plan reaches, but for the gap."""
         low = np.stack([known.low for known in self._known], axis=-1)
         found = np.stack([known.found for known in self._known], axis=-1)
         return low, low >= found / (1 + self._gap)
 
     def _search(self) -> Steps:
-        """Look at networks until none may be better than the best by more than the gap."""
+        """Search networks until none may be better than the best by more than the gap."""
         while self._may_go_on:
             low, settled = self._low()
             values = self._together.mean(low)
@@ -270,7 +271,7 @@ class SharedSearch:
             yield from self._look_at(pairs, partial(self._is_enough, low))
 
     def _settle(self, network: int) -> Steps:
-        """Know the best plan of each workload on a network."""
+        """Find the best plan of each workload on a network."""
         while self._may_go_on:
             doubtful = np.flatnonzero(~self._low()[1][network]).tolist()
             if not doubtful:
@@ -278,15 +279,16 @@ class SharedSearch:
             yield from self._look_at([(network, k) for k in doubtful], lambda *_: False)
 
     def _doubtful(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
-        """The workload of which the measure of a network grows most if its best plan there is no
-        better than what was found, or twice as bad as its bound where nothing was."""
+        """Return the workload that decides most about a network: the measure grows most if its
+        best plan there is no better than what was found, or twice as bad as its bound where
+        nothing was."""
         grown = np.tile(low, (len(low), 1))
         found = np.array([known.found[network] for known in self._known])
         np.fill_diagonal(grown, np.where(np.isfinite(found), found, 2 * low))
         return int(np.argmax(np.where(settled, -1.0, self._together.mean(grown))))
 
     def _is_enough(self, low: Floats, n: int, k: int, bound: float) -> bool:
-        """Whether a network is closed where no plan of a workload is below a ``bound``."""
+        """Return whether a ``bound`` on the plans of a workload closes a network."""
         lifted = low[n].copy()
         lifted[k] = bound
         return bool(self._together.mean(lifted) >= self._goal)
@@ -294,8 +296,8 @@ class SharedSearch:
     def _look_at(
         self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
     ) -> Steps:
-        """Know more of networks with one workload each: the program's bound of the cell that
-        promises most, or, where all are known, its simulation, unless its own bound is enough."""
+        """Refine networks with one workload each: bound the program of the most promising cell,
+        or, where all are bounded, simulate it, unless its own bound is enough."""
         cells, is_new = list[tuple[int, int, int]](), False
         for n, k in pairs:
             cell = self._known[k].next(n)
@@ -330,14 +332,14 @@ class SharedSearch:
         return self._searches[k].begin(cell, lambda bound: bound >= most or is_enough(n, k, bound))
 
     def _compare(self) -> None:
-        """More is known of networks, one of which may be the best."""
+        """Find the best network."""
         found = np.stack([known.found for known in self._known], axis=-1)
         values = self._together.mean(found)
         self._best = float(values.min())
         self._winner = int(values.argmin()) if np.isfinite(self._best) else -1
 
     def _least(self) -> float:
-        """What the measure of no network is below."""
+        """Return the lower bound of all networks' measures."""
         proven = np.stack([known.proven for known in self._known], axis=-1)
         return min(float(self._together.mean(proven).min()), self._best)
 
@@ -375,7 +377,7 @@ class SharedSearch:
         )
 
     def _cells(self, network: int) -> tuple[int, ...]:
-        """The cell of each workload's best plan on a network; -1 where none was found."""
+        """Return the cell of each workload's best plan on a network; -1 where none was found."""
         return tuple(
             -1 if known.best[network] < 0 else known.search.at(int(known.best[network]))
             for known in self._known
@@ -402,7 +404,7 @@ class SharedNetworksQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """The number of trials at most: of each workload alone, and then of all of them."""
+        """Number of trials at most: of each workload alone, and then of all of them."""
         shared = self.source
         return min(len(shared), 2 * len(shared.designs) * shared.composed.config.budget.trials)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def weighing_of(config: Config) -> Weighing | None:
-    """How the workloads of the portfolio count, or ``None`` if the study has none.
+    """Return the weighing of the portfolio's workloads, or None if the study has none.
 
-    Raises :class:`DimsweepError` for what a portfolio cannot be.
+    Raises :class:`DimsweepError` for an impossible portfolio.
     """
     given, objective = config.portfolio, config.objective
     if not given.workloads:
@@ -45,11 +45,11 @@ def weighing_of(config: Config) -> Weighing | None:
 def common(
     tables: "Sequence[pd.DataFrame]", design: Sequence[str], objective: Objective
 ) -> "tuple[pd.DataFrame, np.ndarray]":
-    """The designs (P) that each of N cells has a complete row of, and the objective's losses (P, N)
-    there.
+    """Return the designs (P) that each of N cells has a complete row of, and the objective's
+    losses (P, N) there.
 
-    ``tables`` have each cell's complete rows, and ``design`` names the columns that tell designs
-    apart; of a cell's rows of one design the first counts.
+    ``tables`` have each cell's complete rows, and ``design`` names the columns that distinguish
+    designs; of a cell's rows of one design the first counts.
     """
     found = None
     for i, rows in enumerate(tables):
@@ -62,16 +62,16 @@ def common(
 
 
 def row_of(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
-    """The first of a cell's rows that has a design, by the columns that tell designs apart."""
+    """Return the first of a cell's rows that has a design."""
     return rows[(rows[design.index] == design).all(axis=1)].iloc[0]
 
 
 @dataclass(frozen=True)
 class Together:
-    """What the runs of all workloads at one split are together.
+    """The weighing of all workloads' runs at one split.
 
-    ``own`` (N,) is what each workload has when the split is for it alone: seconds, or seconds
-    times USD, as the objective's loss.
+    ``own`` (N,) is each workload's least loss when the split is for it alone: seconds, or seconds
+    times USD.
     """
 
     weighing: Weighing
@@ -79,11 +79,11 @@ class Together:
     objective: Objective
 
     def combine(self, values: Sequence[Values], slopes: Sequence[Slopes]) -> tuple[Values, Slopes]:
-        """The value of a split by the measure, and its slopes, of the workloads' own.
+        """Return the measure of a split, and its slopes, from the workloads' values and slopes.
 
-        A regret counts from one here (it is a mean of ratios to ``own``), so that it is above
-        zero as times are, and slopes are those of what stands for the time in it.  None where a
-        workload failed, or its slopes are not known.
+        A regret counts from one here (it is a mean of ratios to ``own``), so that it is above zero
+        as times are, and slopes are those of what stands for the time in it. None where a workload
+        failed, or its slopes are unknown.
         """
         if any(value is None for value in values):
             return None, None
@@ -97,20 +97,22 @@ class Together:
         return told, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
 
     def best(self, losses: np.ndarray) -> int:
-        """The position of the best of P splits with losses (P, N), the earliest of equal ones."""
+        """Return the position of the best of P splits with losses (P, N), the earliest of equal
+        ones."""
         return int(self.measured(losses).argmin())
 
     def measured(self, losses: np.ndarray) -> np.ndarray:
-        """The measure (P,) of losses (P, N): a regret, or mean seconds (times USD)."""
+        """Return the measure (P,) of losses (P, N): a regret, or mean seconds (times USD)."""
         return self.mean(losses) - self.offset
 
     def mean(self, losses: np.ndarray) -> np.ndarray:
-        """The same, of which regrets count from one: no less for greater losses (..., N)."""
+        """Return the measure with regrets counted from one: no less for greater losses
+        (..., N)."""
         return self.weighing.mean(losses / self._unit())
 
     @property
     def offset(self) -> float:
-        """What regrets count from in a mean."""
+        """The value from which regrets count in a mean."""
         return 1.0 if self.weighing.of_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
@@ -119,10 +121,9 @@ class Together:
     def proven(
         self, models: Mapping[str, EventBound], space: Space, prices: Prices | None
     ) -> Portfolio | None:
-        """The least that the measure can be by the lower bounds on the workloads' times.
+        """Return the least measure by the lower bounds on the workloads' times.
 
-        ``None`` where the space has no best split because more, or less, is better for ever, and
-        where cost goes up in steps.
+        None where more, or less, bandwidth is always better, and where cost increases in steps.
         """
         assert space.split is not None
         if self.objective.needs_prices and prices is not None and not prices.linear:

@@ -30,9 +30,9 @@ from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
 
 @dataclass(frozen=True)
 class SplitPortfolio:
-    """Cells that differ in their workload alone, and how these count together.
+    """Cells that differ in their workload alone, and their weighing.
 
-    ``models`` are the bounds on their times, by workload; none where a cell has no proven bound.
+    ``models`` are the bounds on their times, by workload; empty where a cell has no proven bound.
     """
 
     cells: list[CellPlan]
@@ -120,8 +120,8 @@ class SplitPortfolioSearch(SamplerSearch):
 def _first_trials(
     one: CellPlan, own: Sequence[Incumbents], least: np.ndarray | None
 ) -> list[Trial]:
-    """Splits worth knowing: each workload's own best, where the bound is least, and those that do
-    not depend on the workload."""
+    """Return splits to try first: each workload's own best, the one where the bound is least, and
+    those that do not depend on the workload."""
     found = [best.trial for best in own]
     if least is not None and one.space.split is not None:
         nearest = tuple(one.space.split.nearest(least).tolist())

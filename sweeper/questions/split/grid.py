@@ -21,7 +21,7 @@ LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
 
 
 def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
-    """The study's grid; a portfolio's workloads are its last, and so fastest, axis.
+    """Return the study's grid; a portfolio's workloads are its last, and so fastest, axis.
 
     Raises :class:`DimsweepError` for an axis that is no key of the configuration.
     """
@@ -39,8 +39,11 @@ def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
 
 
 class Grid(CellSource):
-    """The cells of ``composed`` over the values of ``axes``, the last axis' fastest; cells that
-    cannot be may be left out, if it ``may_prune``.  Nothing is made before it is asked for."""
+    """The cells of ``composed`` over the values of ``axes``, the last axis' fastest.
+
+    Infeasible cells may be left out if it ``may_prune``. Cells are composed when they are asked
+    for.
+    """
 
     def __init__(
         self, composed: Composed, axes: Mapping[str, tuple[Any, ...]], *, may_prune: bool
@@ -57,8 +60,8 @@ class Grid(CellSource):
         return math.prod(self._shape)
 
     def corners(self, most: int) -> list[int]:
-        """Cells in which each value of each axis occurs, with the first ones of the other axes; no
-        more than ``most`` of them."""
+        """Return up to ``most`` cells in which each value of each axis occurs, with the first ones
+        of the other axes."""
         found = {0}
         for axis, n in enumerate(self._shape):
             stride = math.prod(self._shape[axis + 1 :])
@@ -76,8 +79,8 @@ class Grid(CellSource):
             raise DimsweepError(what, where="grid", hint=hint)
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
-        """A cell's coordinates, and its configuration: options of config groups as overrides, and
-        then the values of other keys."""
+        """Return a cell's coordinates, and its configuration: options of config groups as
+        overrides, and then the values of other keys."""
         if not self.axes:
             return {}, self.composed
         places = np.unravel_index(number, self._shape)
@@ -90,8 +93,8 @@ class Grid(CellSource):
         return label, compose([*self._kept, *options], values, may_sweep=True, state=state)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
-        """The plan of a cell, or why it cannot be; raises :class:`DimsweepError` if it may not be
-        left out, and for what else is wrong with it."""
+        """Return the plan of a cell, or why it is infeasible; raises :class:`DimsweepError` if it
+        may not be left out, and for mistakes in it."""
         coordinates, cell = self.compose(number)
         whole = self.composed
         varied = [*whole.config.grid, *cell.config.space.parameters]

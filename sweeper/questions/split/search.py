@@ -19,8 +19,10 @@ _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths 
 
 
 class SamplerSearch:
-    """Rounds of a sampler's trials up to a budget; what the trials are simulated for, subclasses
-    say.  ``cell`` gives the settings of the search, ``n_asked`` trials were asked for before."""
+    """Rounds of a sampler's trials up to a budget; subclasses simulate them.
+
+    ``cell`` gives the settings of the search, ``n_asked`` trials were asked for before.
+    """
 
     def __init__(self, cell: CellPlan, sampler: Sampler, n_asked: int = 0) -> None:
         self._settings, self.sampler = cell, sampler
@@ -96,8 +98,8 @@ def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, 
 
 
 def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
-    """Simulate the best designs again, and in each further fidelity the best by the one before;
-    trials are numbered on from the search's."""
+    """Simulate the best designs again, and in each further fidelity the best ones of the fidelity
+    before; trials are numbered on from the search's."""
     first, sign = cell.budget, cell.objective[0].sign
     for fidelity, top in cell.config.recheck.rungs:
         again = {"fidelity": fidelity.value}
@@ -132,7 +134,7 @@ class CellsQuestion(AnswerQuestion):
 
     @property
     def n_trials(self) -> int:
-        """The number of trials at most; of a stream an estimate from its first cell."""
+        """Number of trials at most; of a stream an estimate from its first cell."""
         own = [each.plan.budget + each.plan.recheck for each in self._planned]
         return len(self.source) * own[0] if self._streams else sum(own)
 
@@ -168,8 +170,8 @@ class CellsQuestion(AnswerQuestion):
 
 
 def known_rows(rows: Floats) -> list[Values]:
-    """Return values or slopes as samplers take them: a tuple for each row, without NaN; None for a
-    row that has nothing else."""
+    """Return values or slopes as samplers take them: a tuple for each row, without NaN; None for
+    an unknown row."""
     if not rows.shape[1]:
         return [None] * len(rows)
     known = ~np.isnan(rows)

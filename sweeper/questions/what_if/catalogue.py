@@ -21,8 +21,8 @@ _COARSE = 0.1  # of a range without a step, to its neighbouring value
 
 @dataclass(frozen=True)
 class Asked:
-    """A design that is asked about: its ``config``, in which the split and the searched keys are
-    those of the design, and the ``space`` in which it was found."""
+    """A design to change: its ``config``, with its split and searched keys, and the ``space`` in
+    which it was found."""
 
     config: Config
     space: Space
@@ -34,7 +34,7 @@ class Asked:
 
     @property
     def sizes(self) -> list[int]:
-        """The sizes of the dimensions; none if a file gives the topology."""
+        """Sizes of the dimensions; empty if a file gives the topology."""
         shape = self.config.topology.shape
         return [] if shape is None else [size for _, size in parse_shape(shape)]
 
@@ -51,7 +51,7 @@ class Asked:
 
 
 def _searched_keys(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    """Each searched key to its neighbouring values."""
+    """Change each searched key to its neighbouring values."""
     for key, axis in asked.space.parameters.items():
         value = axis.nearest(asked.config.value(key))
         for other in _neighbours(axis, value) if key != "fidelity" else ():
@@ -71,8 +71,8 @@ def _bandwidths(asked: Asked) -> Iterator[tuple[str, Changes]]:
 
 
 def _rails(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    """One of the NPUs' own adapters of a node is down, and the others carry its bytes, evenly:
-    what is simulated is that share of the bandwidth of every NPU."""
+    """Take one of the NPUs' own adapters of a node down; the others carry its bytes, evenly: every
+    NPU is simulated with that share of the bandwidth."""
     if asked.is_measured or not asked.has_bandwidths:
         return
     collective, fabric = asked.config.collective, asked.config.network.fabric
@@ -194,7 +194,7 @@ def _each(value: Any) -> tuple[Any, ...]:
 
 
 def _links(before: float, after: float) -> str:
-    """Bandwidths as their links are called: 400G -> 800G, or 450 -> 900 GB/s."""
+    """Format bandwidths as their links are called: 400G -> 800G, or 450 -> 900 GB/s."""
     gigabits = [bandwidth * 8 / 1e9 for bandwidth in (before, after)]
     if set(gigabits) <= set(_ETHERNET):
         return " -> ".join(f"{each:g}G" for each in gigabits)
@@ -204,7 +204,7 @@ def _links(before: float, after: float) -> str:
 
 
 def _interleave(workload: Model) -> int | None:
-    """The next number of virtual stages that divides the layers, or the one before."""
+    """Return the next number of virtual stages that divides the layers, or the one before."""
     stages, layers = workload.parallel.get("pipeline"), workload.model.layers
     if not isinstance(stages, int) or stages < 2 or layers % stages:
         return None
@@ -216,7 +216,7 @@ def _interleave(workload: Model) -> int | None:
 
 
 def _neighbours(axis: Parameter, value: Any) -> list[Any]:
-    """The values beside one, smaller and larger, or before and after it in the list."""
+    """Return the values next to one, smaller and larger, or before and after it in the list."""
     values = axis.all_values()
     if values is not None:
         at = [i for i, each in enumerate(values) if each == value]

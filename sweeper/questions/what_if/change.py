@@ -21,17 +21,17 @@ _PLACE = re.compile(r"\[([^\]]*)\]")
 
 
 class NoChangeError(DimsweepError):
-    """A change that changes nothing of a design."""
+    """A change that leaves a design as it is."""
 
 
 def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that ``changes`` give to dotted keys of ``config``.
+    """Return the values that ``changes`` give to dotted keys of ``config``.
 
-    A value such as ``x2`` multiplies what is there, every number of it; a text at a config group
-    chooses the group's option.  Places in lists are ``[1]`` or ``.1``, and bandwidths and latencies
-    of single dimensions may be set where one value stands for all.  Raises :class:`DimsweepError`
-    naming the key: one that there is not, or a factor for what is no number; and
-    :class:`NoChangeError` where everything is so already.
+    A value such as ``x2`` multiplies the present one, every number of it; a text at a config group
+    chooses the group's option. Places in lists are ``[1]`` or ``.1``, and bandwidths and latencies
+    of single dimensions may be set where one value stands for all. Raises :class:`DimsweepError`
+    naming an unknown key, or a key without a number to multiply; and :class:`NoChangeError` where
+    all values are present already.
     """
     found: dict[str, Any] = {}
     for given, wanted in changes.items():
@@ -68,20 +68,21 @@ def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
 
 
 def _with_some_bandwidth(config: Config) -> Config:
-    """A configuration whose split is searched may have no bandwidths of its own."""
+    """Give bandwidths to a configuration whose split is searched, if it has none."""
     if config.topology.bandwidth is not None or config.topology.shape is None:
         return config
     return config.changed({BANDWIDTHS: "1 GB/s"})
 
 
 def _prefixes(changes: Mapping[str, Any]) -> set[str]:
-    """The keys, and what they are parts of."""
+    """Return the keys, and the keys that they are parts of."""
     parts = [re.sub(_PLACE, r".\1", name).split(".") for name in changes]
     return {".".join(own[:n]) for own in parts for n in range(1, len(own) + 1)}
 
 
 def _setting(config: Config, name: str, wanted: Any, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What one change sets; ``before`` has what others set of the same design."""
+    """Return the keys that one change sets; ``before`` has those of earlier changes of
+    the design."""
     if isinstance(wanted, str) and "." not in name and is_group(name):
         return {name: _option(name, wanted)}
     factor = _FACTOR.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
@@ -99,7 +100,7 @@ def _setting(config: Config, name: str, wanted: Any, before: Mapping[str, Any]) 
 
 
 def _of_dimensions(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
-    """A value for each dimension."""
+    """Return a value for each dimension."""
     if config.topology.shape is None:
         raise DimsweepError("a file says what the topology is", where="topology.file")
     values = before.get(name, config.value(name))
@@ -112,14 +113,14 @@ def _of_dimensions(config: Config, name: str, before: Mapping[str, Any]) -> list
 
 @lru_cache(maxsize=64)
 def _option(group: str, name: str) -> Any:
-    """What an option of a config group says, on the defaults."""
+    """Return the content of an option of a config group, on the defaults."""
     return compose([f"{group}={name}"]).config.text[group]
 
 
 def times(value: Any, factor: Fraction) -> Any:
-    """A number, a quantity with its unit, or all of them in mappings and lists, times ``factor``.
+    """Multiply a number, a quantity with its unit, or all of them in mappings and lists.
 
-    Raises :class:`DimsweepError` where there is no number, or a text that is no quantity.
+    Raises :class:`DimsweepError` without a number, and for a text that is no quantity.
     """
     if factor == 1:
         raise NoChangeError("it changes nothing: a factor of 1")
@@ -130,7 +131,7 @@ def times(value: Any, factor: Fraction) -> Any:
 
 
 def _times(value: Any, factor: Fraction) -> Any:
-    """The same, whether or not there is a number."""
+    """Multiply as :func:`times` does, whether or not there is a number."""
     if isinstance(value, Mapping):
         return {name: _times(each, factor) for name, each in value.items()}
     if isinstance(value, list):

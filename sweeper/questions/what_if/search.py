@@ -25,7 +25,7 @@ _MOST = 8  # scenarios whose best designs are changed where the study names no c
 
 @dataclass(frozen=True)
 class Reference:
-    """A design that is changed: a row's trial and its key."""
+    """A design to change: a row's trial and its key."""
 
     plan: CellPlan
     trial: Trial
@@ -33,7 +33,7 @@ class Reference:
 
     @cached_property
     def config(self) -> Config:
-        """The cell's configuration with the trial's settings, its split too."""
+        """The cell's configuration with the trial's settings and split."""
         return designed(self.plan.config, self.trial)
 
     def changes(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -45,8 +45,8 @@ class Reference:
         yield from Asked(self.config, self.plan.space).changes()
 
     def trials(self) -> Iterator[Trial]:
-        """Yield a trial for each change that the study names, also for one that leaves this design
-        as it is; of the catalogue's changes the first one for each new design."""
+        """Yield a trial for each change that the study names, also if it changes nothing; of the
+        catalogue's changes the first one for each new design."""
         first = self.plan.budget + sum(top for _, top in self.plan.config.recheck.rungs)
         config, seen = self.config, set[Setting]()
         is_named = not isinstance(self.plan.config.what_if, str)
@@ -71,7 +71,7 @@ class Reference:
 
 
 class WhatIfSearch:
-    """All changes of some designs in one go, without those that the ledger has."""
+    """All changes of some designs in one round, without those that the ledger has."""
 
     def __init__(self, references: Sequence[Reference], driver: SweepDriver) -> None:
         self._work = self._changes(references, driver)
