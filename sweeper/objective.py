@@ -62,9 +62,9 @@ class Objective:
 
     def claim(self, value: float) -> str:
         """Return what a design with a ``value`` does, such as "takes 722.7 ms"."""
-        return self.says.format(self.told(value))
+        return self.says.format(self.format_value(value))
 
-    def told(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """Format a value for a sentence, in which shares have as many digits as papers
         give them."""
         return self.show(value, 3) if self.unit == "%" else self.show(value)

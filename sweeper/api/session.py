@@ -89,7 +89,7 @@ class Session:
             with key(f"designs[{i}]"):
                 found.append(read_design(self._cell.space, design))
         trials = self._named(found)
-        results = driver.collect(driver.submit(Work(self._cell, Trials.of(trials))))
+        results = driver.collect(driver.submit(Work(self._cell, Trials.from_list(trials))))
         driver.record(results)
         return [
             Simulated(of_trial(trial), _tuple(value), _tuple(slope), trial)
@@ -146,7 +146,7 @@ class Session:
         return self._cell.sampler()
 
     def _keys(self, trials: Sequence[Trial]) -> list[str]:
-        return self._cell.content.keys(Trials.of(trials)) if trials else []
+        return self._cell.content.keys(Trials.from_list(trials)) if trials else []
 
     def _named(self, designs: Sequence[Trial]) -> list[Trial]:
         """The designs with the numbers and origins of their rows."""

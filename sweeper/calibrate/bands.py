@@ -182,8 +182,8 @@ class Bands:
         left = LeaveSourceOut(bands, tuple(places), tuple(errors))
         return replace(bands, ends=left.ends(), pairs=left.pairs())
 
-    def known(self, places: Sequence[Place], errors: Sequence[float]) -> "Known":
-        return Known(self, tuple(places), tuple(errors))
+    def known(self, places: Sequence[Place], errors: Sequence[float]) -> "KnownErrors":
+        return KnownErrors(self, tuple(places), tuple(errors))
 
     def apart(self, one: Place, other: Place) -> float:
         """The deviation of the difference of two runs' errors: that of the same user's runs, if
@@ -234,7 +234,7 @@ class Bands:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownErrors:
     """What errors that are known say of other ones."""
 
     bands: Bands

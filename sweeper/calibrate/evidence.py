@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from dimsweep.engine import DimsweepError, Fidelity, units
 from dimsweep.engine.formats import GIVE, explained
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, Known, Place
+from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, KnownErrors, Place
 from dimsweep.sweeper.calibrate.posterior import (
     DEGREES,
     Floats,
@@ -520,7 +520,7 @@ def known_runs() -> list[Run]:
 
 
 @cache
-def known() -> Known:
+def known() -> KnownErrors:
     """The model of errors, with those of the table."""
     bands, runs = _read_table()
     return bands.known([run.place for run in runs], [run.logarithm for run in runs])

@@ -100,7 +100,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         say_warnings(failing, console)
         with waiting(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
-            jobs = AloneRunners.of(config).times(result.run.measures.end[0])
+            jobs = AloneRunners.from_config(config).times(result.run.measures.end[0])
     title = f"{config.workload.name} on {result.program.cluster.topology.name}"
     if as_json:
         told = _told(config, result, jobs)

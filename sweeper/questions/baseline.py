@@ -114,7 +114,7 @@ class Baselines(CellSource):
         own = {name: text for name in searched if (text := _text(fixed, name)) is not None}
         cell = replace(plan.cell, coordinates={**scenario, **own})
         plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
-        (key,) = plan.content.keys(Trials.of(plan.first))
+        (key,) = plan.content.keys(Trials.from_list(plan.first))
         record = describe(plan, program, self.composed.config)
         parts = {name: fixed.text[name] for name in _OF_A_SEARCH}
         own_config = {**(record.config or {}), **parts}
@@ -144,7 +144,7 @@ class BaselineQuestion(Question):
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         cells = self._stream(driver) if self._planned is None else self._planned
         for cell in cells:
-            yield OneRound([Work(cell, Trials.of(cell.first), is_own=False)])
+            yield OneRound([Work(cell, Trials.from_list(cell.first), is_own=False)])
 
     def _stream(self, driver: SweepDriver) -> Iterator[CellPlan]:
         for place in range(len(self._source)):

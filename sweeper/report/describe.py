@@ -53,7 +53,9 @@ def most(summary: CellSummary) -> str:
 
 def values_of(summary: CellSummary, row: pd.Series) -> str:
     """The values of a row in each objective."""
-    return " at ".join(objective.told(objective.of(row)) for objective in summary.objectives)
+    return " at ".join(
+        objective.format_value(objective.of(row)) for objective in summary.objectives
+    )
 
 
 def short_split(summary: CellSummary, row: pd.Series) -> str:
@@ -118,7 +120,9 @@ def finding(summary: CellSummary) -> str:
     if summary.reference is None:
         return comparison(summary)
     rows = (summary.best, summary.reference.row)
-    values = dict.fromkeys(summary.objective.told(summary.objective.of(row)) for row in rows)
+    values = dict.fromkeys(
+        summary.objective.format_value(summary.objective.of(row)) for row in rows
+    )
     return sentences.COMPARED(comparison=comparison(summary), values=" against ".join(values))
 
 

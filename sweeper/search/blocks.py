@@ -27,7 +27,11 @@ class BlindSampler:
     batch = None
 
     def __init__(self, task: Task) -> None:
-        self._waiting, self._asked, self._start = Trials.of(task.first), task.start, task.start
+        self._waiting, self._asked, self._start = (
+            Trials.from_list(task.first),
+            task.start,
+            task.start,
+        )
 
     def state(self, told: int) -> State:
         """Return the number of told trials, which is the whole state."""

@@ -178,7 +178,7 @@ class CmaEsSampler:
             )
         refuse_options(task, _OPTIONS)
         _check_options(task.search.options)
-        self._task, self._waiting, self._asked = task, Trials.of(task.first), task.start
+        self._task, self._waiting, self._asked = task, Trials.from_list(task.first), task.start
         self._n_searches = 0
         self._best: tuple[float, Trial] | None = None
         self._searches: deque[_Search] = deque()  # the one whose turn it is first

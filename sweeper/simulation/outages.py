@@ -43,7 +43,7 @@ class Outages:
     by_flows: Program | None = None
 
     @classmethod
-    def of(cls, config: Config, program: Program) -> Self:
+    def from_config(cls, config: Config, program: Program) -> Self:
         """Return the outages of a configuration and its program.
 
         Raises :class:`DimsweepError` naming the key for a part that the network lacks, except in a

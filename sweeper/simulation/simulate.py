@@ -40,7 +40,7 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
         raise not_known("watch", config, "queues, marks and pauses of links", ["packet"])
     if program is None:
         program = build_program(config)
-    outages = Outages.of(config, program)
+    outages = Outages.from_config(config, program)
     if not config.by_message:
         check_phases(program)
         phases = run_one(program, record=record)
@@ -62,7 +62,7 @@ class AloneRunners:
     fold: bool
 
     @classmethod
-    def of(cls, config: Config) -> Self:
+    def from_config(cls, config: Config) -> Self:
         """Return the runners of a configuration."""
         runners = {}
         if isinstance(config.workload, Jobs):

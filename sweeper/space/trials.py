@@ -100,7 +100,7 @@ class Trials(Sequence[Trial]):
     settings: tuple[Setting, ...]
 
     @classmethod
-    def of(cls, trials: Sequence[Trial]) -> Self:
+    def from_list(cls, trials: Sequence[Trial]) -> Self:
         """Return the table of some trials, all with a split or none; they may be a table
         already."""
         if isinstance(trials, cls):

@@ -49,7 +49,7 @@ def trials_of(config: Config, rows: pa.Table) -> Trials:
     needed = {"trial", "origin", FIDELITY.name, *CHANGE, *config.space.parameters}
     needed.update(BANDWIDTH.among(rows.column_names))
     own = rows.select([name for name in rows.column_names if name in needed])
-    return Trials.of([trial_of(config, row) for row in own.to_pylist()])
+    return Trials.from_list([trial_of(config, row) for row in own.to_pylist()])
 
 
 def trial_of(config: Config, row: "Row") -> Trial:

@@ -18,7 +18,7 @@ from dimsweep.sweeper.questions.networks.places import Longs
 from dimsweep.sweeper.questions.networks.race import (
     REACH,
     ROUNDING,
-    Known,
+    KnownCells,
     Moment,
     Move,
     Race,
@@ -47,7 +47,7 @@ class _Priced(Scaled):
     ``factors``; it runs at one price after the other."""
 
     def __init__(
-        self, known: Known, moment: Moment, factors: Sequence[Floats], ends: Sequence[float]
+        self, known: KnownCells, moment: Moment, factors: Sequence[Floats], ends: Sequence[float]
     ) -> None:
         super().__init__(known, moment, max(ends))
         self._factors, self._ends, self._number = factors, ends, 0
@@ -72,7 +72,7 @@ class _Priced(Scaled):
 
 
 def regions_of(
-    known: Known,
+    known: KnownCells,
     prices: Sequence[tuple[str, Floats]],
     moves: Sequence[Move],
     changes: Sequence[Change],
@@ -140,7 +140,7 @@ class Changes(NamedTuple):
 def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
     """Return the changes after which another cell than the ``best`` one wins; ``losses`` are those
     of simulated cells, by number."""
-    known, prices = Known(designs, best, losses), [*_prices(designs, best)]
+    known, prices = KnownCells(designs, best, losses), [*_prices(designs, best)]
     found = [
         Change(
             name=name,
@@ -174,7 +174,7 @@ class _Price(Race):
     """The change of a price, upwards (``sign`` 1) or downwards (-1), after which a cell is better
     than the best by more than the share ``margin``."""
 
-    def __init__(self, known: Known, slopes: Floats, sign: int, margin: float) -> None:
+    def __init__(self, known: KnownCells, slopes: Floats, sign: int, margin: float) -> None:
         super().__init__(known)
         self._slopes, self._sign, self._share = slopes, sign, (1 + margin) * (1 + ROUNDING)
         slope = known.own(slopes)
@@ -204,7 +204,7 @@ class _Price(Race):
         return self._known.loads.is_exact(i, m)
 
 
-def _price(known: Known, slopes: Floats, sign: int, margin: float) -> End:
+def _price(known: KnownCells, slopes: Floats, sign: int, margin: float) -> End:
     reach = REACH - 1 if sign > 0 else 1 - 1 / REACH
     found = _Price(known, slopes, sign, margin).first(reach)
     return known.end(1 + sign * found.key, found.number, is_open=found.is_open)
@@ -213,7 +213,7 @@ def _price(known: Known, slopes: Floats, sign: int, margin: float) -> End:
 class _Next(Race):
     """The losses of all cells but those that are left ``out``, at first the best one."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownCells) -> None:
         super().__init__(known)
         self.out = {known.best}
 
@@ -241,13 +241,13 @@ class _Next(Race):
         return {number: loss for number, loss in found.items() if number not in self.out}
 
 
-def _is_twin(known: Known, number: int) -> bool:
+def _is_twin(known: KnownCells, number: int) -> bool:
     """Return whether a cell is the best design under another name."""
     one, other = (known.designs.compose(each)[0] for each in (known.best, number))
     return physical(one) == physical(other) and known.seconds(number) == known.seconds(known.best)
 
 
-def _rival(known: Known) -> Rival:
+def _rival(known: KnownCells) -> Rival:
     """Return the next design, and the probability that measurements would rank it so: two designs
     share most of the model's error. If too many cells may come next, return the best simulated
     one, and the bound of the others."""

@@ -34,7 +34,13 @@ from dimsweep.sweeper.objective import COST, OBJECTIVES, TIME, NetworkFigures, O
 from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.cells import Cells, Where
 from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
-from dimsweep.sweeper.questions.networks.shapes import Floats, Shape, fixed, shapes_of, told
+from dimsweep.sweeper.questions.networks.shapes import (
+    Floats,
+    Shape,
+    describe_generator,
+    fixed,
+    shapes_of,
+)
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
 from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, rows_of
@@ -219,7 +225,7 @@ class Designs(CellSource):
         labels |= self.part.coordinates
         if (made := self.cells.shapes[where.place.shape].made) is not None:
             labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
-            labels[GENERATOR] = told(made)
+            labels[GENERATOR] = describe_generator(made)
         return labels, replace(self.composed, config=config, varied=tuple(values))
 
     def _values(self, where: Where) -> dict[str, object]:
@@ -260,7 +266,7 @@ class Designs(CellSource):
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
-            Outages.of(cell.config, program)  # whose messages may be too many
+            Outages.from_config(cell.config, program)  # whose messages may be too many
         except DimsweepError as error:
             left_out = isinstance(error, TooManyError)
             reason = reason_of("cells are left out", error, error.where)

@@ -82,7 +82,7 @@ class Loads:
         yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
 
 
-class Known:
+class KnownCells:
     """Bounds and times of the cells of some designs, of which one is the ``best``."""
 
     def __init__(
@@ -168,7 +168,7 @@ class _First(NamedTuple):
 class Race(ABC):
     """Priority queue of cells, refined as bounds improve."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownCells) -> None:
         self._known = known
 
     @abstractmethod
@@ -213,7 +213,7 @@ _SHARP = 1.005  # the answer holds at one factor, and loses at another one no fu
 class Scaled(Race):
     """The losses of cells below an ``end``, at some ``moment``."""
 
-    def __init__(self, known: Known, moment: "Moment", end: float) -> None:
+    def __init__(self, known: KnownCells, moment: "Moment", end: float) -> None:
         super().__init__(known)
         self._moved, self._faster, self._end = moment.moved, moment.faster, end
         self._loads = Loads(known.designs, moment.moved)
@@ -263,7 +263,7 @@ class Moment(NamedTuple):
     """The cells' state after a move: ``known`` (None if none may win), the loss of the former best
     cell, the ``moved`` tiers, and loads of ``faster`` tiers."""
 
-    known: Known | None
+    known: KnownCells | None
     own: float
     moved: Moved = AS_IS
     faster: Sequence[Loads] = ()
@@ -272,7 +272,7 @@ class Moment(NamedTuple):
 class Move(ABC):
     """The winner as a quantity of this ``name`` moves."""
 
-    def __init__(self, known: Known, name: str) -> None:
+    def __init__(self, known: KnownCells, name: str) -> None:
         self._known, self.name = known, name
         self._found = dict[float, tuple[float, End]]()
         self._loads = dict[float, Loads]()
@@ -326,7 +326,7 @@ class Move(ABC):
 class OfTier(Move):
     """The bandwidth of a tier changes at its price, or its latency changes."""
 
-    def __init__(self, known: Known, name: str, dim: int, *, is_latency: bool = False) -> None:
+    def __init__(self, known: KnownCells, name: str, dim: int, *, is_latency: bool = False) -> None:
         super().__init__(known, name)
         self._dim, self._is_latency = dim, is_latency
 
@@ -344,7 +344,7 @@ class OfLayers(Move):
     """The model has more or fewer ``layers``, in steps that the best plan can divide among its
     stages."""
 
-    def __init__(self, known: Known, layers: int) -> None:
+    def __init__(self, known: KnownCells, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
         self._layers, row, self._moments = layers, known.where.row, dict[float, Moment]()
         self._step = row.degrees[AXES.index(PIPELINE)] * row.plan.interleave
@@ -367,7 +367,7 @@ class OfLayers(Move):
         program = program_of(composed)
         own = np.inf if program is None else simulate(composed.config, program).time * known.factor
         try:
-            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
+            return Moment(KnownCells(known.designs.changed(changes, own * REACH), 0), own)
         except InfeasibleError:
             return Moment(None, own)
 
@@ -375,7 +375,7 @@ class OfLayers(Move):
 class OfInterruptions(Move):
     """Interruptions become more or less frequent, which larger clusters mind more."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownCells) -> None:
         super().__init__(known, "interruptions")
 
     def at(self, factor: float) -> Moment:
@@ -387,12 +387,12 @@ class OfInterruptions(Move):
         try:
             slope = known.own(known.designs.slopes(config.changed(changes)))
             own = known.seconds(known.best) * (known.factor + slope)
-            return Moment(Known(known.designs.changed(changes, own * REACH), 0), own)
+            return Moment(KnownCells(known.designs.changed(changes, own * REACH), 0), own)
         except InfeasibleError:
             return Moment(None, np.inf)
 
 
-def moves_of(known: Known) -> Iterator[Move]:
+def moves_of(known: KnownCells) -> Iterator[Move]:
     """Yield the moves that need a search: the tiers of the best network that messages go through,
     the size of a model of layers, and the interruptions of networks of several sizes."""
     config = known.designs.composed.config

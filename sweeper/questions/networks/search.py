@@ -363,7 +363,7 @@ class DesignSearch:
             checkpoint.tell(results.places)
             checkpoint.finish()
 
-        return Begun(number, bound, work=Work(cell, Trials.of(cell.first)), finish=finish)
+        return Begun(number, bound, work=Work(cell, Trials.from_list(cell.first)), finish=finish)
 
     def tell(self, begun: Begun) -> None:
         """Take a cell's values; a failed cell is known by its bound only."""

@@ -371,7 +371,7 @@ def _by(config: Config, space: Networks, generator: Generator) -> Shape:
     return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)
 
 
-def told(generator: Generator) -> str:
+def describe_generator(generator: Generator) -> str:
     """Return the name of a generator in a row: its kind, with unusual parameters."""
     found = list[str]()
     for each in dataclasses.fields(generator):

@@ -165,7 +165,7 @@ class PlansOnNetworks:
             self._look(self.search.designs.alike(cell))
         return is_new
 
-    def told(self, cell: int) -> None:
+    def update(self, cell: int) -> None:
         """Update a cell that was simulated, closed or found infeasible."""
         if cell in self.search.losses:
             self._tell(cell)
@@ -321,7 +321,7 @@ class SharedSearch:
             lambda begun: self._searches[workloads.popleft()].tell(begun),
         )
         for _, k, cell in cells[:left]:
-            self._known[k].told(cell)
+            self._known[k].update(cell)
         self._compare()
         self._note()
 

@@ -40,7 +40,7 @@ class SplitPortfolio:
     models: dict[str, EventBound]
 
     @classmethod
-    def of(cls, planned: Sequence[PlannedCell], weighing: Weighing) -> Self:
+    def from_cells(cls, planned: Sequence[PlannedCell], weighing: Weighing) -> Self:
         """Return the portfolio of planned cells."""
         models = {
             each.plan.cell.coordinates[WORKLOAD]: EventBound(
@@ -154,7 +154,7 @@ class SplitPortfolioQuestion(CellsQuestion):
         super().set_cells(planned, streams=streams)
         n = len(self._weighing.share)
         self._portfolios = [
-            SplitPortfolio.of(planned[first : first + n], self._weighing)
+            SplitPortfolio.from_cells(planned[first : first + n], self._weighing)
             for first in range(0, len(planned), n)
         ]
 

@@ -41,7 +41,7 @@ class SamplerSearch:
             self.meet_the_budget()
         if not left:
             return None
-        trials = Trials.of(self.sampler.ask(min(wanted, left)))
+        trials = Trials.from_list(self.sampler.ask(min(wanted, left)))
         self._n_asked += len(trials)
         return trials
 
@@ -107,7 +107,7 @@ def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
             Trial(first + i, RECHECK, design.bandwidth, Setting({**design.parameters, **again}))
             for i, design in enumerate(designs[:top])
         ]
-        search = OneRound([Work(cell, Trials.of(trials), is_own=False)])
+        search = OneRound([Work(cell, Trials.from_list(trials), is_own=False)])
         yield search
         losses = np.nan_to_num(sign * search.results[0].values[:, 0], nan=np.inf)
         designs = [designs[i] for i in np.argsort(losses, kind="stable").tolist()]

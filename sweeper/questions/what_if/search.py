@@ -91,10 +91,10 @@ class WhatIfSearch:
             if not changed:
                 continue
             plain = [Trial(0, "", each.bandwidth, each.parameters.keys_only) for each in changed]
-            trials, known = Trials.of(changed), cell.content.keys(Trials.of(plain))
+            trials, known = Trials.from_list(changed), cell.content.keys(Trials.from_list(plain))
             driver.ledger.copy(cell.cell, trials, cell.content.keys(trials), known)
             for each in changed:
-                yield Work(cell, Trials.of([each]), is_counted=False)
+                yield Work(cell, Trials.from_list([each]), is_counted=False)
 
 
 class WhatIfQuestion(Question):
@@ -142,7 +142,7 @@ class WhatIfQuestion(Question):
             yield Reference(cell, trial, chosen["key"][i].as_py())
         done = set(rows.filter(pc.equal(rows["origin"], BASELINE))["key"].to_pylist())
         for baseline in self._baselines:
-            (key,) = baseline.content.keys(Trials.of(baseline.first))
+            (key,) = baseline.content.keys(Trials.from_list(baseline.first))
             if key in done and study.scenario(baseline.cell.coordinates) in scenarios:
                 yield Reference(baseline, baseline.first[0], key)
 

@@ -133,7 +133,7 @@ class Evaluator:
         first = min(self._cells)
         fidelity = self._fidelity(first, Setting())
         if fidelity is Fidelity.PHASE:
-            self.evaluate(Job(first, Trials.of([Trial(0, "known", None)]), [""]))
+            self.evaluate(Job(first, Trials.from_list([Trial(0, "known", None)]), [""]))
         else:  # a trial may be slow
             simulate(*_smallest(), fidelity=fidelity)
 
@@ -249,7 +249,9 @@ class Evaluator:
         config = self._config(cell, setting)
         program = build_program(config)
         runner = MessageRunner(program, config.fidelity) if config.by_message else Runner(program)
-        return _Prepared(runner, AloneRunners.of(config), Outages.of(config, program))
+        return _Prepared(
+            runner, AloneRunners.from_config(config), Outages.from_config(config, program)
+        )
 
     def _changed(self, cell: int, setting: Setting) -> Config:
         return self._cells[cell].config.changed(setting)

@@ -86,7 +86,7 @@ class RayExecutor:
         self._cells, self._schema = {c.number: c for c in cells}, schema
         self._tell = setup.tell
         self._wanted, self._timeout = config.actors, float(config.timeout or 0)
-        luggage = None if config.mode != "address" else Luggage.of(cells)
+        luggage = None if config.mode != "address" else Luggage.pack(cells)
         self._cluster = connect(config)
         self._ray = self._cluster.ray
         limits = Limits(self._timeout, int(config.memory or 0))

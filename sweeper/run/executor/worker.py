@@ -36,7 +36,7 @@ class Luggage:
     folders: Mapping[str, str]
 
     @classmethod
-    def of(cls, cells: Sequence[Cell]) -> Self:
+    def pack(cls, cells: Sequence[Cell]) -> Self:
         """Pack the files that the cells' configurations name, as they are on this machine now."""
         names = sorted({name for cell in cells for name in cell.config.files().values()})
         folders = {name: f"{i}/{found(name).name}" for i, name in enumerate(names)}

@@ -34,7 +34,7 @@ class Bounds:
     upper: list[tuple[Integers, int]]
 
     @classmethod
-    def of(cls, points: isl.Set, d: int, largest: Sequence[int]) -> Self | None:
+    def from_points(cls, points: isl.Set, d: int, largest: Sequence[int]) -> Self | None:
         """Return the bounds on dimension ``d`` of ``points`` given all others, none of which is
         beyond ``largest``; None where the members are not all integers of an interval."""
         parts = points.coalesce().get_basic_sets()
@@ -267,7 +267,7 @@ class IntegerGrid:
             free = [f for f in self.free if f < d or d not in self.free]
             kept = sorted([*free, d])
             shadow = _onto(self._points, kept)
-            found.append(Bounds.of(shadow, kept.index(d), [largest[k] for k in kept]))
+            found.append(Bounds.from_points(shadow, kept.index(d), [largest[k] for k in kept]))
         return found
 
     def _has(self, x: Point) -> bool:

@@ -46,7 +46,7 @@ def config(*told: str, fidelity: str = "message", **jobs: Any) -> Config:
 
 
 def times(own: Config) -> dict[str, JobTime]:
-    return AloneRunners.of(own).times(simulate(own).run.measures.end[0])
+    return AloneRunners.from_config(own).times(simulate(own).run.measures.end[0])
 
 
 def test_a_job_is_its_preset_with_its_own_keys() -> None:
@@ -86,7 +86,9 @@ def test_alone_is_at_the_bandwidth_that_is_asked_for() -> None:
     runner = MessageRunner(build_program(own))
     for bandwidth in (np.array([100e9, 25e9]), np.array([200e9, 50e9])):
         ends = runner.run(bandwidth).measures.end[0]
-        assert {job.slowdown for job in AloneRunners.of(own).times(ends, bandwidth).values()} == {1}
+        assert {
+            job.slowdown for job in AloneRunners.from_config(own).times(ends, bandwidth).values()
+        } == {1}
 
 
 def test_each_job_has_a_plan_of_its_own() -> None:
@@ -154,4 +156,4 @@ def test_phases_share_no_links() -> None:
 def test_one_workload_is_no_job() -> None:
     own = compose(["fidelity=message", "workload=all_reduce", "topology.shape=Switch(4)"]).config
     assert isinstance(own.workload, Workload)
-    assert AloneRunners.of(own).runners == {}
+    assert AloneRunners.from_config(own).runners == {}

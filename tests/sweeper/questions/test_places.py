@@ -33,7 +33,7 @@ class FirstTrialsQuestion(CellsQuestion):
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         for cell in self._cells:
-            yield OneRound([Work(cell, Trials.of(cell.first))])
+            yield OneRound([Work(cell, Trials.from_list(cell.first))])
 
 
 def test_a_new_question_is_a_class_and_a_line(

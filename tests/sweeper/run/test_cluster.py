@@ -139,7 +139,7 @@ def test_files_that_a_study_names_are_found_where_they_are_not(
     config = compose(
         [*words, "+space.parameters={workload.system: {values: [system.json, other.json]}}"]
     ).config
-    luggage = Luggage.of([Cell(0, config, {})])
+    luggage = Luggage.pack([Cell(0, config, {})])
 
     monkeypatch.chdir(node)
     monkeypatch.setattr(places, "_brought", {})

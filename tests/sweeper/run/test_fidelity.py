@@ -273,7 +273,7 @@ def test_another_content_of_a_file_is_another_study(tiny, tmp_path: Path) -> Non
     slow = plan("50 GB/s")
     run(slow)
     fast = plan("100 GB/s")
-    one = Trials.of([Trial(0, "known", None)])
+    one = Trials.from_list([Trial(0, "known", None)])
     assert slow.cells[0].content.keys(one) != fast.cells[0].content.keys(one)
     with pytest.raises(DimsweepError, match=r"files\.network\.file"):
         run(fast)

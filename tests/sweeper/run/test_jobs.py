@@ -29,7 +29,7 @@ def test_each_job_of_a_study_has_a_time_and_a_slowdown(tmp_path: Path) -> None:
     assert min(scattered.values()) > 1.2
     for i, (time, cell) in enumerate(zip(rows["time_s"], plan.cells, strict=True)):
         own = simulate(cell.config)
-        jobs = AloneRunners.of(cell.config).times(own.run.measures.end[0])
+        jobs = AloneRunners.from_config(cell.config).times(own.run.measures.end[0])
         assert dict(rows["job_s"][i]) == {name: job.time for name, job in jobs.items()}
         assert max(dict(rows["job_s"][i]).values()) == time
     (table,) = [

@@ -275,7 +275,7 @@ def test_inline_executor_slices_jobs(small: Small) -> None:
     plan = small("executor=inline")
     cells = [cell.cell for cell in plan.cells]
     executor = InlineExecutor(Setup(plan.config.executor, cells, plan.schema, print))
-    trials = Trials.of([Trial(i, "known", (125e9,) * 4) for i in range(600)])
+    trials = Trials.from_list([Trial(i, "known", (125e9,) * 4) for i in range(600)])
     executor.submit(Job(0, trials, [str(i) for i in range(600)]))
     sizes = [executor.collect().rows.num_rows for _ in range(3)]  # type: ignore[union-attr]
     assert sizes == [256, 256, 88]

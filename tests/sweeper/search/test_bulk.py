@@ -49,7 +49,9 @@ def search(sampler: Sampler, trials: int) -> tuple[list[float], list[int]]:
     found, sizes, ahead = [], [], []
     while len(found) < trials or ahead:
         while len(ahead) < sampler.prefetch and sum(sizes) < trials:
-            ahead.append(Trials.of(sampler.ask(min(sampler.batch or 8, trials - sum(sizes)))))
+            ahead.append(
+                Trials.from_list(sampler.ask(min(sampler.batch or 8, trials - sum(sizes))))
+            )
             sizes.append(len(ahead[-1]))
         batch = ahead.pop(0)
         values = loss(batch)

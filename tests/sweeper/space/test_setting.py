@@ -40,10 +40,10 @@ def test_keys_of_rows_are_those_of_the_values_alone() -> None:
         Trial(0, "tpe", split, Setting({"a": 1, "b": "x"})),
         Trial(7, "known", split, {"b": "x", "a": 1}),  # type: ignore[arg-type]
     ]
-    first, second = content.keys(Trials.of(same))
+    first, second = content.keys(Trials.from_list(same))
     assert first == second
-    (other,) = content.keys(Trials.of([Trial(0, "tpe", split, Setting({"a": 1, "b": "y"}))]))
-    (none,) = content.keys(Trials.of([Trial(0, "tpe", split)]))
+    (other,) = content.keys(Trials.from_list([Trial(0, "tpe", split, Setting({"a": 1, "b": "y"}))]))
+    (none,) = content.keys(Trials.from_list([Trial(0, "tpe", split)]))
     assert len({first, other, none}) == 3
     assert trial_of(json.loads(json.dumps(plain(same[0])))) == same[0]
 
@@ -51,7 +51,7 @@ def test_keys_of_rows_are_those_of_the_values_alone() -> None:
 def test_a_row_says_what_its_trial_set() -> None:
     config = compose(KEYS).config
     own = {"collective.chunks": 64, "topology.latency": "1.5 us", "npu.efficiency": 0.25}
-    trials = Trials.of(
+    trials = Trials.from_list(
         [
             Trial(3, "tpe", (3e11, 1.5e11, 4.5e10, 5e9), Setting(own)),
             Trial(4, "recheck", (3e11, 1.5e11, 4.5e10, 5e9), Setting(own | {"fidelity": "flow"})),
@@ -59,7 +59,7 @@ def test_a_row_says_what_its_trial_set() -> None:
     )
     found = list[Trial]()
     for trial in trials:
-        alone = Trials.of([trial])
+        alone = Trials.from_list([trial])
         columns = labels(Cell(0, config, {}), alone, ["key"])
         split = {f"bandwidth_{d}_GBps": [b / 1e9] for d, b in enumerate(trial.bandwidth or ())}
         told = dict.fromkeys(("change", "change_of", "changes"), pa.nulls(1, pa.string()))

@@ -21,7 +21,7 @@ from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.findings import format_lost_at
 from dimsweep.sweeper.questions.networks.findings import rival as next_to_it
 from dimsweep.sweeper.questions.networks.places import AS_IS, Moved
-from dimsweep.sweeper.questions.networks.race import LAYERS, Known
+from dimsweep.sweeper.questions.networks.race import LAYERS, KnownCells
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.report.answers import answers
@@ -312,7 +312,7 @@ def test_where_too_many_may_come_next_the_best_simulated_one_is_told(
     losses = seconds(AS_IS) * factors
     third = int(np.argsort(losses)[2])
     monkeypatch.setattr("dimsweep.sweeper.questions.networks.race._LOOKS", 0)
-    known = Known(designs, best, {best: losses[best], third: losses[third]})
+    known = KnownCells(designs, best, {best: losses[best], third: losses[third]})
     rival = _rival(known)
     assert rival.is_open and number_of(designs, rival.by) == third
     assert rival.factor == pytest.approx(losses[third] / losses[best])

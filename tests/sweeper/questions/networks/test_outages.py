@@ -83,7 +83,9 @@ def test_what_a_network_has_not_is_not_down_there_but_one_has_it(
             continue
         found = designs.plan(number)
         assert not isinstance(found, PrunedCell)
-        kinds[cell.config.topology.shape] = len(Outages.of(cell.config, found.program).kinds)
+        kinds[cell.config.topology.shape] = len(
+            Outages.from_config(cell.config, found.program).kinds
+        )
     assert {len_ for shape, len_ in kinds.items() if "Switch" in shape} == {1}
     assert {len_ for shape, len_ in kinds.items() if "Switch" not in shape} == {0}
     with pytest.raises(DimsweepError, match="has no such switch") as told:
