@@ -91,10 +91,11 @@ class _Implementation(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Files:
-    """A function's code, in files of its own for each version of Numba, CPU and types of arguments.
+    """A function's code, in separate files for each version of Numba, CPU and types of arguments.
 
-    One index of all, as Numba has it, loses what a process writes while another one does, and an
-    older Numba that shares the home writes it anew with its own code alone."""
+    A single index, as Numba's, loses entries if two processes write, and an older Numba in the same
+    home replaces it with its own code alone.
+    """
 
     def __init__(self, folder: str, base: str) -> None:
         self._folder, self._base = folder, base
@@ -132,14 +133,14 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """What a closure holds is part of the folder's digest; as Numba writes compiled functions,
-        they are others in each process."""
+        """Return Numba's key without the closure, which is part of the folder's digest; as Numba
+        writes compiled functions, closures differ in each process."""
         if self._py_func.__closure__ is not None:
             return sig, codegen.magic_tuple()
         return super()._index_key(sig, codegen)
 
     def holds(self, arguments: tuple[Any, ...], codegen: Any) -> bool:
-        """Whether there is code for this CPU, and for such arguments if there are any."""
+        """Return whether code exists for this CPU, and for these arguments if there are any."""
         if arguments:
             return self._cache_file.holds(self._index_key(tuple(map(typeof, arguments)), codegen))
         machine = codegen.magic_tuple()
@@ -189,11 +190,11 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 @cache
 def cache_folder() -> Path:
-    """``$NUMBA_CACHE_DIR``, or a cache folder of the user's; where neither can be written to, a
-    temporary one that is the user's own.
+    """Return ``$NUMBA_CACHE_DIR``, or a cache folder of the user; if neither is writable, a
+    temporary one.
 
-    What is read from it is run, so a temporary folder that somebody else made, or may write to, is
-    not taken: this process then keeps its code in a new one.
+    Its content is executed, so a temporary folder that another user made, or may write to, is
+    refused: this process then keeps its code in a new one.
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
@@ -208,7 +209,7 @@ def cache_folder() -> Path:
 
 
 def _is_our_own(folder: Path) -> bool:
-    """Whether nobody else made the folder or may write to it."""
+    """Return whether nobody else made the folder or may write to it."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
@@ -218,8 +219,11 @@ def _folder_of(digest: str) -> Path:
 
 
 def is_cached(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether ``function`` needs no compiling, for arguments of the types of these or, without
-    any, for some: its code for this machine's CPU lies on disk, or Numba is switched off."""
+    """Return whether ``function`` needs no compiling for arguments of these types.
+
+    Without arguments, for any types. Its code for this machine's CPU is on disk, or Numba is
+    switched off.
+    """
     if config.DISABLE_JIT:
         return True
     dispatcher: Any = function

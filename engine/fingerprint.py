@@ -25,10 +25,10 @@ _OURS = __name__.partition(".")[0]
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """A digest of what ``function`` is made of.
+    """Return a digest of all that ``function`` is made of.
 
-    Raises :class:`TypeError` where it uses a global of which it is not known what it means to
-    compiled code: another value of it could not be told from this one.
+    Raises :class:`TypeError` for a global whose meaning to compiled code is unknown: different
+    values of it could not be distinguished.
     """
     text = hashlib.blake2b(function.__qualname__.encode(), digest_size=8)
     numbers: dict[int, int] = {}
@@ -54,7 +54,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 @cache
 def fingerprint_of_modules(names: tuple[str, ...]) -> str:
-    """A digest of the syntax of whole modules, without docstrings and comments."""
+    """Return a digest of the syntax of whole modules, without docstrings and comments."""
     text = hashlib.blake2b(digest_size=8)
     for name in names:
         found = importlib.util.find_spec(name)
@@ -68,7 +68,7 @@ def fingerprint_of_modules(names: tuple[str, ...]) -> str:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring."""
+    """Return whether a statement is a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -77,7 +77,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """What is to be known of a function itself, and what it uses, by name."""
+    """Return the own properties of a function, and the values that it uses, by name."""
     if isinstance(function, Dispatcher):
         return sorted(function.targetoptions.items()), [("compiled", function.py_func)]
     if isinstance(function, _Intrinsic):
@@ -91,7 +91,8 @@ def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 
 def _named_tuples(it: Any) -> list[Any]:
-    """Those that a function is given, or that a named tuple has, by where they are defined."""
+    """Return the named tuples among a function's parameters or a tuple's fields, by their
+    modules."""
     if isinstance(it, Dispatcher):
         it = it.py_func
     kinds = [kind for kind in get_type_hints(it).values() if hasattr(kind, "_fields")]
@@ -99,7 +100,7 @@ def _named_tuples(it: Any) -> list[Any]:
 
 
 def _code(code: CodeType, docstring: str | None = None) -> Any:
-    """The bytecode and the constants, those of functions inside the function, too."""
+    """Return the bytecode and the constants, including those of inner functions."""
     constants = []
     for each in code.co_consts:
         if isinstance(each, CodeType):
@@ -113,8 +114,8 @@ def _code(code: CodeType, docstring: str | None = None) -> Any:
 
 
 def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The global names that the code may use, and attributes of modules of ours, each with its
-    value."""
+    """Yield the global names that the code may use, and attributes of our modules, with their
+    values."""
     for name in code.co_names:
         if name not in known:
             continue
@@ -128,7 +129,7 @@ def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]
 
 
 def _value(it: Any) -> Any:
-    """What compiled code sees of a value that is no function."""
+    """Return a value, other than a function, as compiled code sees it."""
     if isinstance(it, enum.Enum):
         return type(it).__name__, it.value
     if isinstance(it, list):

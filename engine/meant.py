@@ -80,8 +80,11 @@ _PREFIXES = "kmunpMGTPE"
 
 
 def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]:
-    """The quantities in ``base`` that ``text`` may stand for, most likely first, as they are to be
-    written; ``is_quantity`` tells which texts are any.  None where nothing is like it."""
+    """Return the quantities in ``base`` that ``text`` may mean, most likely first, in valid
+    spelling.
+
+    ``is_quantity`` tests a candidate. Returns an empty list if no quantity is similar.
+    """
     if len(text) > _LONGEST:
         return []
     text = text.removeprefix("~").strip()
@@ -99,7 +102,7 @@ def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]
 
 
 def of_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
-    """The quantities that a bare number may stand for, in these ``bare`` units if there are any."""
+    """Return the quantities that a bare number may mean, in the units ``bare`` if there are any."""
     if not 0 < number < float("inf"):
         return []
     units = [base] if number >= _LARGE and base != "USD" else bare or _BARE.get(base, [base])
@@ -107,7 +110,7 @@ def of_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
 
 
 def _numbers(text: str) -> list[str]:
-    """A number as we write it; two, where a comma may be a point."""
+    """Return a number in our spelling, or two if a comma may be a decimal point."""
     dotted = [text.replace(",", ".")] if text.count(",") == 1 and "." not in text else []
     if _THOUSANDS.fullmatch(text):
         return [re.sub(r"[,_ ]", "", text), *dotted]
@@ -115,7 +118,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _units(unit: str, base: str) -> Iterator[Sequence[str]]:
-    """Units that may be meant, those first that change least."""
+    """Yield the units that may be meant, smallest changes first."""
     for words in _WORDS:
         unit = re.sub(*words, unit, flags=re.IGNORECASE)
     unit = re.sub(r"\s+", "", unit)
@@ -132,7 +135,7 @@ def _units(unit: str, base: str) -> Iterator[Sequence[str]]:
 
 
 def _respelled(unit: str) -> Iterator[list[str]]:
-    """The unit in the other cases of its letters: ``gb/s`` is GB/s or Gb/s, ``kw`` is kW."""
+    """Yield the unit with other cases of its letters: ``gb/s`` is GB/s or Gb/s, ``kw`` is kW."""
     lower = unit.casefold()
     head, rest = lower[:1], lower[1:]
     heads = [p for p in _PREFIXES if p.casefold() == head] or [head]

@@ -116,16 +116,28 @@ def _registry() -> Any:
 
 
 def parse(value: object, unit: Unit, *, zero: bool = False) -> float:
-    """``value`` (a string such as ``"200 GB/s"``) in ``unit.base``.
+    """Return ``value`` in ``unit.base``.
 
-    Raises :class:`DimsweepError` for a bare number, an unknown or wrong unit, a negative or
-    infinite number, and for zero unless ``zero`` is true.
+    Parameters
+    ----------
+    value
+        A string such as ``"200 GB/s"``.
+    unit
+        The expected kind of quantity.
+    zero
+        Whether zero is valid.
+
+    Raises
+    ------
+    DimsweepError
+        For a bare number, an unknown or wrong unit, a negative or infinite number, and for zero
+        unless ``zero`` is true.
     """
     return float(_parse_exactly(value, unit, zero))
 
 
 def parse_time(value: object, *, zero: bool = True) -> int:
-    """A time such as ``"1.7 us"`` in whole picoseconds (rounded to the nearest)."""
+    """Return a time such as ``"1.7 us"`` in whole picoseconds (rounded to the nearest)."""
     picoseconds = _parse_exactly(value, TIME, zero) * PICOSECONDS
     if picoseconds > MAX_PICOSECONDS:
         raise DimsweepError(f"{value!r} is longer than 53 days", hint="check its unit")
@@ -145,7 +157,7 @@ _SHARE_OF_ONE = re.compile(
 
 @lru_cache(maxsize=4096)
 def _magnitude(text: str, base: str) -> Decimal | None:
-    """How many ``base`` a text says, or ``None`` if it is no such quantity."""
+    """Return the number of ``base`` units in a text, or ``None`` if it is not such a quantity."""
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None or _SHARE_OF_ONE.search(match[2]):
         return None
@@ -162,7 +174,7 @@ _SHARE = re.compile(r"(\d+\.?\d*|\.\d+)\s*%")
 
 
 def parse_share(value: object) -> float:
-    """A share such as ``"50 %"``, 0.5.  Raises :class:`DimsweepError` for anything else."""
+    """Return a share such as ``"50 %"`` as 0.5. Raises :class:`DimsweepError` for anything else."""
     match = _SHARE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         asked = f"did you mean {100 * value:g} %? " if _is_part(value) else ""
@@ -201,8 +213,8 @@ _SHOWN = re.compile(rf"({_NUMBER})\s*(\S.*)")
 
 
 def _as_shown(text: str, unit: Unit) -> Decimal | None:
-    """A quantity as :func:`format_quantity` writes it, where that is none of pint's: ``10.03 M
-    USD``.  None if it is not."""
+    """Parse a quantity in a unit of :func:`format_quantity` that pint lacks, such as ``10.03 M
+    USD``."""
     match = _SHOWN.fullmatch(text)
     powers = {name: power for power, name in _SCALES.get(unit, {}).items()}
     if match is None or match[2] not in powers:
@@ -229,11 +241,19 @@ _SCALES = {
 
 
 def format_quantity(value: float, unit: Unit, digits: int | None = None) -> str:
-    """``value``, in ``unit.base``, as people read it: ``722.412 ms``, ``34.51 M USD``.
+    """Format ``value``, in ``unit.base``, for people: ``722.412 ms``, ``34.51 M USD``.
 
-    The unit is the greatest that leaves at least 1 before the decimal point.  The number has
-    exactly ``digits`` significant digits, so that a column of a table is equally exact; without
-    ``digits`` it has up to six and no trailing zeros.  Zero has no sign, and NaN is a dash.
+    Parameters
+    ----------
+    value, unit
+        The quantity. Zero has no sign, and NaN is a dash.
+    digits
+        The exact number of significant digits, so that a column of a table is equally exact.
+        Without it there are up to six digits and no trailing zeros.
+
+    Notes
+    -----
+    The unit is the greatest that leaves at least 1 before the decimal point.
     """
     if math.isnan(value):
         return "-"
@@ -251,18 +271,19 @@ def has_scale(unit: Unit) -> bool:
 
 
 def scale(value: float, unit: Unit) -> tuple[float, str]:
-    """The unit in which ``value`` is written, and by what to multiply values in ``unit.base``."""
+    """Return the factor from ``unit.base`` to the unit in which ``value`` is written, and
+    its name."""
     power, name = _scale(value, unit)
     return 10.0**-power, name
 
 
 def names(unit: Unit) -> tuple[str, ...]:
-    """The names of the units in which quantities of a kind are written."""
+    """Return the names of the units in which quantities of a kind are written."""
     return tuple(_SCALES[unit].values())
 
 
 def size(name: str, unit: Unit) -> float:
-    """How many ``unit.base`` one of the unit ``name`` is, which is one of :func:`names`."""
+    """Return the size of the unit ``name``, one of :func:`names`, in ``unit.base``."""
     return next(10.0**power for power, each in _SCALES[unit].items() if each == name)
 
 
@@ -276,22 +297,22 @@ def _scale(value: float, unit: Unit) -> tuple[int, str]:
 
 
 def format_bandwidth(value: float) -> str:
-    """A bandwidth in bytes per second as people read it, in decimal units."""
+    """Format a bandwidth in bytes per second, in decimal units."""
     return format_quantity(value, BANDWIDTH)
 
 
 def format_bytes(value: float) -> str:
-    """A size in bytes as people read it, in decimal units."""
+    """Format a size in bytes, in decimal units."""
     return format_quantity(value, BYTES)
 
 
 def format_time(picoseconds: float) -> str:
-    """A time in picoseconds as people read it."""
+    """Format a time in picoseconds."""
     return format_quantity(picoseconds / PICOSECONDS, TIME)
 
 
 def format_duration(seconds: float) -> str:
-    """How long something takes that is waited for: 40 s, 12 min, 3.5 h, 2.1 days."""
+    """Format a waiting time in seconds: 40 s, 12 min, 3.5 h, 2.1 days."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 1.5 * size:
             digits = ".2g" if seconds < 10 * size else ",.0f"
@@ -300,10 +321,10 @@ def format_duration(seconds: float) -> str:
 
 
 def format_money(usd: float) -> str:
-    """An amount of money in USD as people read it."""
+    """Format an amount of money in USD."""
     return format_quantity(usd, MONEY, 4)
 
 
 def format_performance_per_cost(value: float, digits: int = 4) -> str:
-    """Iterations per second per USD as people read them, per million USD."""
+    """Format iterations per second per USD, as iterations per second per million USD."""
     return "-" if math.isnan(value) else f"{value * 1e6:.{digits}g} it/s per M USD"

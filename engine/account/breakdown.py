@@ -61,11 +61,20 @@ def account(
     network: Network | None = None,
     speed: float = 1.0,
 ) -> Breakdown:
-    """The breakdown of points whose bandwidths (bytes/s) have shape (P, D).
+    """Return the breakdown of P points.
 
-    ``network`` is the one that a single point ran on, message by message, and ``speed`` the share
-    of its speed that outages leave there in the mean.  Rows of points that did
-    not finish hold no meaning.
+    Parameters
+    ----------
+    program
+        The program that was run.
+    bandwidth
+        Bandwidths of the points in bytes/s, shape (P, D).
+    measures
+        The kernel's measures of the points; rows of unfinished points are meaningless.
+    network
+        The network of a single point that ran message by message.
+    speed
+        The mean share of its speed that outages leave to that network.
     """
     rows = np.arange(len(bandwidth))
     last = measures.end.argmax(axis=1)
@@ -159,21 +168,30 @@ def known_merits(program: Program) -> list[str]:
 def merits(
     program: Program, bandwidth: Floats, time: Longs, speed: float = 1.0
 ) -> dict[str, Floats]:
-    """The figures that are known, (P,) each, of points with ``bandwidth`` (P, D) in bytes/s and
-    ``time`` (P,) in ps.
+    """Return further figures of merit of points, (P,) each, as far as they are known.
 
-    ``memory_bytes`` is what the fullest NPU must hold, in its own memory and beside it, and
-    ``memory_reserved_bytes`` what PyTorch's cache may reserve for that in training.  ``mfu`` is
-    model FLOPs utilisation: the time of the model's operations on all NPUs at their peaks, each in
-    its own precision, over this time.  ``accuracy`` is the trained network's, whatever the cluster.
-    ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its product with the time,
-    and ``perf_per_watt`` (iterations/s per W) the inverse of that.
-    ``ettr``, the effective training time ratio, is the share of the time that interruptions and
-    checkpoints leave to an iteration, and ``effective_time_s`` what it takes with its part of them,
-    at the share ``speed`` of its own that outages of devices leave in the mean.
-    ``usd_per_token`` is the cost spread over the lifetime, and the energy, over the tokens of it:
-    those that are kept, where it is known how often training is interrupted, and spare nodes cost
-    what others do.
+    Parameters
+    ----------
+    bandwidth
+        Bandwidths in bytes/s, shape (P, D).
+    time
+        Picoseconds of an iteration, shape (P,).
+    speed
+        The mean share of its speed that outages of devices leave to an iteration.
+
+    Notes
+    -----
+    ``memory_bytes`` is the memory of the fullest NPU, expansion included, and
+    ``memory_reserved_bytes`` the amount that PyTorch's cache may reserve for it in training.
+    ``mfu`` is model FLOPs utilisation: the time of the model's operations on all NPUs at their
+    peaks, each in its own precision, over this time. ``accuracy`` is the trained network's,
+    whatever the cluster. ``power_w`` is drawn all the time, so ``energy_j`` of an iteration is its
+    product with the time, and ``perf_per_watt`` (iterations/s per W) the inverse of that. ``ettr``,
+    the effective training time ratio, is the share of the time that interruptions and checkpoints
+    leave to an iteration, and ``effective_time_s`` its time with its part of them, at the share
+    ``speed``. ``usd_per_token`` is the cost spread over the lifetime, and the energy, over its
+    tokens: only the tokens that are kept, if the rate of interruptions is known; spare nodes cost
+    as much as others.
     """
     seconds, cluster, found = time / PICOSECONDS, program.cluster, dict[str, Floats]()
     amount, prices = program.workload.amount, program.prices
@@ -208,7 +226,7 @@ def merits(
 
 
 def _price_of_spares(program: Program) -> float:
-    """How many times as much is paid as for the NPUs that are billed, with spare nodes."""
+    """Return the cost multiplier for spare nodes."""
     if (reliability := program.cluster.reliability) is None:
         return 1.0
     graph = program.cluster.network.graph

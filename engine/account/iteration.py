@@ -29,14 +29,27 @@ def simulate(
 ) -> Result:
     """Simulate one iteration of ``workload`` on ``cluster``.
 
-    ``fidelity="message"`` simulates every NPU, message and link of ``cluster.network``; it is
-    at least ten times slower and sees congestion.  With ``"flow"`` the messages on a link share it,
-    with ``"packet"`` they go packet by packet.  ``fold=False`` simulates every rank instead of one
-    of each class of alike ranks; the result is the same.  ``record``
-    keeps what :meth:`Result.timeline` needs.  With ``"packet"``, ``watch`` names links whose
-    queues, rates, marks and pauses :attr:`Result.traffic` and the timeline then have over time:
-    ``"NPU 3 -> leaf 0"``, or a node for all links by which it sends.  Raises
-    :class:`DimsweepError` for a workload that does not fit the cluster or cannot finish.
+    Parameters
+    ----------
+    workload, cluster
+        The operators, and the NPUs and network that run them.
+    fidelity
+        ``"message"`` simulates every NPU, message and link of ``cluster.network``; it is at
+        least ten times slower and sees congestion. With ``"flow"`` the messages on a link share
+        it; with ``"packet"`` they go packet by packet.
+    fold
+        Whether one rank of each class of equal ranks is simulated; the result is the same
+        without.
+    record
+        Whether to keep the spans that :meth:`Result.timeline` needs.
+    watch
+        With ``"packet"``, links whose queues, rates, marks and pauses :attr:`Result.traffic`
+        and the timeline show over time: ``"NPU 3 -> leaf 0"``, or a node for all links from it.
+
+    Raises
+    ------
+    DimsweepError
+        For a workload that does not fit the cluster or cannot finish.
     """
     if not isinstance(workload, Workload):
         hint = "a dimsweep.engine.Workload, such as plan.training(model, plan, mesh) makes"
@@ -75,8 +88,10 @@ def check_phases(program: Program) -> None:
 def is_compiled(
     fidelity: Fidelity = Fidelity.PHASE, transport: Transport | str = PacketModel.transport
 ) -> bool:
-    """Whether the compiled code of all kernels that ``fidelity`` needs is likely to be on disk, of
-    packets for this ``transport``; else the first run takes up to a minute longer."""
+    """Return whether the kernels of ``fidelity`` are probably compiled already.
+
+    With packets, those of this ``transport``. Otherwise the first run takes up to a minute longer.
+    """
     if fidelity is Fidelity.PHASE:
         return is_cached(of_order(MODEL.choose).run_points)
     from dimsweep.engine.kernels.network.kernel import run

@@ -30,7 +30,7 @@ class Result:
     outages: tuple[Outage, ...] = ()  # what may be down while the job goes on, and what that costs
 
     def __repr__(self) -> str:
-        """What a notebook shows of it: its time, and on what."""
+        """Show the time and the cluster in a notebook."""
         topology = self.program.cluster.topology
         return f"<{format_time(self.time_ps)} on {topology.name}, {topology.n_npus:,} NPUs>"
 
@@ -53,12 +53,12 @@ class Result:
 
     @cached_property
     def classes(self) -> tuple[ClassAccount, ...]:
-        """What the ranks of each class do with the time; message by message each rank is one."""
+        """Account of the ranks of each class; message by message each rank is a class."""
         return classes_of(self.program, self.run.measures, self.along)
 
     @property
     def last(self) -> int:
-        """The class of ranks that finishes last, of which :attr:`breakdown` tells."""
+        """Class of ranks that finishes last, which :attr:`breakdown` describes."""
         return int(self.run.measures.end[0].argmax())
 
     @property
@@ -95,8 +95,10 @@ class Result:
 
     @property
     def bandwidth_by_dim(self) -> dict[str, float]:
-        """Bytes/s that the last rank can send: the dimensions' own, or those of a graph's links
-        (see :func:`engine.account.breakdown.sending`)."""
+        """Bytes/s that the last rank can send: by the dimensions, or by a graph's links.
+
+        See :func:`engine.account.breakdown.sending`.
+        """
         own = self.program.bandwidth[None]
         return self._by_dim(sending(self.program, own, self.last, self._network))
 
@@ -110,9 +112,11 @@ class Result:
 
     @property
     def critical_path(self) -> dict[str, float] | None:
-        """What the time is made of: ``"compute"``, ``"memory"`` (operators that it bounds), and for
-        each dimension d ``"d transfer"``, ``"d latency"``, ``"d endpoint"`` (delays, reductions).
-        None if simulated message by message, as are the shadow prices."""
+        """Parts of the time: ``"compute"``, ``"memory"`` (operators bound by it), and for each
+        dimension d ``"d transfer"``, ``"d latency"``, ``"d endpoint"`` (delays, reductions).
+
+        None if simulated message by message, as are the shadow prices.
+        """
         path = self.breakdown.path
         if path is None:
             return None
@@ -167,19 +171,19 @@ class Result:
 
     @property
     def links(self) -> "tuple[LinkAccount, ...]":
-        """What every link did, if the run was simulated message by message; else nothing."""
+        """Accounts of all links, if simulated message by message; else empty."""
         return () if isinstance(self.run, Run) else self.run.links
 
     @property
     def packets(self) -> "PacketRun | None":
-        """What the packets did, flow by flow and port by port, if the run was simulated packet by
-        packet: a flow a message, a port a link of :attr:`links`."""
+        """Flows and ports of a run packet by packet: a flow for each message, a port for each of
+        :attr:`links`."""
         return None if self.traffic is None else self.traffic.packets
 
     @property
     def traffic(self) -> "Traffic | None":
-        """What became of each message, and because of whom links were paused, if messages were
-        carried as flows or packets."""
+        """Fate of each message, and causes of pauses, if messages were carried as flows or
+        packets."""
         return None if isinstance(self.run, Run) else self.run.traffic
 
     @property
@@ -200,11 +204,14 @@ class Result:
         return spans_of(self.run)
 
     def timeline(self, limit: int | None = None) -> dict[str, Any]:
-        """A Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given; the run must
-        have been recorded.  See :func:`engine.account.timeline.trace` for what is left out."""
+        """Return a Chrome trace (open it in Perfetto) of at most ``limit`` bytes, if given.
+
+        The run must have been recorded. See :func:`engine.account.timeline.trace` for the spans
+        that are left out.
+        """
         return trace(self.run, limit)
 
     def timeline_file(self, limit: int | None = None) -> tuple[bytes, str]:
-        """:meth:`timeline` as the bytes of a file, and what it holds, in words."""
+        """Return :meth:`timeline` as the bytes of a file, and a sentence on its content."""
         made = trace(self.run, limit)
         return encoded(made), made["otherData"]["holds"]

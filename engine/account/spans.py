@@ -19,9 +19,9 @@ OPERATOR, ON_LINK, UNKNOWN = -1, -2, -3  # in the place of a phase's number
 class Spans(NamedTuple):
     """N spans of time, each on one thread of one process; shapes (N,), times in picoseconds.
 
-    A process is a class of ranks, and behind these the links.  Its threads are its streams, those
-    for receives and one a dimension (see :func:`threads_of`); where some overlap, those that have
-    no room go beside, on threads as many further on.
+    A process is a class of ranks; links follow as further processes. Its threads are its streams,
+    one for receives and one for each dimension (see :func:`threads_of`). Overlapping spans move to
+    additional threads, the number of threads further on.
     """
 
     process: Longs
@@ -33,14 +33,14 @@ class Spans(NamedTuple):
 
 
 def threads_of(program: Program) -> list[str]:
-    """The names of the threads of a class."""
+    """Return the names of the threads of a class."""
     names = program.names
     streams = (f"stream {name}" for name in names.stream)
     return ["compute", *streams, "receives", *(f"dim {name}" for name in names.dims)]
 
 
 def spans_of(run: "Run | MessageRun") -> Spans:
-    """All spans of a recorded run; raises :class:`DimsweepError` if nothing was recorded."""
+    """Return all spans of a recorded run; raises :class:`DimsweepError` if nothing was recorded."""
     if not run.recorded and len(run.program.structure.flows) > 0:
         raise DimsweepError("the run was not recorded", hint="simulate with record=True")
     if isinstance(run, Run):
@@ -63,7 +63,7 @@ def _operators(program: Program, start: Longs, end: Longs) -> Spans:
 
 
 def _class_phases(run: Run) -> Spans:
-    """The phases of all chunks, once for each class that takes part."""
+    """Return the phases of all chunks, once for each class that takes part."""
     s, chunks = run.program.structure, run.state.chunks
     flow = np.repeat(chunks["flow"], chunks["end"] - chunks["first"])
     phases = run.times.phases[run.state.phase_of]
@@ -85,7 +85,7 @@ def _class_phases(run: Run) -> Spans:
 
 
 def _messages(run: "MessageRun") -> Iterator[Spans]:
-    """The phases of ranks, and what was on links, which only name their operators."""
+    """Yield the phases of ranks and the spans on links, which only name their operators."""
     s, names = run.program.structure, run.program.names.node
     own = dict(
         zip(zip(s.nodes["cls"].tolist(), names, strict=True), range(len(names)), strict=True)
@@ -107,7 +107,7 @@ def _messages(run: "MessageRun") -> Iterator[Spans]:
 
 
 def _beside(spans: Spans, n_threads: int) -> Spans:
-    """The spans with those that overlap others of their thread on threads of their own."""
+    """Move spans that overlap others of their thread to separate threads."""
     order = np.lexsort((spans.end, spans.start, spans.thread, spans.process))
     place = spans.process[order] * (spans.thread.max(initial=0) + 1) + spans.thread[order]
     overlap = (place[1:] == place[:-1]) & (spans.start[order][1:] < spans.end[order][:-1])
@@ -124,9 +124,11 @@ def _beside(spans: Spans, n_threads: int) -> Spans:
 
 
 def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0) -> Floats:
-    """The mean between each two neighbours of ``edges`` (which rise) of what is ``rate`` from each
-    ``start`` to its ``end`` and added up where these overlap: exact, so that the sum of means times
-    widths is the sum of rates times durations."""
+    """Return the mean density of spans between neighbouring ``edges``, which rise.
+
+    A span adds its ``rate`` from ``start`` to ``end``. The sum of means times widths is exactly the
+    sum of rates times durations.
+    """
     change = np.broadcast_to(rate, len(start)).astype(float)
     times = np.concatenate([start, end]).astype(float)
     order = np.argsort(times, kind="stable")
@@ -139,7 +141,7 @@ def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0)
 
 
 def covered(start: Longs, end: Longs) -> tuple[Longs, Longs]:
-    """Where any of the spans is, as spans that neither overlap nor touch."""
+    """Return the union of the spans as spans that neither overlap nor touch."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order]) if len(end) else end
     begins = np.append(True, start[1:] > end[:-1])[: len(start)]
@@ -245,7 +247,7 @@ def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
 def classes_of(
     program: Program, measures: Measures, path: Along | None
 ) -> tuple[ClassAccount, ...]:
-    """The account of each class of ranks of a run of one point."""
+    """Return the account of each class of ranks of a run of one point."""
     time, found = int(measures.time[0]), list[ClassAccount]()
     names = zip(program.names.class_count, program.names.class_first, strict=True)
     for cls, (ranks, first) in enumerate(names):

@@ -35,12 +35,24 @@ _MOST_RANKS = 8  # of a communicator that are named one by one
 
 
 def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
-    """The run as a JSON object of the Trace Event Format, of at most ``limit`` bytes if written
-    without spaces.
+    """Return the run as a JSON object of the Trace Event Format.
 
-    What has no room is left out: of half of the room the shortest spans, and of the other half
-    those that start last; ``otherData`` says what, in a sentence.  Raises :class:`DimsweepError` if
-    nothing was recorded, or if not even the names have room.
+    Parameters
+    ----------
+    run
+        A recorded run.
+    limit
+        The largest size in bytes if written without spaces.
+
+    Raises
+    ------
+    DimsweepError
+        If nothing was recorded, or if not even the names fit.
+
+    Notes
+    -----
+    If spans do not fit, half of the room takes the longest, and the other half the earliest of the
+    rest; ``otherData`` describes them in a sentence.
     """
     spans = spans_of(run)
     whole = len(spans.start)
@@ -66,13 +78,12 @@ def trace(run: "Run | MessageRun", limit: int | None = None) -> dict[str, Any]:
 
 
 def encoded(made: dict[str, Any]) -> bytes:
-    """What :func:`trace` made, as a file."""
+    """Encode the result of :func:`trace` as a file."""
     return json.dumps(made, separators=(",", ":")).encode()
 
 
 def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
-    """At most so many spans: half of them the longest, the others the first of the rest; and which
-    these are."""
+    """Return the longest spans for half of the room and the earliest others, with a description."""
     n = len(spans.start)
     if room >= n:
         return spans, f"all spans ({n:,})"
@@ -94,7 +105,7 @@ def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
 
 
 def _names(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """The processes and threads, and what is in use on threads that lie beside others."""
+    """Yield the names of processes and threads, and of additional threads in use."""
     program, links = run.program, [] if isinstance(run, Run) else run.links
     names, threads = program.names, threads_of(program)
     used = set(zip(spans.process.tolist(), spans.thread.tolist(), strict=True))
@@ -124,7 +135,7 @@ def _thread(process: int, thread: int, name: str) -> Event:
 
 
 def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """The spans as complete events, with what is known of each."""
+    """Yield the spans as complete events, each with its properties."""
     names, describe = run.program.names.node, _describer(run)
     for process, thread, start, end, node, phase in zip(
         *(column.tolist() for column in spans), strict=True
@@ -143,7 +154,7 @@ def _spans(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event]]:
-    """What is known of a span of an operator, or of a phase of it."""
+    """Return a function that describes a span of an operator, or of a phase of it."""
     s, told = run.program.structure, _operator_teller(run.program)
     if isinstance(run, Run):
         state, phases = run.state, run.times.phases
@@ -169,7 +180,7 @@ def _describer(run: "Run | MessageRun") -> Callable[[int, int], tuple[str, Event
 
 
 def _operator_teller(program: Program) -> Callable[[int], tuple[str, Event]]:
-    """The category of an operator, and what it moves among whom."""
+    """Return a function that gives an operator's category, bytes and ranks."""
     s, names = program.structure, program.names
     categories = {
         NodeKind.COMPUTE: "compute",
@@ -212,7 +223,7 @@ def _operator_teller(program: Program) -> Callable[[int], tuple[str, Event]]:
 
 
 def _communicator(program: Program, group: str, rank: int) -> str:
-    """The members of a rank's group, such as ``0-7`` or ``0, 8, 16, ... (32 ranks)``."""
+    """Return the members of a rank's group, such as ``0-7`` or ``0, 8, 16, ... (32 ranks)``."""
     sizes, given = program.cluster.topology.sizes, program.workload.groups[group]
     digits = []
     for at, p, stride in zip(coordinates_of(rank, sizes), given.sizes, given.strides, strict=True):
@@ -230,8 +241,11 @@ def _communicator(program: Program, group: str, rank: int) -> str:
 
 
 def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """From each span to those that it lets start: an operator to its dependents on other threads,
-    a message to who receives it, a collective to its chunks' first phases, a phase to the next."""
+    """Yield arrows from each span to the spans that it lets start.
+
+    They lead from an operator to its dependents on other threads, from a message to its receiver,
+    from a collective to its chunks' first phases, and from a phase to the next.
+    """
     pairs = [_dependents(run.program, spans)]
     if isinstance(run, Run):
         pairs.append(_next_phases(run, spans))
@@ -253,7 +267,8 @@ def _arrows(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _dependents(program: Program, spans: Spans) -> Longs:
-    """Pairs (E, 2) of spans of operators, each of which lets the other start on another thread."""
+    """Return pairs (E, 2) of operators' spans on different threads, the first of which lets the
+    second start."""
     s = program.structure
     span_of = np.full(len(s.nodes), -1)
     operators = np.flatnonzero(spans.phase == OPERATOR)
@@ -270,8 +285,8 @@ def _dependents(program: Program, spans: Spans) -> Longs:
 
 
 def _next_phases(run: Run, spans: Spans) -> Longs:
-    """Pairs (E, 2): a collective or message and each chunk's first phase, a phase and the next one
-    of its chunk in another dimension."""
+    """Return pairs (E, 2) of spans: a collective or message and each chunk's first phase, and
+    consecutive phases of a chunk in different dimensions."""
     state, phase = run.state, spans.phase
     of_chunk = np.repeat(np.arange(len(state.chunks)), state.chunks["end"] - state.chunks["first"])
     found = np.flatnonzero(phase >= 0)
@@ -293,7 +308,7 @@ def _next_phases(run: Run, spans: Spans) -> Longs:
 
 
 def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
-    """The bandwidth in use by dimension, or what watched links did."""
+    """Yield the bandwidth in use by dimension, or the state of watched links."""
     end = int(run.measures.time[0])
     if isinstance(run, Run):
         if end and (spans.phase >= 0).any():
@@ -304,7 +319,8 @@ def _counters(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
 
 
 def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
-    """What an NPU sends in each dimension, in the mean over all NPUs and over a step of time."""
+    """Yield the bandwidth that an NPU uses in each dimension, averaged over all NPUs and a step of
+    time."""
     program = run.program
     process, edges = program.structure.shape.n_classes, np.linspace(0, end, _STEPS + 1)
     yield _process(process, "bandwidth in use (GB/s, mean of all NPUs)")
@@ -321,7 +337,7 @@ def _bandwidth(run: Run, spans: Spans, end: int) -> Iterator[Event]:
 
 
 def _history(link: str, history: "History", process: int, end: int) -> Iterator[Event]:
-    """What a watched link did: its queue, pauses and marks as they change, its rate in steps."""
+    """Yield a watched link's queue, pauses and marks as they change, and its rate in steps."""
     instants = np.arange(_STEPS + 1) * max(end // _STEPS, 1)
     sent = history.sent_by(instants)
     rates = np.diff(sent, append=sent[-1]) / instants[1] * 1e3  # bytes a ps to GB/s
@@ -338,7 +354,7 @@ def _history(link: str, history: "History", process: int, end: int) -> Iterator[
 def _counter(
     name: str, times: Sequence[float] | np.ndarray, values: np.ndarray, process: int
 ) -> Iterator[Event]:
-    """A value from each of ``times`` on, told whenever it changes."""
+    """Yield a value from each of ``times`` on, whenever it changes."""
     changes = np.flatnonzero(np.diff(values, prepend=-1))
     for time, value in zip(
         np.asarray(times)[changes].tolist(), values[changes].tolist(), strict=True

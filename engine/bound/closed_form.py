@@ -25,7 +25,7 @@ class ClosedForm:
     demand: Floats
 
     def time(self, bandwidth: Floats) -> Floats:
-        """Seconds at bandwidths of shape (..., D) in bytes/s."""
+        """Return seconds at bandwidths of shape (..., D) in bytes/s."""
         return self.compute + (self.demand / bandwidth[..., None, :]).max(axis=-1).sum(axis=-1)
 
     @property
@@ -34,7 +34,8 @@ class ClosedForm:
         return np.zeros((0, self.demand.shape[1]))
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """See :class:`ConvexModel`: compute, and each kind of collective's busiest dimension."""
+        """Return the pieces of a :class:`ConvexModel`: compute, and each kind of collective's
+        busiest dimension."""
         kinds = self.kinds
         n, n_dims = kinds.shape
         busiest = (kinds * reciprocal).argmax(axis=1)
@@ -55,19 +56,21 @@ class ClosedForm:
 
 
 def closed_form(program: Program) -> ClosedForm:
-    """The closed form of a program with one class of ranks and no overlap."""
+    """Return the closed form of a program with one class of ranks and no overlap."""
     s, first = program.structure, _flows_of_first_class(program)
     compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
     return ClosedForm(float(compute) / PICOSECONDS, demand_of(program)[s.flows["form"][first]])
 
 
 def demand_of(program: Program) -> Floats:
-    """The bytes of every form (F, D) over the share of the bandwidth that its group can use."""
+    """Return the bytes of every form (F, D) over the share of the bandwidth that its group
+    can use."""
     return times_of(program).demand
 
 
 def traffic(program: Program) -> Floats:
-    """Bytes that an NPU of the first class sends in each dimension in an iteration, shape (D,)."""
+    """Return the bytes that an NPU of the first class sends in each dimension in an iteration,
+    (D,)."""
     first = _flows_of_first_class(program)
     return times_of(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
 

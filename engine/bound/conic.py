@@ -46,7 +46,7 @@ class Multipliers(NamedTuple):
 
 
 def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -> float:
-    """A number that the optimum is not below; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
+    """Return a lower bound on the optimum; ``pieces`` (P, n) >= 0, ``group`` (P,) of each."""
     slope = mean_piece(pieces, group, multipliers)
     if slope is None:
         return -np.inf
@@ -59,9 +59,9 @@ def certify(pieces: Floats, group: Ints, cone: Cone, multipliers: Multipliers) -
 
 
 def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats | None:
-    """The sum over groups of the mean of their pieces, (n,), weighted by their multipliers.
+    """Return the sum over groups of the weighted mean of their pieces, (n,).
 
-    ``None`` where a group has no weight.
+    ``multipliers`` are the weights. ``None`` if a group has no weight.
     """
     weight = np.maximum(multipliers.pieces, 0.0)
     total = np.bincount(group, weight)
@@ -72,7 +72,7 @@ def mean_piece(pieces: Floats, group: Ints, multipliers: Multipliers) -> Floats 
 
 
 def _least(a: float, q: float, noise: float, low: float, high: float) -> float:
-    """The least a/z + q z for z in [low, high], less what rounding can have added."""
+    """Return the least a/z + q z for z in [low, high], minus the possible rounding error."""
     if q > 0:
         at = min(max(np.sqrt(a / q), low), high)
     elif np.isfinite(high) or q == 0:
@@ -97,11 +97,11 @@ class Solution(NamedTuple):
 
 
 def solve(pieces: Floats, group: Ints, cone: Cone, unit: Floats) -> Solution | None:
-    """The optimum over ``cone`` as Clarabel finds it, or ``None`` where it finds none.
+    """Return the optimum over ``cone`` that Clarabel finds, or ``None``.
 
-    ``pieces`` (P, n) >= 0; ``group`` (P,) counts from 0.  ``unit`` (n,) > 0 is about
-    where z will be: the solver is the more exact the closer all its numbers are to one.
-    The cone's box serves certificates alone: what it says follows from the other rules.
+    ``pieces`` (P, n) >= 0; ``group`` (P,) counts from 0. ``unit`` (n,) > 0 is an estimate of z: the
+    solver is more exact if all its numbers are close to one. The cone's box serves certificates
+    alone; it follows from the other rules.
     """
     # A tenth of a second to import, and most runs optimise nothing.
     import clarabel

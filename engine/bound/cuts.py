@@ -65,7 +65,7 @@ class CutBound(NamedTuple):
     why: str
 
     def picoseconds(self, n_bytes: float) -> float:
-        """The bound on a collective whose members hold ``n_bytes`` each."""
+        """Return the bound on a collective whose members hold ``n_bytes`` each."""
         return float(self.per_byte * Fraction(n_bytes) * 10**12)
 
 
@@ -76,9 +76,9 @@ def cut_bound(
     *,
     switches_reduce: bool = False,
 ) -> CutBound:
-    """The least time of a collective among ``ranks``, which no simulation is below.
+    """Return a lower bound on the time of a collective among ``ranks``.
 
-    Raises :class:`DimsweepError` for fewer than two ranks, and for any that are not there.
+    Raises :class:`DimsweepError` for fewer than two ranks, and for missing ones.
     """
     capacities = Capacities.of(network, ranks)
     if kind is CollectiveKind.ALL_REDUCE and switches_reduce:
@@ -94,12 +94,13 @@ class Least(NamedTuple):
 
 
 def time_by_cuts(program: Program, network: Network) -> Least | None:
-    """The least time of an iteration on ``network`` by the cuts that its collectives have to cross;
-    None for one without any.
+    """Return a lower bound on an iteration on ``network``, by the cuts that its collectives cross.
 
-    Whatever overlaps, of all collectives of a kind over one group the bytes cross the same cuts; of
-    each kind and name of groups the members that move the most are looked at, unless that would
-    take more than seconds.  ``program`` has a class for each rank.
+    None without collectives. ``program`` has a class for each rank.
+
+    However they overlap, all collectives of a kind over one group send their bytes across the same
+    cuts. Of each kind and name of groups only the members that move the most are examined, unless
+    that would take more than seconds.
     """
     s = program.structure
     moved: defaultdict[tuple[str, CollectiveKind, tuple[int, ...]], float] = defaultdict(float)
@@ -160,8 +161,8 @@ def _narrowest(capacities: Capacities) -> CutBound:
 
 
 def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[Side]]:
-    """Disjoint sides with all ranks between them: single ones, and as many tight ones as there are
-    with the rest single, or together."""
+    """Yield disjoint sides that contain all ranks: single ones, and the disjoint tight sides with
+    the rest single, or together."""
     n = len(capacities.nodes)
     ranks = np.zeros(n, np.bool_)
     ranks[list(capacities.ranks)] = True
@@ -195,7 +196,7 @@ def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
 
 
 def _neighbourhoods(capacities: Capacities) -> set[frozenset[int]]:
-    """The members up to so many hops from one of each class of twins, for each number of hops."""
+    """Return the members within each number of hops of one member of each class of twins."""
     from scipy.sparse.csgraph import dijkstra
 
     ranks = np.array(capacities.ranks)
@@ -218,7 +219,8 @@ def _graph(capacities: Capacities, length: Ints) -> "csr_array":
 
 
 def _by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
-    """The bound that lengths of links (above zero) give: all-to-alls, over what all links carry."""
+    """Return the bound of positive lengths of links: of all-to-alls, over the capacity of all
+    links."""
     from scipy.sparse.csgraph import dijkstra
 
     ranks = list(capacities.ranks)
@@ -230,9 +232,9 @@ def _by_lengths(capacities: Capacities, length: Ints, why: str) -> CutBound:
 
 
 def _dual_lengths(capacities: Capacities) -> Ints:
-    """Lengths near those of the best bound: what more of each link is worth to the flow.
+    """Return lengths close to the best bound's: the marginal value of each link to the flow.
 
-    What twins send to all others is one flow, as lengths may be the same for all of them.
+    The flows of twins to all others count as one, as lengths may be equal for all of them.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_diag, coo_array, hstack
@@ -271,7 +273,7 @@ def _dual_lengths(capacities: Capacities) -> Ints:
 
 
 def _named(capacities: Capacities, side: Side) -> str:
-    """A side by its ranks, or by those beyond if they are fewer."""
+    """Name a side by its ranks, or by the ranks beyond it if they are fewer."""
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
     if len(beyond) < len(inside):

@@ -64,15 +64,15 @@ class Items:
     of_node: Ints
 
     def ends(self, duration: Floats) -> Floats:
-        """When each item ends at the earliest, given how long each lasts (N,)."""
+        """Return the earliest end of each item, given how long each lasts (N,)."""
         return _ends(self.start, self.before, duration)[0]
 
     def tails(self, duration: Floats) -> Floats:
-        """How long it takes at least from the end of each item to the end of all."""
+        """Return the least time from the end of each item to the end of all."""
         return _tails(self.start, self.before, duration)
 
     def longest(self, duration: Floats) -> Ints:
-        """The items on a longest path, the last one first."""
+        """Return the items on a longest path, the last one first."""
         end, best = _ends(self.start, self.before, duration)
         path = []
         at = int(end.argmax()) if len(end) else -1
@@ -93,7 +93,7 @@ class Items:
 
 
 def items_of(s: Structure) -> Items:
-    """The items of a structure; raises :class:`DimsweepError` when they wait in a circle."""
+    """Return the items of a structure; raises :class:`DimsweepError` if they wait in a circle."""
     # Flows first, then what is none.
     flow = s.nodes["flow"]
     alone = (s.nodes["flow"] < 0) | (s.nodes["kind"] == NodeKind.RECEIVE)
@@ -116,15 +116,15 @@ def items_of(s: Structure) -> Items:
 
 
 def _by_first(first: Ints, second: Ints, n: int) -> tuple[Ints, Ints]:
-    """Edges sorted by their first end: where those of each item start (n + 1,), and their second
-    ends."""
+    """Sort edges by their first end: return the start of each item's edges (n + 1,), and their
+    second ends."""
     order = np.argsort(first, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=n))])
     return start.astype(np.int32), second[order].astype(np.int32)
 
 
 def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
-    """The graph backwards: item i of N is item N - 1 - i of it."""
+    """Reverse the graph: item i of N becomes item N - 1 - i."""
     n = len(start) - 1
     after = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
     return _by_first(n - 1 - before, n - 1 - after, n)
@@ -133,8 +133,11 @@ def _reversed(start: Ints, before: Ints) -> tuple[Ints, Ints]:
 # Compiled: for 1.6 million items graphlib takes 50 s, and this less than one.
 @compiled
 def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
-    """Items in an order in which each comes after all that it waits for, by Kahn's algorithm; what
-    waits in a circle is left out.  ``waits``: for how many items each one waits; it is used up."""
+    """Return the items in a topological order, by Kahn's algorithm, without those that wait in a
+    circle.
+
+    ``waits`` is the number of items that each one waits for. Consumes ``waits``.
+    """
     order = np.empty(len(waits), dtype=np.int32)
     n = 0
     for i in range(len(waits)):
@@ -155,7 +158,7 @@ def _ordered(start: Ints, following: Ints, waits: NDArray[np.int64]) -> Ints:
 
 @compiled
 def _ends(start: Ints, before: Ints, duration: Floats) -> tuple[Floats, Ints]:
-    """When each item ends, and the item before it on the longest path to it, or -1."""
+    """Return the end of each item, and the item before it on the longest path to it, or -1."""
     end, best = np.zeros(len(duration)), np.full(len(duration), -1, dtype=np.int32)
     for i in range(len(duration)):
         for j in before[start[i] : start[i + 1]]:
@@ -178,7 +181,7 @@ def _tails(start: Ints, before: Ints, duration: Floats) -> Floats:
 
 @compiled
 def _lone_sinks(start: Ints, before: Ints) -> NDArray[np.bool_]:
-    """Whether all items before each one in the order are before it in the graph too."""
+    """Return whether all items before each one in the order precede it in the graph, too."""
     n = len(start) - 1
     waited, lone = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     sinks = 0
@@ -207,12 +210,12 @@ class PathForm:
     sums: Floats
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """The longest path (1, D + R + 1)."""
+        """Return the longest path (1, D + R + 1)."""
         forms, seconds = self.greatest(reciprocal)
         return self.sum_of(self.items.longest(self.durations(seconds)), forms)[None]
 
     def greatest(self, reciprocal: Floats) -> tuple[Floats, Floats]:
-        """Each form's greatest piece (F, D + R + 1), and its seconds (F,)."""
+        """Return each form's greatest piece (F, D + R + 1), and its seconds (F,)."""
         at = np.append(reciprocal, 1.0)
         rows = np.zeros((len(self.forms), len(at)))
         for form, pieces in enumerate(self.forms):
@@ -220,12 +223,12 @@ class PathForm:
         return rows, rows @ at
 
     def durations(self, seconds: Floats) -> Floats:
-        """How long each item lasts, (N,), given the seconds of each form."""
+        """Return the duration of each item, (N,), given the seconds of each form."""
         kind = self.items.kind
         return self.items.fixed + np.where(kind >= 0, np.append(seconds, 0.0)[kind], 0.0)
 
     def sum_of(self, path: Ints, forms: Floats) -> Floats:
-        """The piece (D + R + 1,) of some items, given each form's."""
+        """Return the piece (D + R + 1,) of a path of items, given each form's."""
         kind = self.items.kind[path]
         piece: Floats = np.bincount(kind[kind >= 0], minlength=len(forms)) @ forms
         piece[-1] += self.items.fixed[path].sum()
@@ -233,11 +236,11 @@ class PathForm:
 
 
 def overlap_form(program: Program) -> PathForm:
-    """LIBRA's closed form where operators overlap: sums and maxima as the graph says.
+    """Return LIBRA's closed form for overlapping operators: sums and maxima as in the graph.
 
-    A collective lasts max_d a_kd / b_d, as in :func:`closed_form`, and whatever does not wait for
-    one another takes place side by side at full speed.  Without overlap it is the closed form.
-    Raises :class:`DimsweepError` when operators wait in a circle.
+    A collective lasts max_d a_kd / b_d, as in :func:`closed_form`, and independent operators run
+    concurrently at full speed. Without overlap it equals the closed form. Raises
+    :class:`DimsweepError` if operators wait in a circle.
     """
     n_dims = program.structure.shape.n_dims
     demand = demand_of(program)
@@ -270,7 +273,8 @@ class Loads:
     def longer(
         self, path: Ints, duration: Floats, forms: Floats, at: Floats
     ) -> tuple[Longs, Floats]:
-        """Stretches (S,) where a load is longer than ``path``, and the loads (S, E + 1).
+        """Return the stretches (S,) in which a load is longer than ``path``, and the loads (S, E +
+        1).
 
         ``forms`` (F, E + 1) holds each form's greatest piece at ``at`` (E + 1,) = (1/b, 1).
         """
@@ -327,7 +331,7 @@ def _port_loads(
     head: Floats,
     tail: Floats,
 ) -> tuple[Longs, Floats]:
-    """Stretches (L,) and rows (L, E + 1): a port serves one chunk at a time."""
+    """Return stretches (L,) and rows (L, E + 1): a port serves one chunk at a time."""
     n_dims = load.shape[1]
     stretches, rows = [np.zeros(0, dtype=np.int64)], [np.zeros((0, n_dims + 1))]
     for dim in range(n_dims):
@@ -346,10 +350,11 @@ def _port_loads(
 def _grouped(
     stretch: Longs, owner: Ints, head: Floats, tail: Floats
 ) -> tuple[Longs, Longs, Floats]:
-    """Jobs of one owner in one stretch: each job's group, and each group's stretch and seconds.
+    """Group jobs of one owner in one stretch: each job's group, and each group's stretch and
+    seconds.
 
-    The seconds are the least way to any of its jobs, plus the least way on.  A job that is alone
-    gets group -1: its path says as much.
+    The seconds are the least way to any of its jobs, plus the least way on. A single job gets group
+    -1, since its path bounds as much.
     """
     key = stretch.astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner
     _, first, inverse, count = np.unique(
@@ -367,7 +372,8 @@ def _grouped(
 def _ways(
     items: Items, barrier: NDArray[np.bool_], duration: Floats, stretch: Longs
 ) -> tuple[Floats, Floats]:
-    """The least seconds from the barrier before each item to it, and from it to the next one."""
+    """Return the least seconds from the barrier before each item to it, and from it to the next
+    one."""
     end, tail = items.ends(duration), items.tails(duration)
     # Before the first barrier and after the last there is nothing.
     left = np.concatenate([[0.0], end[barrier]])
@@ -396,7 +402,8 @@ class EventBound:
         self._loads = Loads(program.structure, self._paths.items, work.load, fastest)
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """The longest path (1, D + R + 1), with loads for its stretches where these are longer."""
+        """Return the longest path (1, D + R + 1), with loads for its stretches if these
+        are longer."""
         forms, seconds = self._paths.greatest(reciprocal)
         duration = self._paths.durations(seconds)
         path = self._paths.items.longest(duration)
@@ -406,7 +413,7 @@ class EventBound:
 
 
 def _least_chosen(program: Program, low: Floats, most: Floats) -> Structure:
-    """The structure whose phases ask for no more than whatever a library of collectives chooses in
+    """Return the structure whose phases request no more than any choice of a library in
     this box."""
     if program.chooser is None:
         return program.structure
@@ -414,10 +421,15 @@ def _least_chosen(program: Program, low: Floats, most: Floats) -> Structure:
 
 
 def lower_bound(program: Program, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """The least time, or with ``prices`` time * cost, that any run over ``space`` can reach.
+    """Return a lower bound on the time, or with ``prices`` on time * cost, of any run over
+    ``space``.
 
-    ``bound`` of the result is the proven one; ``value`` is what :class:`EventBound` has at
-    ``bandwidth``, where it is least (a good place to start a search).  Raises what
-    :func:`optimum` raises.
+    Raises what :func:`optimum` raises.
+
+    Returns
+    -------
+    Optimum
+        ``bound`` is proven. ``value`` is the minimum of :class:`EventBound`, at ``bandwidth``,
+        which is a good place to start a search.
     """
     return optimum(EventBound(program, space), space, prices)

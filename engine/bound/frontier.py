@@ -36,7 +36,8 @@ class Frontier:
     bandwidth: Floats
 
     def least_time(self, cost: Floats) -> Floats:
-        """Seconds (...,) that no run beats on a network of at most ``cost`` (...,) USD."""
+        """Return the least seconds (...,) of any run on a network of at most ``cost``
+        (...,) USD."""
         at = np.asarray(cost, dtype=float)
         c, low, high = self.cost, self.bound, self.value
         # phi never grows: it is no less than at the next known amount, or at the last one.
@@ -52,7 +53,7 @@ class Frontier:
 
 
 def frontier(program: Program, space: LinearSpace, prices: Prices, n: int = 64) -> Frontier:
-    """The front at about ``n`` amounts, closer to each other where they are small.
+    """Return the front at about ``n`` costs, denser at low ones.
 
     Raises what :func:`optimum` raises.
     """
@@ -84,7 +85,7 @@ def _of(found: list[tuple[float, Optimum]]) -> Frontier:
 
 
 def _at_most(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
-    """The bandwidths of ``space`` that cost no more."""
+    """Return the bandwidths of ``space`` that cost no more than ``cost``."""
     unit = float(np.max(prices.per_bandwidth)) or 1.0  # coefficients about one, as other rules have
     row = np.array(prices.per_bandwidth) / unit
     return replace(
@@ -97,7 +98,7 @@ def _at_most(space: LinearSpace, prices: Prices, cost: float) -> LinearSpace:
 
 
 def _cheapest(space: LinearSpace, prices: Prices) -> float:
-    """The least cost in USD over ``space``."""
+    """Return the least cost in USD over ``space``."""
     from scipy.optimize import linprog  # takes a while to import
 
     same = space.equal
@@ -128,7 +129,7 @@ def _cheapest(space: LinearSpace, prices: Prices) -> float:
 
 
 class Measure(StrEnum):
-    """What a portfolio minimises."""
+    """The objective of a portfolio."""
 
     WEIGHTED_TIME = "weighted_time"
     WORST_REGRET = "worst_regret"
@@ -137,8 +138,11 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True)
 class Weighing:
-    """How the workloads of a portfolio count: their ``share`` (N,), which adds up to one, the
-    measure, and the conditional value at risk's level.  Built by :meth:`build`, which checks."""
+    """The weights of a portfolio's workloads.
+
+    Their ``share`` (N,) adds up to one; with the measure, and the level of the conditional value at
+    risk. :meth:`build` checks them.
+    """
 
     share: Floats
     measure: Measure
@@ -148,10 +152,11 @@ class Weighing:
     def build(
         cls, weights: Sequence[float], measure: Measure | str, level: float = 0.9
     ) -> "Weighing":
-        """``weights`` (N,) count relative to their sum; the worst regret does not ask for them.
+        """Build from ``weights`` (N,), which count relative to their sum; the worst regret ignores
+        them.
 
-        ``level`` 0 is the mean regret, and towards 1 comes the worst one.  Raises
-        :class:`DimsweepError` for weights that are no weights, and for a level outside [0, 1).
+        ``level`` 0 is the mean regret, and towards 1 it approaches the worst one. Raises
+        :class:`DimsweepError` for invalid weights, and for a level outside [0, 1).
         """
         if not len(weights):
             raise DimsweepError("a portfolio needs a workload", where="portfolio")
@@ -168,8 +173,8 @@ class Weighing:
         return self.measure is not Measure.WEIGHTED_TIME
 
     def weights(self, ratios: Floats) -> Floats:
-        """The weights (..., N) in the measure's set that make the mean of ``ratios`` (..., N)
-        greatest."""
+        """Return the weights (..., N) in the measure's set that maximise the mean of ``ratios``
+        (..., N)."""
         caps = {
             Measure.WEIGHTED_TIME: self.share,
             Measure.WORST_REGRET: np.ones(len(self.share)),
@@ -185,8 +190,10 @@ class Weighing:
         return found
 
     def mean(self, ratios: Floats) -> Floats:
-        """The greatest mean (...) of ``ratios`` (..., N) in the measure's set: no less for greater
-        ratios, and infinite where any of them is."""
+        """Return the greatest mean (...) of ``ratios`` (..., N) over the measure's set.
+
+        It never decreases in a ratio, and is infinite if any ratio is.
+        """
         known = np.asarray(np.isfinite(ratios).all(axis=-1))
         finite = np.where(known[..., None], ratios, 0.0)
         return np.where(known, (self.weights(finite) * finite).sum(axis=-1), np.inf)
@@ -218,12 +225,28 @@ def portfolio(
     prices: Prices | None = None,
     best: Mapping[str, float] | None = None,
 ) -> Portfolio:
-    """The bandwidths of ``space`` that are best by ``measure`` for all of ``models``.
+    """Return the bandwidths of ``space`` that are best by ``measure`` for all of ``models``.
 
-    ``weights`` are equal if not given (see :meth:`Weighing.build`).  ``best`` are the values, in
-    seconds (times USD), that regrets count against instead of the models' own optima: those of
-    runs, say, so that the bound is one on the regrets of runs.  Raises :class:`DimsweepError` for
-    weights that are no weights, and what :func:`optimum` raises.
+    Parameters
+    ----------
+    models
+        The model of each workload, by name.
+    space
+        The possible bandwidths.
+    weights
+        The weight of each workload, equal if not given (see :meth:`Weighing.build`).
+    measure, level
+        The objective, and the level of the conditional value at risk.
+    prices
+        If given, time * cost counts instead of time.
+    best
+        The values, in seconds (times USD), that regrets count against instead of the models'
+        own optima: those of runs, say, so that the bound holds for the regrets of runs.
+
+    Raises
+    ------
+    DimsweepError
+        For invalid weights, and as :func:`optimum` does.
     """
     if weights is None:
         weights = dict.fromkeys(models, 1.0)

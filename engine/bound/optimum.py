@@ -34,9 +34,9 @@ class ConvexModel(Protocol):
     def sums(self) -> Floats: ...
 
     def pieces(self, reciprocal: Floats) -> Floats:
-        """The greatest piece of each group, (G, D + R + 1), at 1/b (D + R,) in s/byte.
+        """Return the greatest piece of each group, (G, D + R + 1), at 1/b (D + R,) in s/byte.
 
-        A row holds slopes in bytes, and last its fixed seconds; none is negative.
+        A row contains slopes in bytes, and last its fixed seconds; none is negative.
         """
         ...
 
@@ -69,7 +69,7 @@ class Optimum:
 
 
 def time_of(model: ConvexModel, bandwidth: Floats) -> float:
-    """Seconds at bandwidths (D,) in bytes/s; infinite where one that is used is zero."""
+    """Return seconds at bandwidths (D,) in bytes/s; infinite if a used one is zero."""
     # The least float for zero: its reciprocal is finite, so that nothing times it is nothing.
     b = np.maximum(np.concatenate([bandwidth, model.sums @ bandwidth]), np.finfo(float).tiny)
     with np.errstate(over="ignore"):
@@ -77,11 +77,25 @@ def time_of(model: ConvexModel, bandwidth: Floats) -> float:
 
 
 def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None) -> Optimum:
-    """The bandwidths of ``space`` with the least time, or with ``prices`` the least time * cost.
+    """Return the bandwidths of ``space`` with the least time, or with ``prices`` the least time *
+    cost.
 
-    Least time * cost is greatest performance per cost.  Raises :class:`DimsweepError` when no
-    bandwidths obey the rules (naming some that conflict), when nothing keeps them from growing for
-    ever, or the cost from vanishing, and for prices below zero.
+    Least time * cost is greatest performance per cost.
+
+    Parameters
+    ----------
+    model
+        A convex model of the time.
+    space
+        The possible bandwidths.
+    prices
+        Prices of bandwidth.
+
+    Raises
+    ------
+    DimsweepError
+        If no bandwidths obey the rules (naming some that conflict), if nothing limits a
+        bandwidth, or keeps the cost from vanishing, and for prices below zero.
     """
     form = perspective(space, model.sums, prices)
     best = _cut(model, form)
@@ -102,7 +116,7 @@ def optimum(model: ConvexModel, space: LinearSpace, prices: Prices | None = None
 
 
 def _slopes(work: Floats, sums: Floats, bandwidth: Floats) -> Floats:
-    """dT/db (D,) of ``work`` bytes (D + R,) over ``sums`` (D + R, D) of bandwidths."""
+    """Return dT/db (D,) of ``work`` bytes (D + R,) over ``sums`` (D + R, D) of bandwidths."""
     total = np.maximum(sums @ bandwidth, np.finfo(float).tiny)
     slopes: Floats = -np.where(work > 0, work / total / total, 0.0) @ sums
     return slopes
@@ -116,7 +130,7 @@ class _Best(NamedTuple):
 
 
 def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
-    """Cutting planes from a first solution to the last; ``None`` where there is no solution."""
+    """Solve by cutting planes; ``None`` without a solution."""
     cone = form.cone
     z = np.where(cone.low > 0, np.sqrt(cone.low * cone.high), cone.high / 2)
     new = _first_pieces(model, form, z)
@@ -149,7 +163,8 @@ def _cut(model: ConvexModel, form: Perspective) -> _Best | None:
 
 
 def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
-    """The model's pieces (D + R, G, n) where one dimension after the other has far too little."""
+    """Return the model's pieces (D + R, G, n) at points with far too little of one
+    dimension each."""
     result = []
     for d in range(len(z) - 1):
         reciprocal = form.reciprocal(z)
@@ -159,14 +174,15 @@ def _first_pieces(model: ConvexModel, form: Perspective, z: Floats) -> Floats:
 
 
 def _known(pieces: Floats, group: Ints, reciprocal: Floats) -> float:
-    """The sum of the maxima of the pieces at hand."""
+    """Return the sum of the maxima of the known pieces."""
     maxima = np.zeros(int(group.max()) + 1)
     np.maximum.at(maxima, group, pieces @ reciprocal)
     return float(maxima.sum())
 
 
 def _feasible(bandwidth: Floats, space: LinearSpace) -> Floats:
-    """``bandwidth`` without the solver's last digits: within bounds, and equalities to rounding."""
+    """Round off the solver's last digits of ``bandwidth``, so that bounds hold, and equalities to
+    rounding."""
     b = np.clip(bandwidth, space.low, space.high)
     rows, ends = space.coefficients[space.equal], space.limits[space.equal]
     if len(rows):

@@ -58,14 +58,15 @@ BETWEEN = (PIPELINE, "data", REPLICAS, EXPERT_REPLICAS)  # axes that no pass com
 
 @dataclass(frozen=True)
 class Classes:
-    """Which of N cells are alike: the class ``of`` each (N,), and ``one`` cell of each class."""
+    """Classes of equal cells among N: the class ``of`` each (N,), and ``one`` cell of each
+    class."""
 
     of: Longs
     one: Longs
 
     @classmethod
     def by(cls, codes: Longs) -> "Classes":
-        """Cells with the same number are alike."""
+        """Build from numbers; cells with equal numbers form a class."""
         _, one, of = np.unique(codes, return_index=True, return_inverse=True)
         return cls(of, one)
 
@@ -102,7 +103,7 @@ class Reach:
     _ones: dict[str, "Reach"] = field(default_factory=dict)
 
     def some(self, cells: Longs) -> "Reach":
-        """Some of the cells."""
+        """Return the reach of the given cells."""
         alike = {name: classes.some(cells) for name, classes in self.alike.items()}
         return self._of(cells, alike)
 
@@ -113,7 +114,7 @@ class Reach:
         )
 
     def ones(self, name: str) -> "Reach":
-        """A cell of each class of those that are alike in what has this name."""
+        """Return the reach of one cell of each class of ``alike[name]``."""
         if name not in self.alike:
             return self
         if name not in self._ones:
@@ -127,11 +128,11 @@ class Reach:
         return self._ones[name]
 
     def each(self, name: str, values: Floats) -> Floats:
-        """Those of all cells (..., N), of the ``values`` of the classes (..., U)."""
+        """Expand ``values`` of the classes (..., U) to all cells (..., N)."""
         return values[..., self.alike[name].of] if name in self.alike else values
 
     def _way(self, axis: str, kind: CollectiveKind) -> tuple[Floats, Floats]:
-        """Seconds, and seconds a byte, (pieces, N) each."""
+        """Return seconds, and seconds a byte, (pieces, N) each."""
         if (axis, kind) not in self._known:
             assert self.table is not None
             group, number = self.groups[axis][self.place], KINDS.index(kind)
@@ -143,8 +144,7 @@ class Reach:
     def lasts(
         self, kind: CollectiveKind, n_bytes: float, axis: str, buckets: float = 1.0
     ) -> Floats:
-        """The least seconds (N,) of a collective, which may go in so many ``buckets``, one after
-        another."""
+        """Return the least seconds (N,) of a collective in a number of consecutive ``buckets``."""
         if axis not in self.groups or not n_bytes > 0:
             return np.zeros(self.n)
         fixed, slope = self.ones(axis)._way(axis, kind)
@@ -153,8 +153,8 @@ class Reach:
         return self.each(axis, np.maximum((fixed + slope * n_bytes).max(axis=0), 0.0))
 
     def messages(self, n_bytes: float, p: int) -> tuple[Floats, Floats]:
-        """The least seconds of messages from each of p stages to the next, and to the one before,
-        (p, N) each."""
+        """Return the least seconds of messages from each of p stages to the next, and to the one
+        before, (p, N) each."""
         if self.hops is None or self.table is None:
             return np.zeros((p, self.n)), np.zeros((p, self.n))
         ones = self.ones(PIPELINE)
@@ -170,8 +170,10 @@ class Reach:
 def least_time(
     staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach, stagings: Stagings
 ) -> Floats:
-    """Seconds (N,) that no run of N cells is shorter than, which have this ``staging`` and this way
-    to run it, and each its own place in ``reach``; ``turns`` are one plan's."""
+    """Return a lower bound on the seconds (N,) of N cells with this ``staging`` and plan.
+
+    Each cell has its own place in ``reach``; ``turns`` are one plan's.
+    """
     stages = reach.ones(STAGES)
     before, after = _passes(staging, plan, turns, stages.ones(PASSES))
     before, after = (stages.each(PASSES, each) for each in (before, after))
@@ -194,7 +196,7 @@ def least_time(
 def _passes(
     staging: Staging, plan: ParallelPlan, turns: Turns, reach: Reach
 ) -> tuple[Floats, Floats]:
-    """The least seconds of each chunk's forward and backward pass, (p, v, N) each."""
+    """Return the least seconds of each chunk's forward and backward pass, (p, v, N) each."""
     several = turns.micro_batches.item() > 1
     forward = _of_kinds([kind.forward for kind in staging.kinds], reach)
     one = [kind.summing if several and plan.zero < 2 else kind.backward for kind in staging.kinds]
@@ -206,20 +208,23 @@ def _passes(
 
 
 def _slower(passes: Floats, computed: Floats, stage: int) -> Floats:
-    """The passes of a stage last no less than what is computed in them there."""
+    """Raise the passes of a stage to the time of its computations."""
     found = passes.copy()
     np.maximum(found[stage], computed[stage], out=found[stage])
     return found
 
 
 def _of_kinds(passes: Sequence[tuple[Op, ...]], reach: Reach) -> Floats:
-    """The least seconds of each kind's pass (K, N)."""
+    """Return the least seconds of each kind's pass (K, N)."""
     return np.stack([_lasts(ops, reach) for ops in passes])
 
 
 def _lasts(ops: Sequence[Op], reach: Reach) -> Floats:
-    """The least seconds (N,) of a pass: what has a label runs beside what follows, after what its
-    communicator ran before."""
+    """Return the least seconds (N,) of a pass.
+
+    Labelled operations overlap with the following ones, after the earlier ones of their
+    communicator.
+    """
     at, ready, busy = np.zeros(reach.n), dict[str, Floats](), dict[str, Floats]()
     for op in ops:
         if op.kind is None:
@@ -274,12 +279,12 @@ class _Stages:
 
     @cached_property
     def head(self) -> Floats:
-        """What comes before each stage's first pass (p, N)."""
+        """Least time before each stage's first pass (p, N)."""
         own = self._before[:, 0] + self._there
         return np.asarray(np.cumsum(own, axis=0) - own)
 
     def ends(self) -> Floats:
-        """When each stage has done all its passes at the earliest (p, N)."""
+        """Return the earliest end of all passes of each stage (p, N)."""
         staging, after = self._staging, self._after
         ends = self.head + self._n * (self._before.sum(axis=1) + after.sum(axis=1))
         if self._plan.schedule is Schedule.ONE_F_ONE_B and staging.n_stages > 1:
@@ -290,8 +295,8 @@ class _Stages:
         return np.asarray(ends)
 
     def _to_and_fro(self) -> Floats:
-        """When the first stage's last backward pass ends at the earliest (N,), by ways through all
-        stages and back."""
+        """Return the earliest end of the first stage's last backward pass (N,), along ways through
+        all stages and back."""
         staging, there, back = self._staging, self._there, self._back
         before, after, p, v = self._before, self._after, staging.n_stages, staging.n_chunks
         # Through all chunks of all stages: a message after each but the last.
@@ -314,8 +319,8 @@ class _Stages:
         return np.asarray(np.where(n_back[:, None] > 0, ends, 0.0).max(axis=0))
 
     def _zigzag(self, n_back: Floats) -> Floats:
-        """What lies between a stage's first backward pass and the end of its last forward pass at
-        least (p, N), with one chunk."""
+        """Return the least time between a stage's first backward pass and the end of its last
+        forward pass (p, N), with one chunk."""
         p = self._staging.n_stages
         ahead, own = self._before[:, 0], self._before[:, 0] + self._after[:, 0]
         further = own + self._back  # and the messages to a stage and back from it
@@ -334,8 +339,8 @@ class _Stages:
 
 
 class _Accesses(NamedTuple):
-    """The seconds of a stage's accesses to remote memory: all passes' loads, and their stores, and
-    those of the optimizer."""
+    """The seconds of a stage's accesses to remote memory: loads and stores of all passes, and of
+    the optimizer."""
 
     loaded: float
     stored: float
@@ -343,7 +348,7 @@ class _Accesses(NamedTuple):
 
 
 class _Ends:
-    """What follows the passes of N cells' stages: gradients, and the optimizer."""
+    """The work after the passes of N cells' stages: gradients, and the optimizer."""
 
     def __init__(
         self,
@@ -357,8 +362,10 @@ class _Ends:
         self._n, self._replicas, self._expert_replicas = (each.item() for each in turns)
 
     def after(self, paths: _Stages) -> Floats:
-        """When all is done at the earliest (N,).  Of stages that exchange as much the last one
-        counts."""
+        """Return the earliest end of everything (N,).
+
+        Of stages with equal exchanges only the last counts.
+        """
         ends, found = paths.ends(), np.zeros(self._reach.n)
         for stages in self._alike():
             remote, head = self._accesses(stages[0]), paths.head[stages].max(axis=0)
@@ -374,7 +381,7 @@ class _Ends:
         return found
 
     def _alike(self) -> Iterable[list[int]]:
-        """The stages, those with the same blocks and values together."""
+        """Yield the stages in groups of equal blocks and values."""
         staging, found = self._staging, dict[object, list[int]]()
         for stage in range(staging.n_stages):
             own = (staging.parameters[stage], staging.reached[stage])
@@ -382,13 +389,13 @@ class _Ends:
         return found.values()
 
     def _ready(self, paths: _Stages, ends: Floats, stages: list[int]) -> Floats:
-        """When stages may begin to exchange their gradients."""
+        """Return the earliest start of the exchange of stages' gradients."""
         if self._plan.zero >= 2:
             return paths.head[stages]
         return ends[stages] - paths.last[stages] * self._plan.overlap_gradients
 
     def _exchanged(self, stage: int) -> Floats:
-        """The least seconds in which a stage's gradients are exchanged (N,)."""
+        """Return the least seconds in which a stage's gradients are exchanged (N,)."""
         plan, chunks = self._plan, range(self._staging.n_chunks)
         if not self._reach.in_turn:
             return np.zeros(self._reach.n)
@@ -397,8 +404,8 @@ class _Ends:
         return self._whole(stage, chunks[:1] if plan.overlap_gradients else chunks)
 
     def _whole(self, stage: int, chunks: Sequence[int]) -> Floats:
-        """The exchange of some chunks' gradients (N,), of weights and of experts, whichever takes
-        longer."""
+        """Return the seconds of exchanging the gradients of chunks (N,): of weights or of experts,
+        whichever takes longer."""
         plan, staging = self._plan, self._staging
         kind = CollectiveKind.ALL_REDUCE
         if plan.zero and not plan.whole_sums:
@@ -415,11 +422,11 @@ class _Ends:
         return found
 
     def _buckets(self, count: Floats, size: float) -> float:
-        """In how many buckets gradients of so many blocks may go."""
+        """Return the number of buckets for the gradients of ``count`` blocks."""
         return float(count.sum() + size / min(_BUCKET, self._plan.bucket or _BUCKET))
 
     def _each_time(self, stage: int) -> Floats:
-        """What a communicator of replicas does for each micro-batch (N,)."""
+        """Return the seconds of a communicator of replicas for each micro-batch (N,)."""
         plan, staging, reach = self._plan, self._staging, self._reach
         count, by_block = staging.count[stage], plan.zero == 3 and plan.overlap_gradients
         found = np.zeros(reach.n)
@@ -443,7 +450,7 @@ class _Ends:
         return found
 
     def _accesses(self, stage: int) -> _Accesses:
-        """Those of a stage."""
+        """Return the accesses of a stage."""
         plan, staging, lasts = self._plan, self._staging, self._stagings.accessing
         count, kinds = staging.count[stage].sum(axis=0), staging.kinds  # (K,)
         loaded = stored = updated = 0.0
@@ -465,13 +472,13 @@ class _Ends:
         return _Accesses(loaded, stored, updated)
 
     def _updated(self, stage: int) -> float:
-        """Values that a rank of a stage updates."""
+        """Return the number of values that a rank of a stage updates."""
         staging, is_cut = self._staging, self._plan.zero > 0
         n, m = (self._replicas, self._expert_replicas) if is_cut else (1, 1)
         return float(staging.parameters[stage] / n + staging.reached[stage] / m)
 
     def _finish(self, stage: int) -> Floats:
-        """The optimizer's step, and what is gathered after it (N,)."""
+        """Return the seconds of the optimizer's step and the gathering after it (N,)."""
         plan, staging = self._plan, self._staging
         pieces = PIECES if Offload.OPTIMIZER in plan.offload else 1
         piece = self._updated(stage) * optimizer_bytes(plan) / pieces

@@ -111,14 +111,14 @@ class Stagings:
 
     @property
     def holds(self) -> bool:
-        """Whether there is remote memory, which holds what an NPU cannot."""
+        """Whether remote memory stores the state that exceeds an NPU's memory."""
         return self._memory is not None and self._memory.HOLDS
 
     def of(self, plan: ParallelPlan, degrees: Sequence[int]) -> Staging:
-        """The staging of a plan with these degrees of AXES.
+        """Return the staging of a plan with these degrees of AXES.
 
-        Raises :class:`InfeasibleError` for those that do not divide the model, and
-        :class:`DimsweepError` for what :func:`check_bounded` refuses.
+        Raises :class:`InfeasibleError` for degrees that do not divide the model, and
+        :class:`DimsweepError` for plans that :func:`check_bounded` refuses.
         """
         check_bounded(plan)
         mesh, p = _mesh(degrees), int(degrees[AXES.index("pipeline")])
@@ -187,11 +187,11 @@ class Stagings:
         return Op(label=item.label)
 
     def seconds(self, work: Compute) -> float:
-        """The least that a computation lasts."""
+        """Return the least seconds of a computation."""
         return max(0.0, self._npu.issued(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
     def streaming(self, n_bytes: Floats) -> Floats:
-        """The least seconds of kernels that stream so many bytes each."""
+        """Return the least seconds of kernels that stream ``n_bytes`` each."""
 
         def lasts(size: float) -> float:
             return self.seconds(Compute(kernels=(elementwise("optimizer", size),)))
@@ -199,8 +199,8 @@ class Stagings:
         return _each(lasts, n_bytes)
 
     def accessing(self, n_bytes: Floats) -> Floats:
-        """The least seconds of accesses to remote memory of so many bytes each, which an NPU that
-        is alone on its servers makes; 0 for none."""
+        """Return the least seconds of accesses of ``n_bytes`` to remote memory by a single NPU; 0
+        for none."""
         if self._memory is None:
             return np.zeros(n_bytes.shape)
         memory = self._memory
@@ -214,13 +214,13 @@ class Stagings:
 
 
 def _each(lasts: Callable[[float], float], n_bytes: Floats) -> Floats:
-    """What each of some sizes ``lasts``, of equal ones asked once."""
+    """Evaluate ``lasts`` at each size, once for equal sizes."""
     sizes, place = np.unique(n_bytes, return_inverse=True)
     return np.array(list(map(lasts, sizes.tolist())))[place].reshape(n_bytes.shape)
 
 
 def _most(stages: Sequence[Stage], of: Callable[[LayerBlock], float]) -> Floats:
-    """The most ``of`` one of each stage's blocks (p,)."""
+    """Return the greatest ``of`` over the blocks of each stage (p,)."""
     blocks = ([block for chunk in stage.chunks for block in chunk] for stage in stages)
     return np.array([max(map(of, own)) for own in blocks])
 
@@ -245,13 +245,13 @@ def check_bounded(plan: ParallelPlan) -> None:
 
 
 def _way(plan: ParallelPlan) -> tuple[object, ...]:
-    """What of a plan, beside its shard, says how its blocks run."""
+    """Return the settings of a plan that affect how its blocks run, besides its shard."""
     sums = (plan.zero == 3, plan.zero < 2, plan.fused_sums, plan.gradient_value)
     return (plan.stage_layers, *sums)
 
 
 def _mesh(degrees: Sequence[int]) -> DeviceMesh:
-    """Degrees alone: all in one dimension."""
+    """Return a mesh of the degrees alone, all in one dimension."""
     return DeviceMesh({axis: Group((int(n),), (1,)) for axis, n in zip(AXES, degrees, strict=True)})
 
 
@@ -271,8 +271,8 @@ def _met(step: object) -> Op:
 
 
 class Turns(NamedTuple):
-    """How R plans of one staging and one way to run it differ: micro-batches of each replica, and
-    the ranks that hold the same weights, and the same experts; (R,) each."""
+    """The differences of R plans of one staging: micro-batches of each replica, and the numbers of
+    ranks that hold the same weights, and the same experts; (R,) each."""
 
     micro_batches: Longs
     replicas: Longs
@@ -290,7 +290,7 @@ class Room(NamedTuple):
 
 
 def least_memory(staging: Staging, plan: ParallelPlan, turns: Turns) -> Room:
-    """What the fullest rank of each plan holds at least."""
+    """Return a lower bound on the memory of the fullest rank of each plan."""
     n, m = (each[:, None].astype(float) for each in (turns.replicas, turns.expert_replicas))
 
     def held(bytes_each: float, experts: Floats, *, divided: bool) -> Floats:
@@ -320,8 +320,10 @@ def _values(staging: Staging) -> Floats:
 
 
 def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> tuple[Floats, Floats]:
-    """Activations and what passes (R, p) as the first backward pass begins.  If they are kept in
-    remote memory, it is no more than either is at the peak, whenever that is."""
+    """Return activations and passed values (R, p) as the first backward pass begins.
+
+    In remote memory, this is at most either at its peak, whenever that is.
+    """
     held = (begun(staging, plan, turns) * staging.kept).sum(axis=-1)
     all_gathered = turns.expert_replicas > 1
     if not staging.experts.any():
@@ -335,7 +337,7 @@ def _peak(staging: Staging, plan: ParallelPlan, turns: Turns) -> tuple[Floats, F
 
 
 def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
-    """How many forward passes of each chunk (R, p, v) a stage has done before its first backward
+    """Return the number of forward passes of each chunk (R, p, v) before a stage's first backward
     pass."""
     p, v = staging.n_stages, staging.n_chunks
     n = turns.micro_batches[:, None]
@@ -349,8 +351,7 @@ def begun(staging: Staging, plan: ParallelPlan, turns: Turns) -> Floats:
 
 
 def of_chunks(first: Longs, p: int, v: int) -> Floats:
-    """Of the ``first`` (R, p) forward passes of stages with p stages and v chunks, those of each
-    chunk (R, p, v)."""
+    """Split the ``first`` (R, p) forward passes of p stages among v chunks (R, p, v)."""
     whole, rest = np.divmod(first, p * v)
     passes: Floats = whole[..., None] * p + np.clip(rest[..., None] - p * np.arange(v), 0, p)
     return passes.astype(float)

@@ -35,9 +35,10 @@ class LinearSpace:
         high: ArrayLike,
         rules: Sequence[tuple[str, ArrayLike, str, float]] = (),
     ) -> "LinearSpace":
-        """``rules``: (name, coefficients (D,), ``<=``, ``>=`` or ``==``, limit in bytes/s).
+        """Build from bounds and ``rules``: (name, coefficients (D,), ``<=``, ``>=`` or ``==``,
+        limit in bytes/s).
 
-        Raises :class:`DimsweepError` for shapes that disagree, values that are no numbers, a
+        Raises :class:`DimsweepError` for shapes that disagree, values that are not numbers, a
         negative lower bound, or an unknown relation.
         """
         least, most = np.array(low, dtype=float), np.array(high, dtype=float)
@@ -65,7 +66,8 @@ class LinearSpace:
 
     @classmethod
     def budget(cls, n_dims: int, total: float, low: float = 0.0) -> "LinearSpace":
-        """All splits of ``total`` bytes/s over ``n_dims`` dimensions, each at least ``low``."""
+        """Return all splits of ``total`` bytes/s over ``n_dims`` dimensions, each at least
+        ``low``."""
         rule = (f"total == {format_bandwidth(total)}", np.ones(n_dims), "==", total)
         return cls.build(np.full(n_dims, low), np.full(n_dims, np.inf), [rule])
 
@@ -74,15 +76,15 @@ class LinearSpace:
         return len(self.low)
 
     def inequalities(self) -> tuple[Floats, Floats]:
-        """All rules as ``rows @ b <= limits``; an equality gives two."""
+        """Return all rules as ``rows @ b <= limits``; an equality gives two."""
         rows = np.vstack([self.coefficients, -self.coefficients[self.equal]])
         return rows, np.concatenate([self.limits, -self.limits[self.equal]])
 
     def box(self) -> tuple[Floats, Floats]:
-        """Bounds (D,), (D,) that follow from the rules one by one.
+        """Return bounds (D,), (D,) that follow from the rules one by one.
 
-        They hold for every b of the space, so bounds computed from them are sound; they need not
-        be the tightest.
+        They hold for every b of the space, so bounds computed from them are sound; they need not be
+        the tightest.
         """
         low, high = self.low.copy(), self.high.copy()
         rows, limits = self.inequalities()
@@ -122,7 +124,7 @@ class LinearSpace:
         )
 
     def _rules(self) -> list[tuple[str, Floats, float, bool]]:
-        """Bounds and rules by name, as (name, row, limit, equal)."""
+        """Return bounds and rules by name, as (name, row, limit, equal)."""
         unit = np.eye(self.n_dims)
         rules = []
         for d, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
@@ -179,21 +181,22 @@ class Perspective:
     cost: float
 
     def reciprocal(self, z: Floats) -> Floats:
-        """1/b (D + R,) in s/byte at z (D + R + 1,)."""
+        """Return 1/b (D + R,) in s/byte at z (D + R + 1,)."""
         return z[-1] / (z[:-1] * self.bandwidth)
 
     def scaled(self, pieces: Floats) -> Floats:
-        """Pieces (G, D + R + 1) of a time, in bytes and seconds, as pieces of z in seconds."""
+        """Convert pieces (G, D + R + 1) of a time, in bytes and seconds, to pieces of z in
+        seconds."""
         unit = np.full(pieces.shape[1], 1 / self.bandwidth)
         unit[-1] = 1.0
         return pieces * unit
 
 
 def perspective(space: LinearSpace, sums: Floats, prices: Prices | None) -> Perspective:
-    """``sums`` (R, D): sums of bandwidths that count as further dimensions.
+    """Return the perspective of a space; ``sums`` (R, D) of bandwidths count as further dimensions.
 
-    Raises :class:`DimsweepError` for prices below zero, and where nothing keeps a bandwidth from
-    growing, or the cost from vanishing.
+    Raises :class:`DimsweepError` for prices below zero, and if nothing limits a bandwidth, or keeps
+    the cost from vanishing.
     """
     low, high = space.box()
     if (low > high).any():
@@ -228,10 +231,10 @@ def _checked(prices: Prices, n_dims: int) -> tuple[Floats, float]:
 def _least_cost(
     space: LinearSpace, price: Floats, fixed: float, low: Floats, limits: Floats
 ) -> float:
-    """What any b of the space costs at least, by its lower bounds or by one rule.
+    """Return the least cost of any b of the space, by its lower bounds or by one rule.
 
-    A rule row . b >= limit with row >= 0 costs at least the limit at the cheapest price per unit
-    of the row.
+    A rule row . b >= limit with row >= 0 costs at least the limit at the cheapest price per unit of
+    the row.
     """
     least = price @ low
     rows = np.vstack([-space.coefficients, space.coefficients[space.equal]])
@@ -254,7 +257,7 @@ def _least_cost(
 def _box(
     low: Floats, high: Floats, sums: Floats, price: Floats, fixed: float, least_cost: float
 ) -> tuple[Floats, Floats]:
-    """Bounds of z that follow from those of b."""
+    """Return bounds of z that follow from bounds of b."""
     low = np.concatenate([low, sums @ low])
     with np.errstate(invalid="ignore", divide="ignore"):
         most_cost = fixed + np.where(price > 0, price * high, 0.0).sum()
@@ -284,7 +287,7 @@ def _cone(
     unit, pinned = np.eye(n), space.low == space.high
 
     def rows(coefficients: Floats, ends: Floats) -> Floats:
-        """row . b <= end as row . x - end * s <= 0."""
+        """Write row . b <= end as row . x - end * s <= 0."""
         return np.hstack([coefficients, np.zeros((len(ends), n_sums)), -ends[:, None]])
 
     raised, capped = (space.low > 0) & ~pinned, np.isfinite(space.high) & ~pinned

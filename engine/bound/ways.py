@@ -43,12 +43,12 @@ class Ways:
 
     @classmethod
     def free(cls, n: int, n_dims: int) -> "Ways":
-        """Those of n groups of which nothing is known."""
+        """Return ways of n groups without any known need."""
         nothing = np.zeros((n, len(KINDS), 1, 1 + n_dims))
         return cls(np.zeros((0, n_dims)), nothing, nothing, nothing[..., 1:])
 
     def at(self, bandwidth: Floats) -> Floats:
-        """What the columns (1 + E,) are multiplied by at bandwidths (D,) in bytes/s."""
+        """Return the factors of the columns (1 + E,) at bandwidths (D,) in bytes/s."""
         return np.append(1.0, 1 / np.concatenate([bandwidth, self.sums @ bandwidth]))
 
 
@@ -74,7 +74,7 @@ class Table:
         self._adds = np.any([each.any(axis=(1, 2, 3)) for each in own], axis=0)
 
     def alike(self) -> Longs:
-        """The first group that needs the same as each one does, whatever bandwidths and latencies
+        """Return the first group with equal needs for each group, whatever bandwidths and latencies
         are."""
         found, known = np.arange(len(self.fixed)), dict[bytes, int]()
         of = np.searchsorted(self.first, found, side="right") - 1
@@ -85,31 +85,32 @@ class Table:
         return found
 
     def later(self, more: Floats) -> "Table":
-        """The same where each latency of the dimensions is so many seconds ``more`` (D,)."""
+        """Return the table with ``more`` (D,) seconds added to each latency of the dimensions."""
         moved = copy(self)
         moved.fixed = self.fixed.copy()
         moved.fixed[..., 0] += self.hops[..., : len(more)] @ more
         return moved
 
     def at(self, ways: Ways, bandwidth: Floats) -> Floats:
-        """:meth:`Ways.at`, as wide as the table."""
+        """Return :meth:`Ways.at`, as wide as the table."""
         own = ways.at(bandwidth)
         return np.pad(own, (0, self.n_columns - len(own)))
 
 
 class Groups:
-    """What groups need on clusters that differ in their dimensions and algorithms only, each worked
-    out once: it is the same wherever these are the same between the group's members."""
+    """The needs of groups on clusters that differ only in dimensions and algorithms.
+
+    Each is computed once for all clusters that are equal between the group's members.
+    """
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Ways] = {}
 
     def ways(self, cluster: Cluster, groups: Sequence[Group], most: Floats) -> Ways:
-        """Those of ``groups`` on a cluster; ``most`` (D,) are the greatest bandwidths that are
-        asked for, in bytes/s.
+        """Return the needs of ``groups`` on a cluster.
 
-        Where a library, or measurements, say how collectives run, nothing is known, and they may be
-        free.
+        ``most`` (D,) are the greatest requested bandwidths, in bytes/s. If a library, or
+        measurements, run collectives, no needs are known, and they count as free.
         """
         model = cluster.collectives
         if model.library is not None or model.timings is not None or not groups:
@@ -124,9 +125,11 @@ class Groups:
         return _together([self._known[k] for k in keys])
 
     def hops(self, cluster: Cluster, stages: Group, most: Floats) -> Ways:
-        """Those of messages between neighbouring ``stages``, in the place of collectives: of the
-        first of KINDS from each stage to the next one, of the second to the one before; the last
-        and the first are neighbours, too."""
+        """Return the needs of messages between neighbouring ``stages``, instead of collectives.
+
+        The first of KINDS stands for messages to the next stage, the second for those to the one
+        before; the last and the first stage are neighbours, too.
+        """
         key = _where(cluster, stages, most)
         if key not in self._known:
             self._known[key] = _hops_of(cluster, stages, most)
@@ -134,7 +137,7 @@ class Groups:
 
 
 def _where(cluster: Cluster, group: Group, most: Floats) -> Hashable:
-    """What of a cluster, and of where a group lies, says how it communicates there."""
+    """Return all that determines a group's communication on a cluster."""
     dims, chosen = cluster.topology.dims, chosen_algorithms(cluster)
     own = (
         (d, dims[d], chosen[d], most[d], group.sizes[d], group.strides[d]) for d in _crossed(group)
@@ -149,7 +152,7 @@ def _crossed(group: Group) -> list[int]:
 def _ways_of(
     cluster: Cluster, groups: Sequence[Group], most: Floats, *, is_ordered: bool
 ) -> Iterator[Ways]:
-    """Those of each group by itself."""
+    """Yield the ways of each group separately."""
     forms = Forms(cluster, Workload(()), chosen_algorithms(cluster))
     own = [
         forms.collective(Collective(kind, size, ""), group)
@@ -165,7 +168,7 @@ def _ways_of(
 
 
 def _together(ways: Sequence[Ways]) -> Ways:
-    """Several groups', whose sums of bandwidths may be others."""
+    """Combine the ways of several groups, whose sums of bandwidths may differ."""
     sums = {tuple(row): None for each in ways for row in each.sums.tolist()}
     number, n_dims = {row: i for i, row in enumerate(sums)}, ways[0].sums.shape[1]
     n_pieces = max(each.fixed.shape[2] for each in ways)
@@ -204,13 +207,14 @@ def _work(cluster: Cluster, forms: Forms, most: Floats, *, is_ordered: bool) -> 
 
 
 def _affine(pieces: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """What is fixed, and what a byte asks for, of pieces by turns at both _SIZES; seconds first."""
+    """Return the fixed part and the part a byte of pieces at both _SIZES, in turns;
+    seconds first."""
     small, large = (np.roll(_stacked(pieces[i::2]), 1, axis=-1) for i in range(2))
     return 2 * small - large, (large - small) / (_SIZES[1] - _SIZES[0])
 
 
 def _stacked(pieces: Iterable[Floats]) -> Floats:
-    """Pieces (F, n, E + 1) of all forms, with pieces of nothing where a form has fewer."""
+    """Stack the pieces (F, n, E + 1) of all forms, padded with zeros."""
     own = list(pieces)
     whole = np.zeros((len(own), max(map(len, own)), own[0].shape[1]))
     for row, each in zip(whole, own, strict=True):
@@ -230,7 +234,7 @@ _GROUPS = 64  # of one form: of more only what enters and leaves single NPUs is 
 
 
 def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
-    """Those of ``groups`` on a cluster whose network is a graph."""
+    """Return the needs of ``groups`` on a cluster whose network is a graph."""
     network, n_dims = cluster.network.graph, len(cluster.topology.dims)
     assert network is not None
     # Unless other algorithms are named, a switch of the dimensions may reduce.
@@ -253,7 +257,7 @@ def ways_by_cuts(cluster: Cluster, groups: Sequence[Group]) -> Ways:
 
 
 def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
-    """The ranks of each group of a form, in dimensions of these ``sizes``."""
+    """Return the ranks of each group of a form, in dimensions of these ``sizes``."""
     found = dict[tuple[int, ...], list[int]]()
     for rank in range(int(np.prod(sizes))):
         place = []
@@ -266,7 +270,7 @@ def members_of(group: Group, sizes: Sequence[int]) -> list[list[int]]:
 
 
 def by_npus(network: Network, n: int, kind: CollectiveKind) -> float:
-    """Seconds a byte that a member of n holds, where every NPU has as much as the best one."""
+    """Return seconds a byte held by one of n members, if every NPU had the best one's links."""
     room = dict[tuple[bool, object], float]()
     for link in network.links:
         for ends in ((False, link.source), (True, link.target)):

@@ -48,7 +48,7 @@ class _Phase(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of a phase's steps, a held byte's: ``n_bytes`` over the share; and seconds, and roundings."""
+    """A phase's steps for a held byte: ``n_bytes`` over the share; and seconds, and roundings."""
 
     fixed: float
     n_bytes: float
@@ -60,8 +60,11 @@ class _Part(NamedTuple):
 
 
 def work_of(structure: Structure, latency: Longs, most: Floats) -> Work:
-    """That of a structure's forms; ``latency`` (D,) in picoseconds a hop, and ``most`` (D,): the
-    greatest bandwidth of each dimension, in bytes/s."""
+    """Return the work of a structure's forms.
+
+    ``latency`` (D,) is in picoseconds a hop; ``most`` (D,) is the greatest bandwidth of each
+    dimension, in bytes/s.
+    """
     forms = _Forms(structure, latency, most)
     raw = [forms.of(f) for f in range(len(structure.forms))]
     sums = np.array(list(forms.sums), dtype=float).reshape(len(forms.sums), len(most))
@@ -101,7 +104,7 @@ class _Forms:
         self._parts: dict[tuple[int, int], _Part] = {}  # forms share phases
 
     def of(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """Pieces that the form lasts no less than, each a sum, and the load of each port."""
+        """Return the sums that each bound the form, and the load of each port."""
         form = self._s.forms[f]
         chunks = int(form["chunks"])
         if form["use_start"] == form["use_end"]:
@@ -124,7 +127,7 @@ class _Forms:
         return pieces, load
 
     def _transfer(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """Point to point: it occupies the port of its narrowest dimension, whichever that is."""
+        """Bound a message point to point: it occupies the port of its narrowest dimension."""
         form, delay = self._s.forms[f], self._s.shape.endpoint_delay / PICOSECONDS
         crossed = []
         for use in self._s.uses[form["use_start"] : form["use_end"]]:
@@ -136,11 +139,12 @@ class _Forms:
         return pieces, [*map(self._held, crossed)] if len(crossed) == 1 else []
 
     def _held(self, phase: _Phase) -> _Phase:
-        """What of it keeps a port busy."""
+        """Return the part of a phase that keeps a port busy."""
         return phase._replace(fixed=phase.reduce, hops=0)
 
     def _phases(self, f: int) -> list[_Phase]:
-        """A chunk's phases in the baseline order, as in :mod:`engine.kernels.phase.phase_time`."""
+        """Return a chunk's phases in the baseline order, as in
+        :mod:`engine.kernels.phase.phase_time`."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         way = [(use, "scatter") for use in uses]
@@ -158,7 +162,7 @@ class _Forms:
         return phases
 
     def _any_order(self, f: int) -> tuple[list[list[_Phase]], list[_Phase]]:
-        """A reduce-scatter, all-gather or all-reduce whose chunks choose their orders."""
+        """Bound a reduce-scatter, all-gather or all-reduce whose chunks choose their orders."""
         form = self._s.forms[f]
         uses = self._s.uses[form["use_start"] : form["use_end"]]
         kind, chunks = form["kind"], int(form["chunks"])
@@ -181,7 +185,8 @@ class _Forms:
         return [one, *([phase] for phase in load)], load
 
     def _per_drop(self, use: np.void, members: float, kind: int) -> _Part:
-        """The least that a byte of drop asks of the dimension; ``n_bytes`` is that, in time."""
+        """Return the least need of a byte of drop in the dimension; ``n_bytes`` is that,
+        in time."""
         d = use["dim"]
         up, down = self._part(d, use["scatter"]), self._part(d, use["gather"])
         gathers = kind == CollectiveKind.ALL_GATHER
@@ -195,7 +200,8 @@ class _Forms:
         return _Part(fixed, least, 0.0, max(part.roundings for part in parts), 0, 1.0, 0)
 
     def _sum(self, dims: list[int], needs: list[float]) -> tuple[int, float]:
-        """The dimension that is the sum of b_d / w_d over ``dims``, times w of the first; and w."""
+        """Return the dimension that is the sum of b_d / w_d over ``dims``, times w of the first;
+        and w."""
         if len(dims) == 1:
             return dims[0], needs[0]
         weights = [0.0] * len(self._most)
@@ -234,7 +240,7 @@ class _Forms:
         return _Phase(int(d), part.fixed + reduce, slope, reduce, part.hops)
 
     def _rounded(self, slope: float, roundings: int, dim: int) -> float:
-        """``slope`` less what rounding may gain, in bytes."""
+        """Return ``slope`` minus the possible gain by rounding, in bytes."""
         most = self._most
         if dim >= len(most):
             weights = list(self.sums)[dim - len(most)]

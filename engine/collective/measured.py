@@ -31,10 +31,9 @@ class _Load(NamedTuple):
 def measured_steps(
     rounds: MemberRounds | SwitchRounds, kind: CollectiveKind, setting: Setting
 ) -> PhaseSteps:
-    """The steps that ``rounds`` come to.
+    """Return the steps of ``rounds`` on the wires of a block.
 
-    Raises :class:`DimsweepError` where members do not go from round to round side by side, which
-    steps cannot be read off.
+    Raises :class:`DimsweepError` if members do not go from round to round side by side.
     """
     strands = _in_step(rounds)
     ways = _Ways(setting)
@@ -59,7 +58,7 @@ def measured_steps(
 
 
 def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
-    """Each member's rounds, of which all have as many."""
+    """Return each member's rounds, which are equally many."""
     if isinstance(rounds, MemberRounds):
         strands = [strand for member in rounds.strands for strand in member]
         if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
@@ -72,7 +71,7 @@ def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
 
 
 def _growth(kind: CollectiveKind, p: int) -> float:
-    """What a member holds afterwards over what it held before."""
+    """Return the bytes that a member holds afterwards over those before."""
     growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
     return growth.get(kind, 1.0)
 
@@ -89,7 +88,7 @@ class _Ways:
         self._router = Router(build_network(topology), Routing.DIMENSION_ORDER)
 
     def hops(self, source: int, target: int, sends: Round) -> int:
-        """The most hops from one member to another in what the first one ``sends``."""
+        """Return the most hops between two members in the messages that the first one ``sends``."""
         if self._full:
             return self._setting.block.hops
         ways = [message.way for message in sends.send if message.peer == target]
@@ -100,7 +99,7 @@ class _Ways:
         )
 
     def busiest(self, now: Sequence[Round]) -> _Load:
-        """The link that carries the most when all members of all groups send."""
+        """Return the link that carries the most when all members of all groups send."""
         n_bytes, messages = Counter[int](), Counter[int]()
         for link, fraction in self._sent(now):
             n_bytes[link] += fraction  # type: ignore[assignment]  # typed for counts of integers
@@ -111,7 +110,7 @@ class _Ways:
         return _Load(float(n_bytes[link]), messages[link])
 
     def _sent(self, now: Sequence[Round]) -> Iterator[tuple[int, float]]:
-        """The links that carry something, and what."""
+        """Yield the links in use, and the share of bytes on each."""
         for members in self._groups():
             for i, round_ in enumerate(now):
                 for peer, fraction, way in round_.send:
@@ -122,7 +121,7 @@ class _Ways:
         return self._router.route(members[source], members[target], way)
 
     def _groups(self) -> Iterator[range]:
-        """The members of each group of the dimension; under ``FULL`` they are alike."""
+        """Yield the members of each group of the dimension; under ``FULL`` groups are equal."""
         s = self._setting
         span = s.p * s.stride
         firsts = (b + i for b in range(0, s.n - span + 1, span) for i in range(s.stride))

@@ -52,12 +52,12 @@ class Request(NamedTuple):
         return self.held * (self.ranks if self.kind is CollectiveKind.ALL_GATHER else 1)
 
     def ranks_before(self, i: int) -> int:
-        """Members inside the dimension of ``settings[i]``: those that the inner ones join."""
+        """Return the number of members inside the dimension of ``settings[i]``."""
         return math.prod(setting.p for setting in self.settings[:i])
 
 
 def request_for(kind: CollectiveKind, held: float, group: Group, cluster: Cluster) -> Request:
-    """What a collective over ``group`` asks of a library, ``held`` bytes a member.
+    """Return the request of a collective over ``group`` to a library, for ``held`` bytes a member.
 
     Raises :class:`DimsweepError` for measurements of another number of dimensions.
     """
@@ -94,7 +94,7 @@ class Phases(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How the library runs a collective: in ``chunks`` equal ones, and with which phases."""
+    """The plan of a library for a collective: the number of equal ``chunks``, and the phases."""
 
     chunks: int
     phases: tuple[Phases, ...]

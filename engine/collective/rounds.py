@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 
 class RoundMessage(NamedTuple):
-    """``fraction`` to the member number ``peer``; ``way`` tells two equally short ways apart."""
+    """A message of a ``fraction`` of the bytes to the member ``peer``; ``way`` distinguishes two
+    equally short ways."""
 
     peer: int
     fraction: float
@@ -31,11 +32,11 @@ Strand = tuple[Round, ...]
 
 
 class MemberRounds(NamedTuple):
-    """A phase of messages between members: ``strands[i]`` is what member ``i`` works through.
+    """A phase of messages between members; ``strands[i]`` are the rounds of member ``i``.
 
-    Where messages are ``asked`` for, one sets out only when its receiver waits for it, in the round
-    in which it does, and is as late as the later of the two (MPI's rendezvous, whose handshake
-    counts no latency of its own).  Then a round sends one message at most.
+    Messages that are ``asked`` for start only when the receiver waits for them, in the same round:
+    at the later of the two times (MPI's rendezvous, whose handshake adds no latency). A round then
+    sends at most one message.
     """
 
     strands: tuple[tuple[Strand, ...], ...]
@@ -68,15 +69,15 @@ class Shift(NamedTuple):
     pairs: bool = False
 
     def target(self, member: int, p: int) -> int:
-        """To whom ``member`` of ``p`` sends."""
+        """Return the member to which ``member`` of ``p`` sends."""
         return member ^ self.offset if self.pairs else (member + self.offset) % p
 
     def source(self, member: int, p: int) -> int:
-        """From whom ``member`` of ``p`` receives."""
+        """Return the member from which ``member`` of ``p`` receives."""
         return member ^ self.offset if self.pairs else (member - self.offset) % p
 
     def back(self, fraction: float) -> "Shift":
-        """The same messages the other way."""
+        """Return the same messages in the opposite direction."""
         return self._replace(offset=self.offset if self.pairs else -self.offset, fraction=fraction)
 
 
@@ -84,13 +85,13 @@ Shifts = tuple[Shift, ...]  # what every member sends in one round
 
 
 def all_back(rounds: Sequence[Shifts], p: int) -> tuple[Shifts, ...]:
-    """The rounds of an all-gather: all messages of a reduce-scatter return, the last ones first,
+    """Return the rounds of an all-gather: the messages of a reduce-scatter return in reverse order,
     with ``p`` times the entering bytes."""
     return tuple(tuple(s.back(s.fraction * p) for s in shifts) for shifts in reversed(rounds))
 
 
 def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
-    """A phase in which all ``p`` members do the same; see :func:`strand`."""
+    """Return a phase in which all ``p`` members do the same; see :func:`strand`."""
     known: dict[tuple[Shifts, Shifts], list[Round]] = {}
     for around in pairwise(((), *rounds, ())):
         if around not in known:  # each is made once
@@ -100,8 +101,10 @@ def in_step(rounds: Sequence[Shifts], p: int, *, reduces: bool) -> MemberRounds:
 
 
 def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> Strand:
-    """The strand of one of ``p`` members that all do the same: each round waits for the messages
-    of the one before, and reduces them if the phase ``reduces``."""
+    """Return the strand of one of ``p`` equal members.
+
+    Each round waits for the messages of the one before, and reduces them if the phase ``reduces``.
+    """
     known: dict[tuple[Shifts, Shifts], Round] = {}
     for around in pairwise(((), *rounds, ())):
         if around not in known:
@@ -112,7 +115,7 @@ def strand(rounds: Sequence[Shifts], p: int, member: int, *, reduces: bool) -> S
 def _round_of_each(
     before: Shifts, shifts: Shifts, members: Sequence[int], p: int, *, reduces: bool
 ) -> Iterator[Round]:
-    """The round between two sets of messages, of each of some members."""
+    """Yield each member's round between two sets of messages."""
     reduce = sum((s.fraction for s in before), 0.0) if reduces else 0.0
     sends = [
         [RoundMessage(s.target(member, p), s.fraction, s.way) for member in members] for s in shifts

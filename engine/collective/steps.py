@@ -21,7 +21,7 @@ from dimsweep.engine.topology.blocks import Block, LinkUse, SubgroupBandwidth
 class Step:
     """``count`` equal steps, of ``messages`` one after another; see the module's formula.
 
-    ``fixed`` is picoseconds of its own, such as what a library's protocol takes for a hop.
+    ``fixed`` is an additional time in picoseconds, such as a library's protocol takes for a hop.
     """
 
     count: int
@@ -48,7 +48,7 @@ class PhaseSteps:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a phase runs: ``p`` members, ``stride`` apart, in a ``block`` of ``n`` NPUs."""
+    """The place of a phase: ``p`` members, ``stride`` apart, in a ``block`` of ``n`` NPUs."""
 
     block: Block
     n: int
@@ -63,8 +63,8 @@ class Setting:
 
 
 def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
-    """The steps of an all-gather: those of the reduce-scatter in the opposite order, with ``p``
-    times the entering bytes, and nothing to reduce."""
+    """Return the steps of an all-gather: a reduce-scatter's in reverse order, with ``p`` times the
+    entering bytes and no reductions."""
     return tuple(
         replace(step, bytes_fraction=step.bytes_fraction * p, reduce_fraction=0.0)
         for step in reversed(scatter)

@@ -31,14 +31,14 @@ class _Asked(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """What of a structure follows from choices."""
+    """The tables of a structure that depend on the library's choices."""
 
     uses: p.Table
     phase_steps: p.Table
     steps: p.Table
 
     def put(self, structure: p.Structure) -> p.Structure:
-        """The structure with these tables."""
+        """Return the structure with these tables."""
         return structure._replace(uses=self.uses, phase_steps=self.phase_steps, steps=self.steps)
 
 
@@ -86,7 +86,7 @@ class Choices:
         return self._answers[i, way]
 
     def _tables(self, structure: p.Structure, answers: Sequence[Answer]) -> _Tables:
-        """The tables of a structure that follow from the answers."""
+        """Return the tables of a structure that follow from the answers."""
         phases, uses = Interned[TypedSteps](), structure.uses.copy()
         for phase in self._phases:
             phases(phase)
@@ -97,7 +97,7 @@ class Choices:
 
 
 def _least(answers: Sequence[Answer]) -> Answer:
-    """An answer that asks for no more than any of these; they have the same chunks."""
+    """Return an answer that requests no more than any of these; they have the same chunks."""
     if len(answers) == 1:
         return answers[0]
     each_dimension = zip(*(answer.phases for answer in answers), strict=True)
@@ -116,8 +116,8 @@ def _least_of_dimension(answers: Sequence[Phases]) -> Phases:
 
 
 def _least_phase(phases: Sequence[PhaseSteps]) -> PhaseSteps:
-    """One step of all the bandwidth, whose latencies and bytes are the least of all the ``phases``,
-    each by itself.  What it may gain by rounding is the most."""
+    """Return one step at full bandwidth with the least latencies and bytes of the ``phases``, each
+    separately, and the largest possible gain by rounding."""
 
     def summed(name: str) -> list[Any]:
         return [sum(step.count * getattr(step, name) for step in phase.steps) for phase in phases]

@@ -32,9 +32,11 @@ NO_ACCESSES = np.zeros(0, dtype=ACCESS)
 
 @dataclass(frozen=True)
 class Communication:
-    """What a program's ranks communicate by: ``groups`` by name, and ``algorithms`` one of each
-    dimension of the ``topology``; what carries their messages is the ``network``.  With
-    ``shares_ports`` messages from point to point do not wait for one another at their port."""
+    """The communication of a program: ``groups`` by name, ``algorithms`` of each dimension of the
+    ``topology``, and the ``network`` that carries messages.
+
+    With ``shares_ports``, messages from point to point do not wait for one another at their port.
+    """
 
     topology: Topology
     network: NetworkModel
@@ -49,7 +51,7 @@ class Communication:
         return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
     def circles(self, group: Group, dim: int) -> bool:
-        """Whether the members of a group that differ in ``dim`` only close a circle."""
+        """Return whether the members of a group that differ in ``dim`` only close a circle."""
         fabrics = self.network.fabrics
         fabric = fabrics[dim] if fabrics else Auto()
         return fabric.circles(self.topology.dims[dim], group.sizes[dim], group.strides[dim])

@@ -45,7 +45,7 @@ NODES = "nodes of the memory"  # the group of ranks that share a node, where tha
 
 @dataclass(frozen=True)
 class Folding:
-    """Classes of alike ranks.
+    """Classes of equal ranks.
 
     ``graph[c]`` is the graph of class c, ``count[c]`` its number of ranks, ``first[c]`` its lowest
     rank; ``members[c][g]`` the sorted classes in its group g; ``peers[c][offset]`` the class found
@@ -60,15 +60,15 @@ class Folding:
     npu: list[int] | None = None
 
     def alike(self, cls: int) -> tuple[int, int]:
-        """What all classes have in common that keep in step: the graph and the kind of NPU."""
+        """Return the graph and the kind of NPU, which classes in step have in common."""
         return self.graph[cls], 0 if self.npu is None else self.npu[cls]
 
 
 def keeps_stages(stages: Group, groups: Iterable[Group], offsets: Iterable[Offset]) -> bool:
-    """Whether all ranks of one place have partners of the same places.
+    """Return whether all ranks of one place have partners of the same places.
 
-    In each dimension a group must lie wholly inside a stage's step, wholly beyond the stages, or
-    on exactly their members; an offset must be whole steps.
+    In each dimension a group must lie wholly inside a stage's step, wholly beyond the stages, or on
+    exactly their members; an offset must be whole steps.
     """
     used = [d for d, p in enumerate(stages.sizes) if p > 1]
     return all(_keeps(stages, group, d) for group in groups for d in used) and all(
@@ -90,7 +90,7 @@ def fold_stages(
     offsets: Iterable[Offset],
     sizes: tuple[int, ...],
 ) -> Folding:
-    """One class a place, given that :func:`keeps_stages`."""
+    """Return a folding of one class for each place; :func:`keeps_stages` must hold."""
     digits = all_coordinates(stages.sizes)
     first = digits * np.asarray(stages.strides)
     n_places = stages.n_members
@@ -113,7 +113,7 @@ def fold_stages(
 
 
 def _places(stages: Group, group: Group, digits: list[int]) -> tuple[int, ...]:
-    """The places of the members of ``group`` that the place with these digits belongs to."""
+    """Return the places of ``group``'s members, for the member with these digits."""
     free = [
         range(p) if q > 1 and (q, stride) == (p, step) else (digit,)
         for digit, p, step, q, stride in zip(
@@ -135,10 +135,10 @@ def fold_ranks(
     nodes: Group | None = None,
     npu: NDArray[np.int64] | None = None,
 ) -> Folding:
-    """The coarsest stable classes, or one class a rank when ``fold`` is false.
+    """Return the coarsest stable classes, or one class for each rank if ``fold`` is false.
 
-    Ranks that share one of the ``nodes`` are partners, too, where those are given.  Those with
-    another kind of ``npu``, (N,), are unlike; None: there is one kind.
+    Ranks that share one of the ``nodes`` count as partners, if given. Ranks with different kinds of
+    ``npu``, (N,), differ; None: all have one kind.
     """
     groups, offsets = _used(workload, sizes)
     if nodes is not None:

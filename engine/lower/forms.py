@@ -70,7 +70,7 @@ def told_uses(
     answer: Iterable[Phases],
     number: Callable[[TypedSteps], int],
 ) -> tuple[Use, ...]:
-    """The uses of ``dims`` as a library's answer tells them; ``number`` is that of a phase."""
+    """Return the uses of ``dims`` in a library's answer; ``number`` numbers a phase."""
 
     def of(own: CollectiveKind, phase: PhaseSteps | None) -> int:
         return -1 if phase is None else number(TypedSteps(own, phase))
@@ -107,7 +107,7 @@ class Forms:
         self._crossings: dict[tuple[int, int, int], Use] = {}  # by dimension, offset and senders
 
     def collective(self, work: Collective, group: Group) -> int:
-        """The form of a collective over ``group``, chunk by chunk."""
+        """Return the form of a collective over ``group``, chunk by chunk."""
         key = (work.kind, work.n_bytes, work.priority, group)
         if key not in self._known:
             self._known[key] = self._collective(work, group)
@@ -136,8 +136,8 @@ class Forms:
         return self.forms(Form(work.kind, size, chunks, work.priority, uses, request))
 
     def transfer(self, work: Send, graph: int) -> int:
-        """The form of a message of ranks that run ``graph``: every dimension that it crosses, in
-        one step of it all."""
+        """Return the form of a message of the ranks that run ``graph``: each dimension that it
+        crosses, in one step."""
         key = (work.n_bytes, work.offset, graph)
         if key not in self._known:
             uses = (
@@ -150,8 +150,10 @@ class Forms:
         return self._known[key]
 
     def _crossing(self, d: int, offset: int, graph: int) -> Use:
-        """A dimension that a message crosses.  All that run its graph send theirs at once, as many
-        over the busiest link as share its bandwidth there."""
+        """Return the use of a dimension that a message crosses.
+
+        All ranks that run the graph send at once, and share the busiest link there.
+        """
         stages = self._workload.stages
         if stages is not None:  # the same ranks of a line run all graphs of this place
             own = coordinates_of(graph, self._workload.groups[stages].sizes)[d]
@@ -174,7 +176,7 @@ class Forms:
         return self._crossings[key]
 
     def _message_share(self, d: int) -> float:
-        """What a message gets of the bandwidth that its way has in a dimension."""
+        """Return the share of a dimension's bandwidth that a message gets from the library."""
         if self.library is None:
             return 1.0
         inside, between = self.library.shares

@@ -21,25 +21,25 @@ class Waits(NamedTuple):
 
     @classmethod
     def of(cls, after: Sequence[Sequence[int]]) -> Self:
-        """Given the nodes that each one waits for."""
+        """Build from the nodes that each node waits for."""
         counts = np.fromiter(map(len, after), dtype=np.int32, count=len(after))
         return cls(p.starts(counts), np.array([b for each in after for b in each], dtype=np.int32))
 
     @classmethod
     def of_pairs(cls, pairs: NDArray[np.integer], n: int) -> Self:
-        """Given who waits and for whom, shape (E, 2), of ``n`` nodes."""
+        """Build from pairs of waiting and awaited node, shape (E, 2), of ``n`` nodes."""
         order = np.argsort(pairs[:, 0], kind="stable")
         counts = np.bincount(pairs[:, 0], minlength=n)
         return cls(p.starts(counts), pairs[order, 1].astype(np.int32))
 
     @property
     def counts(self) -> p.Ints:
-        """How many nodes each one waits for."""
+        """Number of nodes that each node waits for."""
         return np.diff(self.start)
 
 
 class Following(NamedTuple):
-    """Which nodes wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i, in order."""
+    """The nodes that wait for each node: ``nodes[start[i]:start[i + 1]]`` for node i, in order."""
 
     nodes: p.Indices
     start: p.Ints
@@ -47,8 +47,11 @@ class Following(NamedTuple):
 
     @classmethod
     def of(cls, waits: Waits, turn: p.Ints | None = None) -> Self:
-        """Given the nodes that each one waits for, and the one, if any, that it waits for its
-        ``turn`` after: (n,), NO_NODE for none."""
+        """Build from the nodes that each node waits for, and the node after which its ``turn``
+        comes.
+
+        ``turn`` has shape (n,), with NO_NODE for none.
+        """
         counts = waits.counts
         if turn is None:
             turn = np.full(len(counts), p.NO_NODE, dtype=np.int32)
@@ -59,7 +62,7 @@ class Following(NamedTuple):
 
 @compiled
 def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, p.Ints]:
-    """The nodes that wait for each node, and where those of each start."""
+    """Return the nodes that wait for each node, and the start of each list."""
     n = len(turn)
     begin = np.zeros(n + 1, dtype=np.int32)
     for other in before:
@@ -96,27 +99,26 @@ def _followers(start: p.Ints, before: p.Ints, turn: p.Ints) -> tuple[p.Indices, 
 
 
 def order_of_issue(waits: Waits) -> p.Ints:
-    """The nodes of all classes in the order in which their ranks issue them, (n,).
+    """Return the nodes of all classes in the order in which their ranks issue them, (n,).
 
-    There are no circles among those who wait.
+    The nodes must not wait in circles.
     """
     following = Following.of(waits)
     return _lowest_first(following.start, following.nodes, following.waits)
 
 
 def turns(waits: Waits, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """The node after which each one waits for its turn, (n,); NO_NODE for none.
+    """Return the node after which each node's turn comes, (n,); NO_NODE for none.
 
-    ``stream`` numbers each node's stream, where nodes take turns there, and is -1 elsewhere;
-    ``issued`` is what :func:`order_of_issue` returns.  Whoever comes after the node before it
-    anyway, whatever the stream does, waits for no turn.
+    ``stream`` numbers each node's stream if its nodes take turns, else -1; ``issued`` is the result
+    of :func:`order_of_issue`. A node that waits for the node before it anyway waits for no turn.
     """
     return _not_yet_after(*waits, stream, issued)
 
 
 @compiled
 def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
-    """Always the lowest node that waits for none that is not issued yet; ``waits`` is used up."""
+    """Yield the lowest-numbered ready node until all are issued. Consumes ``waits``."""
     n_issued, issued = 0, np.empty(len(waits), dtype=np.int32)
     free = [np.int64(node) for node in range(len(waits)) if waits[node] == 0]
     heapq.heapify(free)
@@ -133,10 +135,11 @@ def _lowest_first(start: p.Ints, following: p.Indices, waits: p.Ints) -> p.Ints:
 
 @compiled
 def _not_yet_after(start: p.Ints, before: p.Ints, stream: p.Ints, issued: p.Ints) -> p.Ints:
-    """For each node the one before it on its stream, unless that comes before it in the graph.
+    """Return for each node the one before it on its stream, unless the graph orders the two
+    already.
 
-    Of a stream's nodes, in the order of issue, the first ``known[node]`` come before a node or are
-    it; only what is issued between the first and the last of them can tell.
+    Of a stream's nodes, in the order of issue, the first ``known[node]`` precede a node or are it;
+    only nodes issued between the first and the last of them can decide.
     """
     n, n_streams = len(stream), 1 + stream.max() if len(stream) else 0
     place, known = np.empty(n, dtype=np.int32), np.zeros(n, dtype=np.int32)

@@ -17,12 +17,23 @@ from dimsweep.engine.workload.graph import Workload
 
 
 def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
-    """The program of ``workload`` on ``cluster``.
+    """Lower ``workload`` on ``cluster`` to a program of flat arrays.
 
-    ``fold=False`` simulates every rank by itself (the result is the same, the cost is not).
-    Raises :class:`DimsweepError` for groups that do not fit, unknown algorithms, members of a
-    collective that disagree, and sends without a receive; :class:`InfeasibleError` for a workload
-    that does not fit the NPU's memory.
+    Parameters
+    ----------
+    workload, cluster
+        The operators, and the NPUs and network that run them.
+    fold
+        Whether one rank of each class of equal ranks is simulated. Without folding the result
+        is the same, and the cost is higher.
+
+    Raises
+    ------
+    InfeasibleError
+        For a workload that does not fit the NPU's memory.
+    DimsweepError
+        For groups that do not fit, unknown algorithms, members of a collective that disagree,
+        and sends without a receive.
     """
     with no_collector():  # hundreds of thousands of small objects, and no cycles among them
         return _lower(workload, cluster, fold=fold)

@@ -57,7 +57,7 @@ def _check_own(need: Footprint, npu: Npu, cluster: Cluster) -> None:
 
 
 def own_capacity(npu: Npu, memory: RemoteMemory | None) -> float | None:
-    """Bytes that an NPU's kernels can work on: its memory, and what expands it; None: any."""
+    """Return the bytes that an NPU's kernels can use: its memory and expansion; None: unlimited."""
     own = npu.room
     if own is None or memory is None or not memory.EXPANDS:
         return own
@@ -81,8 +81,7 @@ def _check_remote(need: Footprint, memory: RemoteMemory, sizes: tuple[int, ...])
 
 
 def remote_capacity(memory: RemoteMemory | None, sizes: tuple[int, ...]) -> float | None:
-    """Bytes that each NPU of a cluster of these ``sizes`` may keep in its remote memory; None: any
-    number."""
+    """Return the bytes of remote memory for each NPU of a cluster of ``sizes``; None: unlimited."""
     if memory is None or not memory.HOLDS:
         return 0.0
     if memory.SHARING is Sharing.NPU:
@@ -92,12 +91,12 @@ def remote_capacity(memory: RemoteMemory | None, sizes: tuple[int, ...]) -> floa
 
 
 def kind_of(memory: RemoteMemory) -> str:
-    """The name that a memory's kind has in :data:`MEMORIES`."""
+    """Return the name of a memory's kind in :data:`MEMORIES`."""
     return next((kind for kind, cls in MEMORIES.items() if type(memory) is cls), "of your own")
 
 
 def with_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
-    """The cluster with NPUs whose memory is as fast as it is where ``need`` lies."""
+    """Return the cluster with the memory rate of the place where ``need`` is stored."""
     memory = cluster.memory
     if memory is None or not memory.EXPANDS or need is None:
         return cluster
@@ -123,7 +122,7 @@ def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
 
 
 class ServerUse(NamedTuple):
-    """What an access asks of a server that other classes use, too."""
+    """The demand of an access on a server that other classes use, too."""
 
     server: int
     npus: int  # of the class, that the server serves
@@ -140,7 +139,7 @@ class Served(NamedTuple):
 
 
 def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
-    """The nodes, if it matters to an access who else is on its node."""
+    """Return the nodes, if an access depends on the other NPUs of its node."""
     if cluster.memory is None or not any(map(_accesses, workload.graphs)):
         return None
     node = cluster.memory.node(cluster.topology.sizes)
@@ -148,7 +147,7 @@ def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
 
 
 class Servers:
-    """Who asks the servers of a cluster's memory, class by class."""
+    """The accesses to the servers of a cluster's memory, class by class."""
 
     def __init__(self, workload: Workload, cluster: Cluster, folding: Folding) -> None:
         self._workload, self._memory, self._folding = workload, cluster.memory, folding
@@ -157,11 +156,11 @@ class Servers:
         self._on_node = cache(self._classes_on_node)
 
     def access(self, work: Access, cls: int) -> tuple[int, Served | None]:
-        """The least picoseconds that ``work`` lasts on the class; and how it is served, where that
-        depends on other classes.
+        """Return the least picoseconds of ``work`` on the class, and its service if other classes
+        affect it.
 
-        Raises :class:`DimsweepError` where it would take too long, and for a gather or a reduction
-        that cannot be.
+        Raises :class:`DimsweepError` if it would take too long, and for unsupported gathers and
+        reductions.
         """
         assert self._memory is not None
         if work.group and (self._memory.BROADCASTS or not work.shared):
@@ -200,7 +199,7 @@ class Servers:
         return self._folding.members[cls].get(NODES, (cls,))
 
     def _n_nodes(self, cls: int) -> int:
-        """How many nodes there are like those of the class."""
+        """Return the number of nodes that equal the class's."""
         on_them = sum(self._folding.count[other] for other in self._on_node(cls))
         return on_them // math.prod(self._node)
 
@@ -211,7 +210,7 @@ class Servers:
         return sum(self._folding.count[cls] for cls in self._users), sum(kinds.values())
 
     def _request(self, work: Access) -> Request:
-        """What is asked for when all that use the memory run ``work``."""
+        """Return the request if all users of the memory run ``work``."""
         if not work.group:
             return Request(work.n_bytes, *self._all, store=work.store)
         group = self._workload.groups[work.group]
@@ -240,7 +239,7 @@ class Servers:
 
 
 def _spanned(p: int, stride: int, node: int) -> int:
-    """Over how many nodes p members of a group lie in a dimension where a node has ``node``."""
+    """Return the number of nodes that p members span in a dimension of ``node`` NPUs a node."""
     return p if stride >= node else math.ceil(p * stride / node)
 
 

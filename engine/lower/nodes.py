@@ -52,8 +52,11 @@ _Integer = TypeVar("_Integer", bound=np.integer)
 
 
 class _Meetings(NamedTuple):
-    """Who takes part in each collective of several classes: member ``i`` (in the order of issue) in
-    ``meeting[i]``, of which ``first`` is the first member."""
+    """The members of each collective of several classes.
+
+    Member ``i`` (in the order of issue) takes part in ``meeting[i]``, of which ``first`` is the
+    first member.
+    """
 
     met: p.Table  # MET
     number: NDArray[np.int64]  # of the collective among those of its class over its group
@@ -62,8 +65,8 @@ class _Meetings(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is the same wherever a class runs some work: the columns of its node, and the form, the
-    group ("" for a message) and the classes of its flow."""
+    """The properties of some work on a class, wherever it runs: the columns of its node, and the
+    form, the group ("" for a message) and the classes of its flow."""
 
     cls: int
     kind: int
@@ -78,12 +81,12 @@ class _Known(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """Whether every such node has a flow of its own."""
+        """Whether every such node has a separate flow."""
         return self.kind == p.NodeKind.SEND or len(self.classes) == 1
 
     @property
     def felt(self) -> p.Lookahead:
-        """How far other classes feel such a node by itself, if it has no flow that they are in."""
+        """The lookahead of such a node by itself, unless it has a flow with other classes."""
         if self.kind == p.NodeKind.RECEIVE or self.service != p.NO_SERVICE:
             return p.Lookahead.NONE
         return p.Lookahead.UNTIL_END if self.kind == p.NodeKind.SEND else p.Lookahead.FULL
@@ -98,8 +101,10 @@ class _Template(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A section's operators on a class, likewise, as they are the first time; nodes are numbered.
-    Those with flows that others take part in are of all times."""
+    """A section's operators on a class, as of the first repetition; nodes are numbered.
+
+    Nodes with flows of several classes are listed for all repetitions.
+    """
 
     section: Section
     known: p.Ints
@@ -111,7 +116,7 @@ class _Part(NamedTuple):
 
 @contextmanager
 def _operator(name: str) -> Iterator[None]:
-    """Errors from within say which operator they are about."""
+    """Name the operator in errors raised within."""
     try:
         yield
     except DimsweepError as error:
@@ -142,7 +147,7 @@ class NodeNames(Sequence[str]):
         return self.operator(range(len(self))[node]).name
 
     def operator(self, node: int) -> Operator:
-        """The operator of a node."""
+        """Return the operator of a node."""
         cls = int(np.searchsorted(self.start, node, side="right")) - 1
         return self._graphs[cls][node - int(self.start[cls])]
 
@@ -205,9 +210,9 @@ class Nodes:
         self.flow = self._flows()
 
     def _keys(self) -> p.Ints:
-        """The order of all nodes: by the place in their graph, then by the graph.
+        """Return the order of all nodes: by the place in their graph, then by the graph.
 
-        So ranks order alike what happens to them at once, though each may have a graph of its own.
+        So ranks order simultaneous events equally, though each may have a separate graph.
         """
         n, lengths = len(self._workload.graphs), np.diff(self.name.start).tolist()
         fits = n * max(lengths, default=0) <= np.iinfo(np.int32).max  # as wide as tables have it
@@ -221,7 +226,7 @@ class Nodes:
         return key if fits else np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     def _parts(self, cls: int, graph: Graph) -> Iterator[_Part]:
-        """The operators of a class, section by section."""
+        """Yield the operators of a class, section by section."""
         templates: dict[int, _Template] = {}
         works: dict[int, tuple[_Known, bool]] = {}  # by identity: graphs share works, too
         for section in sections_of(graph):
@@ -231,7 +236,7 @@ class Nodes:
             yield self._part(cls, section, templates)
 
     def _part(self, cls: int, section: Section, templates: dict[int, _Template]) -> _Part:
-        """What a section repeats is looked at once."""
+        """Read one repetition of a section."""
         base = int(self.name.start[cls])
         known, after, outside = [], [], list[tuple[int, int]]()
         sends, receives, met = list[_Row](), list[_Row](), list[_Row]()
@@ -262,7 +267,7 @@ class Nodes:
         )
 
     def _written_out(self, parts: Sequence[_Part]) -> tuple[NDArray[np.intp], Waits]:
-        """What is known of each node, and for whom it waits, all times of all parts."""
+        """Return the properties and waits of each node, for all repetitions of all parts."""
         known, after = (
             _joined([getattr(part, name) for part in parts]) for name in ("known", "after")
         )
@@ -314,9 +319,10 @@ class Nodes:
         return self._npus[0 if kinds is None else kinds[cls]]
 
     def _issued(self, cls: int, known: _Known, work: Work, lead: int) -> tuple[_Known, int]:
-        """What is known of a node that the host issues with a ``lead``, and the lead after it.
+        """Return the properties of a node that the host issues with a ``lead``, and the lead after
+        it.
 
-        A collective is a kernel to issue; how long it takes depends on the network, and is no lead.
+        A collective is a kernel to issue; its time depends on the network, and gives no lead.
         """
         npu = self._npu(cls)
         if isinstance(work, Compute) and not work.on_host:
@@ -333,7 +339,7 @@ class Nodes:
         return isinstance(work, (Send, Receive))
 
     def _meet(self, met: p.Table, issued: p.Ints) -> _Meetings:
-        """Members count their collectives over a group as they issue them."""
+        """Number each member's collectives over a group in the order of issue."""
         if not len(met):
             return _Meetings(met, *(np.zeros(0, dtype=np.int64) for _ in range(3)))
         place = np.empty(len(issued), dtype=np.int64)
@@ -346,7 +352,7 @@ class Nodes:
         return _Meetings(met, number, meeting.reshape(-1), first)
 
     def _flows(self) -> p.Ints:
-        """The flow of every node, -1 for none.  Sets what is known of the flows."""
+        """Return the flow of every node, -1 for none, and set the columns of flows."""
         opens = np.array([known.opens for known in self._known], dtype=bool)[self._what]
         met, _, meeting, first = self._meetings
         opens[met["node"][first]] = True
@@ -366,8 +372,7 @@ class Nodes:
         return flow
 
     def _check_complete(self) -> None:
-        """Every member of a group must run as many collectives over it as the others, and the
-        same."""
+        """Raise unless all members of a group run the same collectives over it."""
         met, _, meeting, first = self._meetings
         if not len(met):
             return
@@ -382,8 +387,8 @@ class Nodes:
             raise self._incomplete(int(first[number]), others[0] if others else None)
 
     def _incomplete(self, first: int, unlike: int | None) -> DimsweepError:
-        """Why the collective of the ``first`` member cannot be, who is ``unlike`` another one or
-        waits for one that never comes."""
+        """Return the error for the collective of the ``first`` member, which is ``unlike`` another
+        member's or waits for a member that never joins."""
         met, numbers, meeting, _ = self._meetings
         node, cls, group, members = met[first].tolist()
         what, name = f"collective number {numbers[first]}", list(self._groups)[group]
@@ -406,8 +411,10 @@ class Nodes:
         )
 
     def _taken(self, n: int, issued: p.Ints) -> tuple[p.Ints, tuple[str, ...]]:
-        """Each node's stream, among those of all classes, and the names of a class's streams:
-        collectives take ``n`` streams in turn."""
+        """Return each node's stream, among those of all classes, and the stream names of a class.
+
+        Collectives take ``n`` streams in turn.
+        """
         names, stream, moved = list(self.streams), self._field("stream"), []
         if n > 1:
             of = issued[self.column("kind", issued) == p.NodeKind.COLLECTIVE]
@@ -424,13 +431,14 @@ class Nodes:
         return every, tuple(names)
 
     def _queued(self) -> p.Ints:
-        """The stream of each node on which collectives run, among those of all classes; else -1."""
+        """Return the stream of each node whose stream runs collectives, among those of all classes;
+        else -1."""
         on = {(each.cls, each.stream) for each in self._known if each.kind == p.NodeKind.COLLECTIVE}
         queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
         return np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
 
     def column(self, name: str, nodes: NDArray[np.integer] | None = None) -> p.Ints:
-        """A field of what is known of some nodes, or of all: such as its cls."""
+        """Return a property, such as ``cls``, of the given nodes, or of all."""
         return self._field(name)[self._what if nodes is None else self._what[nodes]]
 
     def _field(self, name: str) -> p.Ints:
@@ -473,7 +481,7 @@ class Nodes:
         return _Known(cls, p.NodeKind.RECEIVE, p.NO_STREAM, self.tallies("receive"), 0, 0)
 
     def _compute(self, cls: int, name: str, work: Compute) -> tuple[int, int]:
-        """Picoseconds, and those of them that memory bandwidth sets."""
+        """Return picoseconds, and the part of them that memory bandwidth sets."""
         npu = self._npu(cls)
         at = id(npu), id(work)
         if at not in self._computed:
@@ -482,7 +490,7 @@ class Nodes:
         return self._computed[at]
 
     def _access(self, cls: int, name: str, work: Access) -> tuple[int, int]:
-        """The least picoseconds that it lasts, and its service."""
+        """Return the least picoseconds of an access, and its service."""
         if self._cluster.memory is None:
             raise DimsweepError(
                 f"operator {name!r} uses remote memory, and there is none", where="memory"
@@ -492,7 +500,7 @@ class Nodes:
         return least, p.NO_SERVICE if served is None else self.services(served)
 
     def accesses(self) -> p.Table:
-        """The accesses that an interconnect's I/O controllers carry, an ACCESS each."""
+        """Return the accesses that an interconnect's I/O controllers carry, an ACCESS each."""
         if self._cluster.network.interconnect is None or not isinstance(
             self._cluster.memory, EdgeIo
         ):
@@ -527,7 +535,7 @@ class Nodes:
         self.flow[receive] = self.flow[send]
 
     def _unmatched(self, wanted: NDArray[np.int64], given: NDArray[np.int64]) -> DimsweepError:
-        """Some message without a receive, or the other way round."""
+        """Return the error for a message without a receive, or the reverse."""
         n, first = len(wanted), self._folding.first
         key = np.unique(np.concatenate([wanted, given]), axis=0, return_inverse=True)[1].reshape(-1)
         sent, received = (np.bincount(own, minlength=len(key)) for own in (key[:n], key[n:]))
@@ -550,7 +558,7 @@ class Nodes:
 
 
 def _turns(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many with the same key come before each one."""
+    """Return the number of equal keys before each key."""
     order = np.argsort(keys, kind="stable")
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
@@ -562,7 +570,7 @@ def _joined(arrays: list[NDArray[_Integer]]) -> NDArray[_Integer]:
 
 
 def _repeated_rows(rows: list[_Row], dtype: np.dtype[np.void], section: Section) -> p.Table:
-    """Nodes of a section, and what is known of them, for all its times."""
+    """Return rows of a section's nodes for all its repetitions."""
     if section.times == 1 or not rows:
         return np.array(rows, dtype=dtype) if rows else _NOBODY[dtype]
     found = np.tile(np.array(rows, dtype=dtype), section.times)

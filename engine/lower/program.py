@@ -29,7 +29,7 @@ POINT_TO_POINT = len(CollectiveKind)
 
 
 class NodeKind(NamedInt):
-    """What an operator does."""
+    """The kind of an operator."""
 
     COMPUTE = 0
     COLLECTIVE = 1
@@ -41,10 +41,10 @@ class NodeKind(NamedInt):
 
 
 class Lookahead(NamedInt):
-    """How far its class may run ahead of the others while a node is ready or runs.
+    """How far a class may run ahead of the others while a node is ready or runs.
 
-    FULL: no other class feels the node.  UNTIL_END: others feel its end.  NONE: the node waits for
-    other classes, so its class keeps step with them.
+    FULL: no other class depends on the node. UNTIL_END: others depend on its end. NONE: the node
+    waits for other classes, so its class keeps step with them.
     """
 
     FULL = 0
@@ -53,7 +53,7 @@ class Lookahead(NamedInt):
 
 
 class StreamOrder(NamedInt):
-    """Which of its ready operators an idle stream starts."""
+    """The order in which an idle stream starts its ready operators."""
 
     ARRIVAL = 0  # the one that became ready first
     KEY = 1  # the one with the lowest key
@@ -208,7 +208,7 @@ class Structure(NamedTuple):
 
 @dataclass(frozen=True)
 class Names:
-    """What the numbers of a :class:`Structure` are called, for people."""
+    """The names of the numbers of a :class:`Structure`, for people."""
 
     node: Sequence[str]
     stream: tuple[str, ...]  # of the streams after the first
@@ -224,12 +224,12 @@ class Witness(Protocol):
     program without nodes."""
 
     def __call__(self, bandwidth: Floats, latency: Longs) -> tuple[Longs, Longs]:
-        """When each class ends, and how long it computes, in ps; shape (C,) each."""
+        """Return the end of each class, and its time of computing, in ps; shape (C,) each."""
 
 
 class Entrances(Protocol):
-    """What Python calls of the phase kernel, by the rules of the model or of another simulator that
-    is reproduced (see engine.kernels.phase.batch)."""
+    """Python's entry points of the phase kernel, by the rules of the model or of a replicated
+    simulator (see engine.kernels.phase.batch)."""
 
     @property
     def run_points(self) -> Callable[..., None]:
@@ -249,28 +249,27 @@ def _no_choices() -> Longs:
 
 
 class Chooser(Protocol):
-    """What a library of collectives chooses for R forms of a program, as the bandwidths tell."""
+    """A library's choices for R forms of a program, by the bandwidths."""
 
     def at(self, bandwidth: Floats) -> Longs:
-        """Its choices (P, R) at bandwidths of shape (P, D) in bytes/s."""
+        """Return the choices (P, R) at bandwidths of shape (P, D) in bytes/s."""
 
     def made(self, structure: Structure, choices: Longs) -> Structure:
-        """The structure with these choices (R,), in the place of others."""
+        """Return the structure with these choices (R,) instead of others."""
 
     def least(self, structure: Structure, low: Floats, high: Floats) -> Structure:
-        """The structure whose phases ask for no more than those of any choice that may be made at
-        bandwidths between ``low`` and ``high``, (D,) each."""
+        """Return the structure whose phases request no more than those of any choice at bandwidths
+        between ``low`` and ``high``, (D,) each."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A structure at one point: bandwidth (bytes/s), latency (ps a hop), prices.
 
-    :meth:`rebind` moves it to another point without lowering anything again.  ``workload`` and
-    ``cluster`` are what it was lowered from, for whoever tells of a run: no kernel looks at them.
-    Where a library of collectives chooses by the
-    bandwidths, ``chosen`` (R,) is what it chooses at the point, as its ``chooser`` tells, and the
-    structure is that of these choices.
+    :meth:`rebind` moves it to another point without lowering anything again. ``workload`` and
+    ``cluster`` are its sources, for reports; kernels do not read them. If a library of collectives
+    chooses by the bandwidths, ``chosen`` (R,) are its choices at the point, by its ``chooser``, and
+    the structure has these choices.
     """
 
     structure: Structure
@@ -300,8 +299,11 @@ class Program:
         accesses: Table = NO_ACCESSES,
         chooser: Chooser | None = None,
     ) -> "Program":
-        """The program at the bandwidths, latencies and prices of ``cluster``; ``algorithms`` and
-        ``accesses`` are for kernels that simulate ranks one by one (see :class:`Communication`)."""
+        """Build the program at the bandwidths, latencies and prices of ``cluster``.
+
+        ``algorithms`` and ``accesses`` serve kernels that simulate ranks one by one (see
+        :class:`Communication`).
+        """
         dims = cluster.topology.dims
         bandwidth = check_bandwidth([dim.bandwidth for dim in dims], len(dims))
         latency = check_latency([dim.latency for dim in dims], len(dims))
@@ -331,8 +333,10 @@ class Program:
         latency: Sequence[int] | Longs | None = None,
         prices: Prices | None = None,
     ) -> "Program":
-        """The same program at another point; what is not given stays.  A library of collectives
-        chooses anew."""
+        """Return the program at another point; values that are not given stay.
+
+        A library of collectives chooses again.
+        """
         changes: dict[str, object] = {}
         if bandwidth is not None:
             changes["bandwidth"] = _one(check_bandwidth(bandwidth, self.structure.shape.n_dims))
@@ -346,8 +350,8 @@ class Program:
         return moved._with(moved.chooser, moved.chooser.at(moved.bandwidth[None])[0])
 
     def by_choice(self, bandwidth: Floats) -> list[tuple["Program", Longs]]:
-        """The program for each group of P points (P, D) at which a library of collectives chooses
-        alike, and which points these are."""
+        """Return a program for each group of points (P, D) with equal choices of the library, and
+        the indices of its points."""
         if self.chooser is None:
             return [(self, np.arange(len(bandwidth)))]
         distinct, group = np.unique(self.chooser.at(bandwidth), axis=0, return_inverse=True)
@@ -358,7 +362,7 @@ class Program:
         ]
 
     def _with(self, chooser: Chooser, chosen: Longs) -> "Program":
-        """The program with other choices."""
+        """Return the program with other choices."""
         if np.array_equal(chosen, self.chosen):
             return self
         made = chooser.made(self.structure, chosen)
@@ -366,7 +370,7 @@ class Program:
 
 
 def starts(lengths: Iterable[int]) -> Ints:
-    """Where each of several stretches of these lengths begins, and where the last one ends."""
+    """Return the starts of consecutive stretches of these lengths, and the end of the last."""
     each = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int32)
     start = np.zeros(len(each) + 1, dtype=np.int32)
     np.cumsum(each, out=start[1:])
@@ -385,7 +389,8 @@ def lay_out(table: Table, **lengths: NDArray[np.integer]) -> None:
 
 
 def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
-    """``values`` as float64 of shape (..., n_dims), all positive and finite, or an error."""
+    """Return ``values`` as float64 of shape (..., n_dims), or raise unless all are positive and
+    finite."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     _check_shape(array, n_dims, "bandwidth")
     if not (np.isfinite(array) & (array > 0)).all():
@@ -394,7 +399,8 @@ def check_bandwidth(values: ArrayLike, n_dims: int) -> Floats:
 
 
 def check_latency(values: ArrayLike, n_dims: int) -> Longs:
-    """``values`` as int64 picoseconds of shape (..., n_dims), none negative, or an error."""
+    """Return ``values`` as int64 picoseconds of shape (..., n_dims), or raise if any is
+    negative."""
     array = np.ascontiguousarray(values, dtype=np.int64)
     _check_shape(array, n_dims, "latency")
     if (array < 0).any():

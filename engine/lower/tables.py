@@ -21,7 +21,7 @@ _AT_ONCE = 8192  # rows
 
 
 def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table:
-    """Records of ``dtype``, ``n`` of them, by column; every column must be given."""
+    """Return ``n`` records of ``dtype``, by column; every column must be given."""
     assert dtype.names is not None and set(columns) == set(dtype.names), set(columns)
     records = np.zeros(n, dtype=dtype)
     arrays = {
@@ -38,7 +38,7 @@ def table(dtype: np.dtype[np.void], n: int, **columns: Iterable[Any]) -> p.Table
 def structure(
     cluster: Cluster, folding: Folding, nodes: Nodes, forms: Forms, *, in_order: bool
 ) -> p.Structure:
-    """The tables of a lowered workload."""
+    """Return the tables of a lowered workload."""
     numbers = {
         "n_classes": len(folding.graph),
         "n_streams": 1 + len(nodes.stream_names),
@@ -67,7 +67,7 @@ def structure(
 
 
 def of_forms(cluster: Cluster, forms: Forms) -> p.Structure:
-    """The tables of communications that no graph asks for."""
+    """Return the tables of communications without a graph."""
     own = list(forms.forms)
     phase_steps, steps = phase_tables(list(forms.phase_steps))
     numbers = {"n_classes": 0, "n_streams": 0, "n_timed": 0, "n_tallies": 0}
@@ -135,7 +135,7 @@ def _forms(forms: list[Form]) -> p.Table:
 
 
 def phase_tables(phases: list[TypedSteps]) -> tuple[p.Table, p.Table]:
-    """The tables PHASE_STEPS and STEP of a structure with these phases."""
+    """Return the tables PHASE_STEPS and STEP of a structure with these phases."""
     steps = [step for _, phase in phases for step in phase.steps]
     return _phase_steps(phases), _steps(steps)
 
@@ -168,7 +168,7 @@ def _steps(steps: list[Step]) -> p.Table:
 
 
 def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
-    """How far other classes feel each node by itself.
+    """Return the lookahead of each node by itself.
 
     Receives and collectives of several classes wait for other classes.  A collective of one rank
     ends at once, whatever follows.  The end of a send is felt by its receiver, and all of it by
@@ -185,7 +185,7 @@ def _felt(nodes: Nodes, forms: list[Form]) -> NDArray[np.int8]:
 
 
 def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
-    """The sends that several classes' compete with for the entrance to a receiver."""
+    """Return the sends of several classes that compete for the entrance to a receiver."""
     start, n_classes = p.starts(nodes.n_members), nodes.n_classes
     entered = [np.zeros((2, 0), dtype=np.int64)]  # the entrance, among all; the send
     sent = np.flatnonzero(nodes.receiver >= 0)
@@ -207,10 +207,11 @@ def _crowded(nodes: Nodes, forms: list[Form]) -> NDArray[np.int64]:
 
 
 def lookahead(felt: NDArray[np.int8], following: Following) -> NDArray[np.int8]:
-    """The lookahead of each node (see engine.kernels.phase.kernel), which is ``felt`` by itself.
+    """Return the lookahead of each node (see engine.kernels.phase.kernel), given its own in
+    ``felt``.
 
-    The end of a node is also felt by whatever it lets start, and that of a class's last node by the
-    whole run.
+    The end of a node also affects the nodes that it lets start, and the end of a class's last node
+    the whole run.
     """
     start, end = following.start[:-1], following.start[1:]
     soon = start == end

@@ -37,18 +37,23 @@ class Pair:
     balance: float
 
     def provision(self, bandwidth: Floats) -> float:
-        """How many times the bandwidth that is just enough the outer dimension has, for
-        ``bandwidth`` (D,) in bytes/s: above 1 it is over-, below 1 under-provisioned."""
+        """Return the outer dimension's bandwidth over the sufficient one, for ``bandwidth`` (D,) in
+        bytes/s.
+
+        Above 1 it is over-, below 1 under-provisioned.
+        """
         return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
 
     def enough(self, bandwidth: Floats) -> float:
-        """The outer dimension's bandwidth (bytes/s) that is just enough for the inner one."""
+        """Return the bandwidth (bytes/s) of the outer dimension that suffices for the inner one."""
         return float(bandwidth[self.inner] / self.balance)
 
 
 def provisioning(program: Program) -> list[Pair]:
-    """The pairs of dimensions that all-reduces, reduce-scatters and all-gathers of a group cross,
-    in the baseline order; by group, in the order of the first collectives."""
+    """Return the pairs of dimensions that reductions and all-gathers of a group cross.
+
+    They are in the baseline order; groups are in the order of their first collectives.
+    """
     s = program.structure
     s = s._replace(shape=s.shape._replace(order=0))
     times = times_of(dataclasses.replace(program, structure=s))
@@ -66,10 +71,11 @@ def provisioning(program: Program) -> list[Pair]:
 
 
 def worth(program: Program, pairs: Sequence[Pair]) -> Floats:
-    """How many times as long as now ``program`` takes where the outer dimension of a pair has just
-    enough, one number for each of ``pairs``, at the program's own point otherwise.
+    """Return the relative time of ``program`` with sufficient bandwidth in the outer dimension of
+    each pair.
 
-    Costs a run for each, and one.
+    One number for each of ``pairs``, over the time at the program's own point. Costs one run for
+    each, and one more.
     """
     points = np.tile(program.bandwidth, (1 + len(pairs), 1))
     for point, pair in zip(points[1:], pairs, strict=True):
@@ -96,8 +102,10 @@ class Exchange:
 
 
 def mostly_hops(program: Program) -> Exchange | None:
-    """The largest reduction among replicas that ranks run more than once, if its hops last longer
-    than its bytes do in the dimension that they take longest in."""
+    """Return the largest repeated reduction among replicas whose hops last longer than its bytes.
+
+    Both are compared in the dimension that takes longest.
+    """
     s = program.structure
     reduces = (CollectiveKind.ALL_REDUCE, CollectiveKind.REDUCE_SCATTER)
     own = np.flatnonzero(np.isin(s.forms["kind"], reduces)[s.flows["form"]])

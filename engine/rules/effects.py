@@ -21,19 +21,19 @@ from dimsweep.engine.workload.graph import Collective, Compute
 
 
 def silent_dimensions(program: Program) -> list[int]:
-    """The dimensions that no byte crosses."""
+    """Return the dimensions that no byte crosses."""
     return np.flatnonzero(demand_of(program).sum(axis=0) == 0).tolist()
 
 
 def crosses_dimensions(program: Program) -> bool:
-    """Whether any collective has chunks that visit more than one dimension, one after another."""
+    """Return whether any collective has chunks that visit several dimensions one after another."""
     forms = program.structure.forms
     collective = forms["kind"] <= CollectiveKind.ALL_TO_ALL
     return bool((forms["use_end"] - forms["use_start"] > 1)[collective].any())
 
 
 def lone_chunks(program: Program) -> int:
-    """The most chunks of a collective that crosses one dimension only; 0 if there is none."""
+    """Return the most chunks of a collective that crosses one dimension only; 0 without any."""
     forms = program.structure.forms
     dims = forms["use_end"] - forms["use_start"]
     lone = (forms["kind"] <= CollectiveKind.ALL_TO_ALL) & (dims == 1)
@@ -41,15 +41,17 @@ def lone_chunks(program: Program) -> int:
 
 
 def is_measured(program: Program) -> bool:
-    """Whether every computation has a duration of its own, so that no rate of the NPU matters."""
+    """Return whether every computation has a given duration, so that no rate of the NPU matters."""
     return all(
         work.duration is not None for work in program.workload.works() if isinstance(work, Compute)
     )
 
 
 def queue_matters(program: Program) -> bool:
-    """Whether first-in-first-out queues would take another time, at the program's own point.
-    Costs two runs."""
+    """Return whether first-in-first-out queues would take another time, at the program's own point.
+
+    Costs two runs.
+    """
     s = program.structure
     # A plain number, as lower writes it: for a member the whole kernel would be compiled anew.
     fifo = s._replace(shape=s.shape._replace(queue=int(QueueOrder.FIFO)))
@@ -67,8 +69,10 @@ _Ranks = tuple[CollectiveKind, int, int]  # a collective, among so many ranks on
 
 
 def beyond_measurements(program: Program) -> list[str]:
-    """What a program's collectives take from elsewhere than from the cluster's own measurements:
-    those that were not measured at all, and those of sizes below or above all that were."""
+    """Return descriptions of the collectives that the cluster's measurements do not cover.
+
+    These were not measured at all, or only in larger or smaller sizes.
+    """
     timings = program.cluster.collectives.timings
     if timings is None:
         return []
@@ -106,7 +110,7 @@ def _sizes(program: Program) -> dict[_Ranks, set[float]]:
 
 
 def _collectives(program: Program) -> Iterator[Collective]:
-    """The distinct ones, in the order in which they first come."""
+    """Return the distinct collectives, in the order in which they first occur."""
     works = program.workload.works()
     return iter(dict.fromkeys(work for work in works if isinstance(work, Collective)))
 
@@ -121,14 +125,15 @@ _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared a
 
 
 class Told:
-    """All that a kernel is told of a program, and whoever tells of its runs: what takes long to
-    find is found once, however many others it is compared with."""
+    """The inputs of a kernel and of its reports for a program; expensive parts are computed once
+    for all comparisons."""
 
     def __init__(self, program: Program, fidelity: Fidelity = Fidelity.PHASE) -> None:
         self.program, self._fidelity = program, fidelity
 
     def parts(self, *, priced: bool) -> Iterator[Any]:
-        """What is had at once comes first; prices and what they enter only where ``priced``."""
+        """Yield the cheap parts first; prices and figures that depend on them only if
+        ``priced``."""
         program = self.program
         workload, cluster = program.workload, program.cluster
         yield program.structure
@@ -149,11 +154,11 @@ class Told:
 
 
 def alike(one: Told, other: Told, *, priced: bool = True) -> bool:
-    """Whether no figure of a run of ``one`` can differ from that of ``other``, since all that its
-    kernel is told is equal, bit by bit, and so are prices, watts and what an iteration gets done.
-    Not ``priced``, it is told of the run alone: figures that prices and watts enter may differ.
+    """Return whether all figures of two runs are certainly equal.
 
-    True is certain.  False is not: what differs need not matter to the time.
+    They are if all inputs of the kernel are equal, bit by bit, as are prices, watts and the work of
+    an iteration. Not ``priced``, only inputs of the run count, and figures from prices and watts
+    may differ. False is not certain: a difference need not matter to the time.
     """
     if one.program.witness is not None or other.program.witness is not None:
         return False  # it looks at traces of its own

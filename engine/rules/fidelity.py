@@ -18,8 +18,8 @@ from dimsweep.engine.topology.blocks import SubgroupBandwidth
 
 
 class Kind(NamedTuple):
-    """What tells plans apart here: whether ranks send one another messages, as pipeline stages do,
-    and whether a group or a message takes a part of a dimension whose NPUs share links."""
+    """The distinguishing features of plans: whether ranks send messages, as pipeline stages do, and
+    whether a group or a message takes a part of a dimension whose NPUs share links."""
 
     stages: bool
     shares: bool
@@ -44,11 +44,11 @@ SEEN = {
 
 
 def kind_of(program: Program) -> Kind | None:
-    """The kind of a program's plan.
+    """Return the kind of a program's plan, or None if no measurement covers it.
 
-    None where nothing was compared: ranks run different operators without being stages, a group
-    gets more of its links than there is (``SubgroupBandwidth.FULL``), a collective library or a
-    extension says how long phases last, or the network is not that of the dimensions' own blocks.
+    Not covered are ranks that run different operators without being stages, groups with more than
+    their share of links (``SubgroupBandwidth.FULL``), phases of a collective library or an
+    extension, and networks other than the dimensions' own blocks.
     """
     cluster, s = program.cluster, program.structure
     model, network = cluster.collectives, cluster.network
@@ -92,8 +92,7 @@ _HARDLY = 1e-9  # more or less bandwidth, which decides ties and nothing else
 
 
 class Tied(NamedTuple):
-    """How long a run lasts (ps), and the least and the most that it does when no two dimensions
-    tie."""
+    """The time of a run (ps), and the least and greatest time if no two dimensions tie."""
 
     here: int
     least: int
@@ -101,9 +100,10 @@ class Tied(NamedTuple):
 
 
 def ties(program: Program) -> Tied | None:
-    """What ties are worth at the program's own point; None where Themis orders nothing.
+    """Return the effect of ties at the program's own point; None if Themis orders nothing.
 
-    Outer dimensions have a little more than inner ones, or a little less.  Costs three runs."""
+    Outer dimensions get slightly more than inner ones, or slightly less. Costs three runs.
+    """
     if not program.structure.shape.order:
         return None
     more = _HARDLY * np.arange(len(program.bandwidth))

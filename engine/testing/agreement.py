@@ -20,7 +20,7 @@ _MOST = 5  # findings that are told: the first ones are the causes of the rest
 
 
 def faults_of_copies(thing: object) -> Iterator[str]:
-    """Whether a copy of a thing is another one."""
+    """Yield a fault if a copy of a thing differs from it."""
     if deepcopy(thing) != thing:
         yield "a copy of it, which another process gets, is not equal to it"
 
@@ -63,7 +63,8 @@ class Case(NamedTuple):
         return self.block.label(self.n)
 
     def time(self, fidelity: Fidelity) -> int:
-        """How long it takes (ps).  Raises :class:`DimsweepError` as :func:`simulate` does."""
+        """Return the picoseconds of the case. Raises :class:`DimsweepError` as :func:`simulate`
+        does."""
         topology = topology_of(self.block, self.n)
         model = CollectiveModel(
             chunks=1, algorithms=(self.algorithm,), all_to_all=(self.all_to_all,)
@@ -74,12 +75,12 @@ class Case(NamedTuple):
 
 
 def topology_of(block: Block, n: int) -> Topology:
-    """A block of ``n`` NPUs by itself."""
+    """Return a topology of one block of ``n`` NPUs."""
     return Topology((Dimension(block, n, _LINK * block.links(n), _LATENCY),))
 
 
 def groups_of(n: int) -> list[tuple[int, int]]:
-    """The members and the stride of groups that divide a dimension of ``n`` NPUs."""
+    """Return the members and the stride of groups that divide a dimension of ``n`` NPUs."""
     return [
         (p, stride)
         for p in range(2, n + 1)
@@ -89,10 +90,10 @@ def groups_of(n: int) -> list[tuple[int, int]]:
 
 
 def disagreements(case: Case) -> Iterator[str]:
-    """What the fidelities say in different ways, if they do.
+    """Yield the differences between the fidelities.
 
-    Phases take as long as messages or as flows do: where links are shared in passing, whole
-    messages wait for one another at several of them, flows do not.  Nobody is faster than phases.
+    Phases take as long as messages or as flows do: on shared links whole messages wait for one
+    another, flows do not. No fidelity is faster than phases.
     """
     by_phase = case.time(Fidelity.PHASE)
     others = {Fidelity.MESSAGE: case.time(Fidelity.MESSAGE)}
@@ -108,7 +109,7 @@ def disagreements(case: Case) -> Iterator[str]:
 
 
 def _by_switches(case: Case) -> bool:
-    """Whether switches reduce, whose messages only links carry one by one."""
+    """Return whether switches reduce, whose messages only links carry one by one."""
     algorithm = algorithm_of_phase(case.kind, case.block, case.algorithm, case.all_to_all)
     return isinstance(algorithm.rounds(case.kind, case.p, circle=False), SwitchRounds)
 

@@ -37,7 +37,7 @@ Members = Sequence[tuple[Strand, ...]]  # the strands of each member
 
 
 def sent(members: Members) -> Iterator[tuple[int, int, RoundMessage]]:
-    """The sender, the number of its strand, and what it sends."""
+    """Yield the sender, the number of its strand, and each message."""
     for member, strands in enumerate(members):
         for number, strand in enumerate(strands):
             for round_ in strand:
@@ -61,7 +61,7 @@ class Walk:
             pass
 
     def _advance(self, member: int, number: int) -> bool:
-        """Go on with a strand by a round, if all that it waits for is there."""
+        """Advance a strand by a round, if all messages that it waits for have arrived."""
         strand, at = self.members[member][number], self._next_round[member, number]
         if at == len(strand):
             return False
@@ -78,12 +78,12 @@ class Walk:
 
     @property
     def finished(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no strand waits any more."""
         return all(self._next_round[i, k] == len(self.members[i][k]) for i, k in self.known)
 
 
 def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[str]:
-    """What is wrong with messages between members."""
+    """Yield the faults of messages between members."""
     members, p = rounds.strands, len(rounds.strands)
     if any(i == message.peer for i, _, message in sent(members)):
         yield "a member sends to itself"
@@ -108,7 +108,7 @@ def faults_of_members(rounds: MemberRounds, kind: CollectiveKind) -> Iterator[st
 
 
 def faults_of_switches(rounds: SwitchRounds, p: int) -> Iterator[str]:
-    """What is wrong with messages by a switch."""
+    """Yield the faults of messages by a switch."""
     told = {(i, j) for each in rounds.rounds for i in each.sources for j in each.targets}
     if told != {(i, j) for i in range(p) for j in range(p)}:
         yield "some member does not hear of all others"
@@ -123,7 +123,7 @@ _KINDS = (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
 def faults_on_links(
     algorithm: Algorithm, blocks: Iterable[Block], sizes: tuple[int, ...]
 ) -> Iterator[str]:
-    """What is wrong with an algorithm among all groups on the wires of some blocks."""
+    """Yield the faults of an algorithm among all groups on the wires of the ``blocks``."""
     for block in blocks:
         for n in sizes:
             network = build_network(topology_of(block, n))
@@ -163,7 +163,7 @@ def _faults_on_link(
 
 
 def _times(case: Case, network: Network, ranks: range) -> Iterator[str]:
-    """Nobody is faster than the narrowest cut lets bytes through, nor packets much slower than
+    """Yield a fault if a fidelity beats the narrowest cut, or if packets are much slower than
     flows."""
     least = cut_bound(network, ranks, case.kind).picoseconds(SHARD * case.p)
     by_flow = case.time(Fidelity.FLOW)
@@ -237,7 +237,7 @@ def _runs_on(algorithm: Algorithm, block: Block) -> bool:
 
 
 def kinds_of(algorithm: Algorithm, block: Block) -> list[CollectiveKind]:
-    """The kinds of collectives that the algorithm is asked for on a block."""
+    """Return the kinds of collectives that the algorithm runs on a block."""
     kinds = []
     if algorithm.name in algorithms_of(block):
         kinds = [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER]
@@ -248,7 +248,7 @@ def kinds_of(algorithm: Algorithm, block: Block) -> list[CollectiveKind]:
 def cases(
     block: Block, sizes: Iterable[int], kind: CollectiveKind, algorithm: Algorithm
 ) -> Iterator[Case]:
-    """All groups of dimensions of ``sizes`` NPUs that can run it."""
+    """Yield all groups of dimensions of ``sizes`` NPUs that can run the algorithm."""
     all_to_all = kind is CollectiveKind.ALL_TO_ALL
     names = (AUTO, algorithm.name) if all_to_all else (algorithm.name, AUTO)
     for n in sizes:
@@ -259,7 +259,7 @@ def cases(
 
 
 def plan_faults(algorithm: Algorithm, block: Block, kind: CollectiveKind) -> Iterator[str]:
-    """What is wrong with the messages of groups that fill a block, and of groups that do not."""
+    """Yield the faults of the messages of groups that fill a block, and of groups that do not."""
     contradicts = ""
     for setting in _settings(block):
         p, steps = setting.p, _steps(algorithm, kind, setting)
@@ -284,7 +284,7 @@ def _settings(block: Block) -> Iterator[Setting]:
 
 
 def _steps(algorithm: Algorithm, kind: CollectiveKind, setting: Setting) -> PhaseSteps | None:
-    """None for a number of members that the algorithm refuses."""
+    """Return the steps, or None for a number of members that the algorithm refuses."""
     try:
         return algorithm.steps(kind, setting)
     except DimsweepError:
@@ -294,7 +294,7 @@ def _steps(algorithm: Algorithm, kind: CollectiveKind, setting: Setting) -> Phas
 def _rounds(
     algorithm: Algorithm, kind: CollectiveKind, setting: Setting
 ) -> MemberRounds | SwitchRounds | None:
-    """None for a number of members that the algorithm refuses."""
+    """Return the rounds, or None for a number of members that the algorithm refuses."""
     try:
         return algorithm.rounds(kind, setting.p, _circle(setting))
     except DimsweepError:

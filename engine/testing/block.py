@@ -37,16 +37,16 @@ _HALVED = 8  # NPUs of the largest block of which all halves are tried
 
 
 def check_block(block: Block, sizes: Iterable[int] = _SIZES) -> None:
-    """Hold a block of each of ``sizes`` NPUs against its wires and against all fidelities.
+    """Check a block of each of ``sizes`` NPUs against its wires and against all fidelities.
 
-    The wires join all its NPUs; an NPU has as many links as ``links`` says, and the ways are as
-    long; no two halves (of up to 8 NPUs) can send each other less than ``cut``.  All groups of a
-    dimension run each of its algorithms and all-to-alls: phases, which know the block by ``use``
-    and ``way``, and messages, flows and packets, which know its wires, agree on the time.
-    A copy of the block, as another process gets one, equals it.  Sizes that the block refuses, by
-    raising :class:`DimsweepError`, are passed over.
+    The wires join all its NPUs; an NPU has ``links`` links, and the ways are as long; no two halves
+    (of up to 8 NPUs) can send each other less than ``cut``. All groups of a dimension run each of
+    its algorithms and all-to-alls: phases, which know the block by ``use`` and ``way``, and
+    messages, flows and packets, which know its wires, agree on the time. A copy of the block, as
+    another process gets one, equals it. Sizes that the block refuses, by raising
+    :class:`DimsweepError`, are skipped.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` naming the first violation.
     """
     raise_findings(_findings_of_block(block, tuple(sizes)), f"block {block.name}")
 
@@ -83,7 +83,7 @@ def _findings_of_block(block: Block, sizes: tuple[int, ...]) -> Iterator[str]:
 
 
 def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
-    """What is wrong with the wires of ``n`` NPUs."""
+    """Yield the faults of the wires of ``n`` NPUs."""
     label = block.label(n)
     strange = [node for node in graph if not (isinstance(node, str) or node in range(n))]
     if strange:
@@ -107,7 +107,8 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
 
 
 def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
-    """Whether ``cut`` is what the worst halves of a small block can send, in one direction."""
+    """Yield a fault if ``cut`` differs from the capacity between the worst halves of a
+    small block."""
     if n > _HALVED or n % 2:
         return
     # Of switches, what an NPU sends and receives is the limit: they are no bottleneck themselves.
@@ -122,7 +123,7 @@ def _cut(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
 
 
 def _flow(graph: nx.DiGraph, n: int, half: tuple[int, ...]) -> float:
-    """What the NPUs of one half can send those of the other, in units of an NPU's bandwidth."""
+    """Return the capacity from one half to the other, in units of an NPU's bandwidth."""
     whole = graph.copy()
     for i in range(n):
         whole.add_edge(*(("from", i) if i in half else (i, "to")))
@@ -206,7 +207,7 @@ def _times(network: Network) -> Iterator[str]:
 
 
 def _ends(n: int) -> NDArray[np.int64]:
-    """The first rank sends to the last one; all others have nothing to do."""
+    """Return graphs in which the first rank sends to the last, and all others are idle."""
     graphs = np.full(n, 2)
     graphs[0], graphs[n - 1] = 0, 1
     return graphs

@@ -31,13 +31,13 @@ _FIDELITIES = (Fidelity.PHASE, Fidelity.MESSAGE, Fidelity.FLOW)  # packets would
 
 
 def check_model(model: Model) -> None:
-    """Hold a model against what plans take for granted.
+    """Check that a model fulfils the assumptions of plans.
 
     A copy equals it; it has parameters, layers, and kernels in their forward and backward passes;
-    twice as many samples are no less work, no fewer bytes kept, and the same parameters; and an
+    twice the samples are no less work, no fewer bytes kept, and the same parameters; and an
     iteration of four data-parallel ranks takes as long by phases as by messages and by flows.
 
-    Raises :class:`DimsweepError` that says what does not hold, and for a shard that it refuses.
+    Raises :class:`DimsweepError` naming the first violation, and for a shard that it refuses.
     """
     raise_findings(_findings_of_model(model), f"model {type(model).__name__}")
 
@@ -93,13 +93,13 @@ _NPUS = 8
 
 
 def check_memory(name: str) -> None:
-    """Hold a registered memory against what all of them must be able to.
+    """Check that a registered memory fulfils the requirements of all memories.
 
-    A copy equals it; more bytes take no less time, nor do as many for more NPUs at once; a load and
-    a store take as long by phases as by messages, flows and packets; and some other value of each
-    key that is its own makes some access take another time.
+    A copy equals it; more bytes take no less time, nor does an access of more NPUs at once; a load
+    and a store take as long by phases as by messages, flows and packets; and for each key some
+    other value changes the time of some access.
 
-    Raises :class:`DimsweepError` that says what does not hold.
+    Raises :class:`DimsweepError` naming the first violation.
     """
     raise_findings(_findings_of_memory(MEMORIES[name]), f"memory {name}")
 
@@ -135,7 +135,7 @@ def _time_of_access(memory: RemoteMemory, store: bool, fidelity: Fidelity) -> in
 
 
 def _matters(memory: RemoteMemory, key: str) -> bool:
-    """Whether some other value of a key makes some access take another time, or fills nodes."""
+    """Return whether another value of a key changes the time of an access, or fills nodes."""
     if getattr(memory, key) is None:
         return True  # what is left out may have any meaning
     for value in others(getattr(memory, key)):

@@ -28,9 +28,10 @@ _SWITCH, _FAR, _BETWEEN = 99, 98, (97, 96, 95)
 
 
 class Star(NamedTuple):
-    """Hosts around a switch, of which the last one receives; bits a second, ticks and bytes.
+    """Hosts around a switch, the last of which receives; bits a second, ticks and bytes.
 
-    With ``forks`` that one is behind a switch of its own, to which three others lead."""
+    With ``forks`` the receiver is behind a separate switch, to which three others lead.
+    """
 
     hosts: int
     rate: int = 100 * 10**9
@@ -40,11 +41,11 @@ class Star(NamedTuple):
     forks: bool = False
 
     def to_send(self, n_bytes: int) -> int:
-        """Ticks on a link."""
+        """Return the ticks of ``n_bytes`` on a link."""
         return 8 * n_bytes * 10**12 // self.rate
 
     def flow(self, host: int, size: int, start: int = 0, *, window: bool = True) -> Flow:
-        """Its window is what the line carries in three halves of a round trip."""
+        """Return a flow whose window is one and a half times the bandwidth-delay product."""
         last = self.hosts - 1
         ways: list[tuple[int, ...]] = [(host, _SWITCH, last)]
         if self.forks:
@@ -114,7 +115,7 @@ def _findings(transport: Transport) -> Iterator[str]:
 
 
 def _alone(transport: Transport) -> Iterator[str]:
-    """Packets one after another, and the last one's way over the second link."""
+    """Yield faults of a single flow, whose last packet takes the second link after the others."""
     star, n_packets = Star(2), 10_000
     flow = star.flow(0, n_packets * _PAYLOAD, window=not transport.speaks_tcp)
     took = int(star.run(transport, [flow]).arrivals[0])
@@ -125,10 +126,10 @@ def _alone(transport: Transport) -> Iterator[str]:
 
 
 def fairness_of(transport: Transport) -> float:
-    """Bytes of the slower one of two flows, as a share of the faster one's: in the second half of
-    the time that 80 MB take of the one that begins first.
+    """Return the bytes of the slower of two flows over the faster one's.
 
-    Those that send again do so over a switch that drops, with a time-out as data centres set it.
+    Counted in the second half of the time that 80 MB take of the flow that starts first. Transports
+    that retransmit run over a switch that drops, with the time-out of data centres.
     """
     star, window = Star(3), not transport.speaks_tcp
     if isinstance(transport, Tcp):
@@ -163,7 +164,7 @@ def _incast(transport: Transport, star: Star) -> Iterator[str]:
 
 
 def _matters(transport: Transport, key: str) -> bool:
-    """Whether some other value of a key makes some flow end at another time."""
+    """Return whether another value of a key changes the end of a flow."""
     for star, flows in _situations(transport):
         usual = star.run(transport, flows).ends
         for value in others(getattr(transport, key)):
@@ -177,7 +178,7 @@ def _matters(transport: Transport, key: str) -> bool:
 
 
 def others(value: Any) -> Iterator[Any]:
-    """Other values of a key, near and far."""
+    """Yield other values of a key, near and far."""
     if isinstance(value, bool):
         yield not value
         return
@@ -190,8 +191,10 @@ def others(value: Any) -> Iterator[Any]:
 
 
 def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
-    """Flows that share a port, and in the end have it for themselves; of transports that send
-    again, those that lose whole windows, and two that are far away."""
+    """Yield flows that share a port, and in the end have it alone.
+
+    Transports that retransmit also lose whole windows, and run over a long distance.
+    """
     if transport.takes_trimmed:
         yield from _trimmed_situations()
     if not transport.speaks_tcp:
@@ -209,7 +212,7 @@ def _situations(transport: Transport) -> Iterator[tuple[Star, list[Flow]]]:
 
 
 def _trimmed_situations() -> Iterator[tuple[Star, list[Flow]]]:
-    """Several ways, of which some are full, and an incast whose headers are dropped, too."""
+    """Yield several ways, some of them full, and an incast whose headers are dropped, too."""
     star = Star(5, buffer=200_000, pauses=False, forks=True)
     yield star, [star.flow(host, _MB) for host in range(4)]
     star = Star(13, buffer=4_000, pauses=False)

@@ -24,7 +24,7 @@ ALGORITHMS: Registry[Algorithm] = Registry("collective algorithm")  # by name
 
 
 def register(*algorithms: Algorithm) -> None:
-    """Let blocks and configurations name the algorithms.
+    """Register algorithms, so that blocks and configurations may name them.
 
     Raises :class:`DimsweepError` for a name that another algorithm has, and for ``auto``.
     """
@@ -44,18 +44,18 @@ class Chosen(NamedTuple):
     all_to_all: Algorithm
 
     def of(self, kind: CollectiveKind) -> Algorithm:
-        """The algorithm of a phase of ``kind``."""
+        """Return the algorithm of a phase of ``kind``."""
         return self.all_to_all if kind is CollectiveKind.ALL_TO_ALL else self.others
 
 
 def algorithms_of(block: Block) -> tuple[str, ...]:
-    """The names of the algorithms that run on ``block``, the default first."""
+    """Return the names of the algorithms that run on ``block``, the default first."""
     others = (a.name for a in ALGORITHMS.values() if block.name in a.blocks)
     return (*block.algorithms, *(name for name in others if name not in block.algorithms))
 
 
 def algorithm_for(block: Block, name: str) -> Algorithm:
-    """The algorithm called ``name`` on ``block`` (``auto``: the block's default).
+    """Return the algorithm called ``name`` on ``block`` (``auto``: the block's default).
 
     Raises :class:`DimsweepError` when the block does not support it.
     """
@@ -70,18 +70,18 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
 
 
 def _by_network() -> list[str]:
-    """The names of those that run on any links."""
+    """Return the names of the algorithms that run on any links."""
     return [algorithm.name for algorithm in ALGORITHMS.values() if algorithm.by_network]
 
 
 def all_to_alls_of(block: Block) -> tuple[str, ...]:
-    """The names of the algorithms of all-to-alls on ``block``, the default first."""
+    """Return the names of the all-to-all algorithms on ``block``, the default first."""
     others = (a.name for a in ALGORITHMS.values() if block.name in a.all_to_all_on)
     return (block.all_to_all, *others)
 
 
 def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
-    """What the cluster's collective model chooses for each dimension.
+    """Return the algorithms that the cluster's collective model chooses for each dimension.
 
     Raises :class:`DimsweepError` for another number of names than of dimensions, and for an
     algorithm that does not run on its dimension's block.
@@ -116,10 +116,10 @@ def chosen_algorithms(cluster: Cluster) -> tuple[Chosen, ...]:
 def algorithm_of_phase(
     kind: CollectiveKind, block: Block, name: str, all_to_all: str = AUTO
 ) -> Algorithm:
-    """The algorithm of a phase of ``kind`` on ``block``, for which ``name`` was chosen, and
-    ``all_to_all`` for all-to-alls (``auto``: the block's own).
+    """Return the algorithm of a phase of ``kind`` on ``block``.
 
-    Raises :class:`DimsweepError` when the block does not support it.
+    ``name`` is the chosen algorithm, and ``all_to_all`` the one for all-to-alls (``auto``: the
+    block's own). Raises :class:`DimsweepError` if the block does not support it.
     """
     if kind is not CollectiveKind.ALL_TO_ALL:
         return algorithm_for(block, name)
@@ -134,7 +134,7 @@ def algorithm_of_phase(
 
 
 def _of_interconnect(interconnect: Interconnect) -> str:
-    """The name of what collectives run on an interconnect where nothing else is chosen."""
+    """Name the default algorithm of collectives on an interconnect."""
     if interconnect.rings is None:
         return InSwitch().name
     register(rings := TwoLevelRings(*interconnect.rings))

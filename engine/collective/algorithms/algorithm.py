@@ -50,31 +50,36 @@ class Algorithm(ABC):
 
     @property
     def fuses(self) -> bool:
-        """Whether it has a fused all-reduce."""
+        """Whether the algorithm has a fused all-reduce."""
         return False
 
     def on(self, block: Block) -> "Algorithm":
-        """The algorithm for a block of this very size and shape, where it depends on them."""
+        """Return the algorithm for a block of this size and shape, if it depends on them."""
         return self
 
     @property
     def by_network(self) -> bool:
-        """Whether its messages depend on the links between its members: it then runs on any block,
-        and :meth:`among` says what they are.  Phases, which know no links, cannot say how long it
-        takes."""
+        """Whether its messages depend on the links between its members.
+
+        Such an algorithm runs on any block, and :meth:`among` gives its messages. Phases, which
+        know no links, cannot say how long it takes.
+        """
         return False
 
     def among(self, network: "Network", ranks: Sequence[int], dim: int) -> "Algorithm":
-        """The algorithm for these members on a network, along ``dim`` of it if it has dimensions;
-        itself, where it does not depend on them."""
+        """Return the algorithm for these members on a network, along its dimension ``dim`` if it
+        has any.
+
+        Algorithms that do not depend on members return themselves.
+        """
         return self
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """One phase as steps.  Raises :class:`DimsweepError` for a kind that it cannot do."""
+        """Return one phase as steps. Raises :class:`DimsweepError` for an unsupported kind."""
         return self.measured(kind, setting)
 
     def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """The steps that :meth:`rounds` come to on the wires of the block."""
+        """Return the steps of :meth:`rounds`, measured on the wires of the block."""
         from dimsweep.engine.collective.measured import (
             measured_steps,  # which knows networks, and few need
         )
@@ -84,10 +89,11 @@ class Algorithm(ABC):
 
     @abstractmethod
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds | SwitchRounds:
-        """One phase as messages.  Raises :class:`DimsweepError` for a kind that it cannot do."""
+        """Return one phase as messages. Raises :class:`DimsweepError` for an unsupported kind."""
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
-        """How many messages :meth:`rounds` sends: counted, or found without making them."""
+        """Return the number of messages of :meth:`rounds`, counted or computed without
+        making them."""
         rounds = self.rounds(kind, p, circle)
         if isinstance(rounds, SwitchRounds):
             return sum(len(each.sources) + len(each.targets) for each in rounds.rounds)
@@ -95,7 +101,7 @@ class Algorithm(ABC):
         return sum(len(round_.send) for strand in strands for round_ in strand)
 
     def cannot(self, kind: CollectiveKind) -> DimsweepError:
-        """The error to raise for a kind that the algorithm cannot do."""
+        """Return the error to raise for an unsupported kind."""
         return DimsweepError(
             f"{self.name!r} is no algorithm for a phase of {kind.value}",
             where="collective.algorithms",
@@ -106,12 +112,12 @@ class ScatterGather(Algorithm):
     """An algorithm whose all-gather is its reduce-scatter backwards."""
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """The steps of the reduce-scatter."""
+        """Return the steps of the reduce-scatter."""
         return self.measured(CollectiveKind.REDUCE_SCATTER, setting).steps
 
     @abstractmethod
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """The rounds of the reduce-scatter, in which all members do the same."""
+        """Return the rounds of the reduce-scatter, which are equal for all members."""
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         p, scatter = setting.p, self.scatter_steps(setting)
@@ -134,15 +140,15 @@ class AllToAllOnly(Algorithm):
     """An algorithm for all-to-alls in which all members do the same, one peer a round."""
 
     def exchange_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """The steps of the phase."""
+        """Return the steps of the phase."""
         return self.measured(CollectiveKind.ALL_TO_ALL, setting).steps
 
     @abstractmethod
     def exchange_rounds(self, p: int) -> tuple[Shifts, ...]:
-        """The rounds of the phase."""
+        """Return the rounds of the phase."""
 
     def n_rounds(self, p: int) -> int:
-        """How many rounds there are: counted, or found without making them."""
+        """Return the number of rounds, counted or computed without making them."""
         return len(self.exchange_rounds(p))
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:

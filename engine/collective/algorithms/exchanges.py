@@ -30,7 +30,7 @@ class Direct(ScatterGather):
         return (_exchange(setting, (setting.p - 1) / setting.p),)
 
     def scatter_rounds(self, p: int, circle: bool) -> tuple[Shifts, ...]:
-        """Everyone begins with another peer, so that no port is sent to by two at a time."""
+        """Start each member with another peer, so that no port receives from two at a time."""
         return (tuple(Shift(j, 1 / p) for j in range(1, p)),)
 
     def n_messages(self, kind: CollectiveKind, p: int, circle: bool) -> int:
@@ -58,7 +58,7 @@ class Relay(Algorithm):
     name = "relay"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """Where the policy grants all of the bandwidth nothing has to be relayed."""
+        """Relay nothing if the policy grants the whole bandwidth."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if setting.policy is SubgroupBandwidth.FULL:
@@ -71,7 +71,7 @@ class Relay(Algorithm):
         return PhaseSteps(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
 
     def rounds(self, kind: CollectiveKind, p: int, circle: bool) -> MemberRounds:
-        """Round a circle members pass on; on a line the links do."""
+        """Relay by members on a circle, by links on a line."""
         if kind is not CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         if not circle:
@@ -83,7 +83,7 @@ class Relay(Algorithm):
 
 
 def relayed(p: int) -> tuple[Shifts, ...]:
-    """What every member of a circle sends, round by round."""
+    """Return the messages of every member of a circle, round by round."""
     weights = [1.0] * (p // 2)
     if p % 2 == 0:
         weights[-1] = 0.5  # the opposite member's piece goes half either way
@@ -92,7 +92,7 @@ def relayed(p: int) -> tuple[Shifts, ...]:
 
 
 def _pieces_left(p: int) -> list[float]:
-    """How many pieces go on in each direction, step by step."""
+    """Return the number of pieces that travel on in each direction, step by step."""
     reach = p // 2
     weights = [1.0] * reach
     if p % 2 == 0:
@@ -110,8 +110,11 @@ def _on_a_line(p: int, use: LinkUse) -> PhaseSteps:
 
 
 class Pairwise(AllToAllOnly):
-    """In step j everyone sends its shard to the member j further on, and takes that of the member
-    j before (Thakur, Rabenseifner and Gropp, 2005): p - 1 steps, in which no two send to one."""
+    """Exchange shards pairwise in p - 1 steps (Thakur, Rabenseifner and Gropp, 2005).
+
+    In step j each member sends its shard to the member j places after it, and receives from the
+    member j places before it. No two members send to one.
+    """
 
     name = "pairwise"
     all_to_all_on = ("Switch",)
@@ -147,6 +150,6 @@ class Bruck(AllToAllOnly):
 
 
 def _shares(p: int) -> list[float]:
-    """What is sent in each step: of the ways of 1 to p - 1 members those with bit k."""
+    """Return the bytes of each step k: the distances of 1 to p - 1 members that contain bit k."""
     bits = range((p - 1).bit_length())
     return [sum(way >> k & 1 for way in range(1, p)) / p for k in bits]

@@ -47,12 +47,12 @@ class Side(NamedTuple):
     along_rows: bool
 
     def member(self, grid: Grid, x: int, y: int, place: int) -> int:
-        """The NPU at ``place`` of the line through column ``x`` and row ``y``."""
+        """Return the NPU at ``place`` of the line through column ``x`` and row ``y``."""
         return place + grid.columns * y if self.along_rows else x + grid.columns * place
 
 
 def sides_of(grid: Grid) -> tuple[Side, Side]:
-    """Rows, and columns."""
+    """Return the rows and the columns of a grid."""
 
     def side(n: int, *, along_rows: bool) -> Side:
         return Side(n, 2 if grid.closes and n > 2 else 1, along_rows)
@@ -68,10 +68,10 @@ class Course(NamedTuple):
 
 
 def courses_of(grid: Grid, work: Callable[[Side], float]) -> tuple[Course, Course]:
-    """One part along the rows first, one along the columns first, if all bytes kept the links of
-    the first side busy for its ``work``.
+    """Split the bytes into a part that goes along rows first and one along columns first.
 
-    Both parts are done with their first side at once, so that neither meets the other on its way.
+    ``work`` is the time in which all bytes would occupy the links of a side. Both parts finish
+    their first side at once, so that neither meets the other on its way.
     """
     rows, columns = sides_of(grid)
     both = work(rows) + work(columns)
@@ -89,8 +89,11 @@ def on_two_courses(
     *,
     reduces: bool,
 ) -> MemberRounds:
-    """What all members of a grid do: ``along`` a side each sends as told, and holds ``growth`` of
-    what it held before."""
+    """Return the rounds of all members of a grid on two courses.
+
+    ``along`` gives the messages along a side, and ``growth`` the bytes held after it over those
+    before.
+    """
 
     def one(member: int, course: Course) -> Strand:
         (y, x), held = divmod(member, grid.columns), course.part
@@ -112,7 +115,7 @@ def on_two_courses(
 
 
 def _renamed(along: Round, name: Callable[[int], int], held: float) -> Round:
-    """A round along a line whose member ``k`` is called ``name(k)``, for ``held`` of the bytes."""
+    """Rename members of a round along a line by ``name``, for ``held`` of the bytes."""
     send = tuple(
         each._replace(peer=name(each.peer), fraction=each.fraction * held) for each in along.send
     )
@@ -135,7 +138,7 @@ class XyRings(OnGrid):
     name = "xy_rings"
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """On a whole grid, those of the part that sends for longer."""
+        """Return the steps; on a whole grid, of the part that sends for longer."""
         self._check(kind)
         if setting.policy is SubgroupBandwidth.FULL:
             return _RING.steps(kind, setting)
@@ -149,16 +152,19 @@ class XyRings(OnGrid):
         return PhaseSteps(steps, setting.use.share, growth, sent)
 
     def _ring_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """A chain of p - 1 dependent messages goes once round, but for one way to a next member:
-        the shortest one, for the longest chain."""
+        """Return a chain of p - 1 dependent messages round the ring, without the shortest way to a
+        next member, for the longest chain."""
         p = setting.p
         step = Step(1, 1, 1 / p, 1 / p, messages=setting.use.sharers)
         ways = groupby(self._grid.round_trip(p, setting.stride)[:-1])
         return tuple(replace(step, count=len(list(alike)), hops=hops) for hops, alike in ways)
 
     def _grid_steps(self, kind: CollectiveKind) -> tuple[Step, ...]:
-        """Those of the part that sends for longer, with the reductions of the one that reduces
-        more: the other one only on a torus whose sides have one link and two."""
+        """Return the steps of the part that sends for longer, with the larger reductions of the
+        two.
+
+        The parts differ only on a torus whose sides have one link and two.
+        """
         both = [self._course_steps(kind, course) for course in self._courses(kind)]
         longer = max(
             both, key=lambda steps: sum(step.count * step.bytes_fraction for step in steps)
@@ -168,7 +174,7 @@ class XyRings(OnGrid):
         return tuple(replace(s, reduce_fraction=s.reduce_fraction * more) for s in longer)
 
     def _course_steps(self, kind: CollectiveKind, course: Course) -> tuple[Step, ...]:
-        """A ring along one side, then along the other."""
+        """Return the steps of a ring along one side, then along the other."""
         held, steps = course.part, list[Step]()
         for n, ways, _ in course.order:
             if kind is CollectiveKind.REDUCE_SCATTER:
@@ -224,9 +230,12 @@ _DIRECT, _RELAY = Direct(), Relay()
 
 @dataclass(frozen=True)
 class XyDirect(OnGrid):
-    """Who goes all round a row or a column of a torus relays as on a ring, both ways round, and on
-    a whole torus everyone does, two parts of the bytes in opposite orders of the sides.  All others
-    send to everyone by X-Y routes, as fast as the busiest link."""
+    """Relay along rings, or send directly by X-Y routes.
+
+    A group that fills a row or a column of a torus relays as on a ring, both ways round. On a whole
+    torus, two parts of the bytes do so in opposite orders of the sides. All other groups send
+    directly by X-Y routes, as fast as the busiest link.
+    """
 
     name = "xy_direct"
 
@@ -246,7 +255,7 @@ class XyDirect(OnGrid):
         return PhaseSteps((step,), 1 / grid.links(setting.n), 1.0, (p - 1) / p)
 
     def _torus_steps(self) -> PhaseSteps:
-        """Those of the larger part, along one side and then along the other."""
+        """Return the steps of the larger part, along one side and then along the other."""
         course = max(self._courses(), key=lambda course: course.part)
         steps = tuple(
             Step(1, 1, course.part * sum(s.fraction for s in shifts) / ways, messages=2 // ways)
@@ -280,5 +289,5 @@ def _along(side: Side) -> tuple[Shifts, ...]:
 
 
 def _sent(side: Side) -> float:
-    """What leaves an NPU along a side, of the bytes that it holds."""
+    """Return the share of its bytes that an NPU sends along a side."""
     return sum(shift.fraction for shifts in relayed(side.n) for shift in shifts)

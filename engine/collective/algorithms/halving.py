@@ -47,15 +47,15 @@ class AllReduceOnly(Algorithm):
     fuses = True
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """The all-reduce as steps."""
+        """Return the all-reduce as steps."""
         return self.measured(CollectiveKind.ALL_REDUCE, setting)
 
     @abstractmethod
     def fused_rounds(self, p: int) -> MemberRounds:
-        """The all-reduce as messages."""
+        """Return the all-reduce as messages."""
 
     def n_fused_messages(self, p: int) -> int:
-        """How many messages :meth:`fused_rounds` sends: counted, or found without making them."""
+        """Return the number of messages of :meth:`fused_rounds`, counted or computed."""
         return super().n_messages(CollectiveKind.ALL_REDUCE, p, circle=False)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
@@ -75,15 +75,17 @@ class AllReduceOnly(Algorithm):
 
 
 def halving_steps(p: int, hops: int) -> tuple[Step, ...]:
-    """The steps of the reduce-scatter."""
+    """Return the steps of the reduce-scatter."""
     shards = [min(2**k, p - 2**k) / p for k in range((p - 1).bit_length())]
     return tuple(Step(1, hops, shard, shard) for shard in reversed(shards))
 
 
 def halving_rounds(p: int) -> tuple[Shifts, ...]:
-    """Pairs exchange a half, a quarter, ... of the bytes.  For a p that is no power of two: in
-    round k a member hands the min(2^k, p - 2^k) shards that lie beyond 2^k to the member 2^k
-    further on."""
+    """Return rounds in which pairs exchange a half, a quarter, ... of the bytes.
+
+    If p is not a power of two, in round k a member sends the min(2^k, p - 2^k) shards beyond 2^k to
+    the member 2^k places after it.
+    """
     pairs = p & (p - 1) == 0
     distances = reversed([2**k for k in range((p - 1).bit_length())])
     return tuple((Shift(d, min(d, p - d) / p, pairs=pairs),) for d in distances)
@@ -114,11 +116,11 @@ class Rabenseifner(AllReduceOnly):
         return PhaseSteps((before, *halving, *doubling, after), use.share, 1.0, sent)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """Of the first 2 (p - q) members every even one works through the next one, as in MPICH.
+        """Return rounds in which the even ones of the first 2 (p - q) members work through the next
+        member, as in MPICH.
 
-        There a member receives what its partner hands over before it exchanges anything, and large
-        messages wait until they are asked for.  So members that are early do not share a link with
-        what is late.
+        There a member receives its partner's bytes before it exchanges anything, and large messages
+        wait until they are requested. So early members do not share a link with late messages.
         """
         q = 1 << (p.bit_length() - 1)
         pairs = p - q
@@ -140,7 +142,7 @@ class Rabenseifner(AllReduceOnly):
 
 
 def _core_rounds(core: list[int], place: int) -> Strand:
-    """Halving and doubling among the members of the core, of which this is number ``place``."""
+    """Return the halving and doubling of member ``place`` of the core."""
     q = len(core)
     halving = halving_rounds(q)
     there = strand(halving, q, place, reduces=True)
@@ -158,7 +160,7 @@ def _core_rounds(core: list[int], place: int) -> Strand:
 
 
 def _with_partner(rounds: Strand, member: int) -> Strand:
-    """The rounds of a member of the core that works for the one before it as well."""
+    """Return the rounds of a core member that also works for the member before it."""
     first = Round((member - 1,), 1.0, rounds[0].send)
     last = rounds[-1]._replace(send=(RoundMessage(member - 1, 1.0),))
     return (first, *rounds[1:-1], last)

@@ -25,9 +25,12 @@ class RingAlgorithm(ScatterGather):
     name = "ring"
 
     def scatter_steps(self, setting: Setting) -> tuple[Step, ...]:
-        """On a line (part of a ring) the message of the last member back to the first crosses every
-        hop.  A chain of p - 1 dependent steps meets that message at most once and never twice, so
-        the other p - 2 steps take a neighbour's hops each."""
+        """Return the steps of the ring.
+
+        On a line (part of a ring) the message of the last member back to the first crosses every
+        hop. A chain of p - 1 dependent steps contains that message at most once, so the other p - 2
+        steps take a neighbour's hops each.
+        """
         p, use = setting.p, setting.use
         step = Step(p - 1, use.hops, 1 / p, 1 / p, messages=use.sharers)
         if use.wrap_hops == use.hops:
@@ -75,7 +78,8 @@ class TwoLevelRings(AllReduceOnly):
         return ("Switch",)
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """2 (p - 1)/p of the bytes through an NPU's port, on links that are never in the way."""
+        """Return steps that send 2 (p - 1)/p of the bytes through an NPU's port; links never limit
+        them."""
         p, use = setting.p, setting.use
         levels = self._levels(p)
         steps: list[Step] = []
@@ -108,8 +112,8 @@ class TwoLevelRings(AllReduceOnly):
         return (self.inner, self.outer) if p == self.inner * self.outer else (p,)
 
     def _strand(self, member: int, order: list[tuple[int, int]], share: float) -> Strand:
-        """What ``member`` does for a ``share`` of the bytes; ``order`` has each ring's members and
-        how far apart they are numbered."""
+        """Return the strand of ``member`` for a ``share`` of the bytes; ``order`` lists each ring's
+        members and stride."""
         done: list[Round] = []
         receive: tuple[int, ...] = ()
         reduce = 0.0
@@ -122,8 +126,8 @@ class TwoLevelRings(AllReduceOnly):
 def _hops(
     member: int, order: list[tuple[int, int]], share: float
 ) -> Iterator[tuple[int, int, float, bool]]:
-    """Whom it receives from and sends to in each round, of which share, and whether that is
-    reduced."""
+    """Yield the member before, the member after, the share and whether to reduce, round by
+    round."""
     down, rings = [], share
     for n, stride in order:
         rings /= n

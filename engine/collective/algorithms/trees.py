@@ -60,7 +60,7 @@ class InSwitch(Algorithm):
         return SwitchRounds((SwitchRound(members, 1.0, members, growth),))
 
     def _growth(self, kind: CollectiveKind, p: int) -> float:
-        """The bytes that come down to a member, of those that it sends up."""
+        """Return the bytes that a member receives over those that it sends."""
         if kind is CollectiveKind.ALL_TO_ALL:
             raise self.cannot(kind)
         growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
@@ -87,9 +87,11 @@ class DoubleBinaryTree(AllReduceOnly):
     name = "double_binary_tree"
 
     def fused_steps(self, setting: Setting) -> PhaseSteps:
-        """A tree is a root over a binary tree of p - 1 nodes: 1 + floor(log2(p - 1)) levels.  A
-        node with two children sends a half up and two down, and, as a leaf of the other tree, one
-        up; it receives as many, and reduces its children's.  Two or three members have less to do.
+        """Return the steps of two trees, each a root over a binary tree of p - 1 nodes: 1 +
+        floor(log2(p - 1)) levels.
+
+        A node with two children sends a half up and two down, and, as a leaf of the other tree, one
+        up; it receives as many, and reduces its children's. Two or three members have less to do.
         """
         p, use = setting.p, setting.use
         halves, levels = min(p, 4), (p - 1).bit_length()
@@ -98,10 +100,12 @@ class DoubleBinaryTree(AllReduceOnly):
         return PhaseSteps((busiest, depth), use.share, 1.0, 2 * (p - 1) / p)
 
     def fused_rounds(self, p: int) -> MemberRounds:
-        """The second tree is the first one mirrored (even p) or shifted by one (odd p).
+        """Return the rounds of two trees; the second is the first mirrored (even p) or shifted by
+        one (odd p).
 
-        The bytes of all edges set out at once.  Behind them, a message without any says that the
-        last byte is there: it waits for those of the level before."""
+        The bytes of all edges start at once. Behind them, an empty message reports that the last
+        byte has arrived; it waits for those of the level before.
+        """
         there = range(p - 1, -1, -1) if p % 2 == 0 else (*range(1, p), 0)
         trees = _Tree(range(p)), _Tree(there)
         slots = _slots(trees)
@@ -117,7 +121,7 @@ class DoubleBinaryTree(AllReduceOnly):
 
 
 class _Edge(NamedTuple):
-    """What joins a member to its parent in one of the trees."""
+    """The edge between a member and its parent in one of the trees."""
 
     tree: int
     child: int
@@ -137,7 +141,7 @@ class _Tree:
 
 
 def _children(p: int, place: int) -> tuple[int, ...]:
-    """The children of ``place`` in an in-order binary tree of 1..p-1 below the root 0.
+    """Return the children of ``place`` in an in-order binary tree of 1..p-1 below the root 0.
 
     A place's height is its number of trailing zeros, so all odd places are leaves.
     """
@@ -153,12 +157,12 @@ def _children(p: int, place: int) -> tuple[int, ...]:
 
 
 def _slots(trees: Sequence[_Tree]) -> dict[_Edge, int]:
-    """0 or 1 for each edge, another one for each of a member's edges to its children in both trees,
-    and for each of those to its parents.
+    """Assign slot 0 or 1 to each edge, different for a member's edges to its children in both
+    trees, and for its edges to its parents.
 
-    So each member sends to its parents one after another, and receives from its children likewise,
-    all at the same time; and then the other way.  As two edges at most meet at either end, they
-    form paths and circles of even length, along which the slots take turns.
+    So each member sends to its parents one after another while it receives from its children one
+    after another, and then the other way. As at most two edges meet at either end, they form paths
+    and circles of even length, along which the slots alternate.
     """
     below: dict[int, list[_Edge]] = {member: [] for member in trees[0].children}
     above: dict[int, list[_Edge]] = {member: [] for member in trees[0].children}
@@ -179,7 +183,7 @@ def _slots(trees: Sequence[_Tree]) -> dict[_Edge, int]:
 
 
 def _stream(trees: Sequence[_Tree], slots: dict[_Edge, int], member: int) -> Strand:
-    """The bytes of a member's edges in both trees, which it reduces when all have come."""
+    """Return a member's streams in both trees; it reduces when all have arrived."""
     send: list[tuple[int, RoundMessage]] = []
     receive: list[int] = []
     for number, tree in enumerate(trees):
@@ -196,7 +200,7 @@ def _stream(trees: Sequence[_Tree], slots: dict[_Edge, int], member: int) -> Str
 
 
 def _ends(tree: _Tree, member: int) -> Strand:
-    """The ends of the streams through a member: those from below go up, that from above down."""
+    """Return the ends of the streams through a member: up from children, down from the parent."""
     children = tree.children[member]
     down = tuple(RoundMessage(child, 0.0) for child in children)
     if member not in tree.parents:
@@ -238,7 +242,7 @@ class Forest(Algorithm):
         return _Among(network, tuple(ranks), dim if network.sizes else None)
 
     def steps(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
-        """What it leaves its members with; how long it takes only links say."""
+        """Return the bytes that members hold afterwards; only links say how long it takes."""
         p = setting.p
         if kind is CollectiveKind.REDUCE_SCATTER:
             return PhaseSteps((), setting.use.share, 1 / p, (p - 1) / p)
@@ -256,7 +260,7 @@ class Forest(Algorithm):
 
 
 class _Hop(NamedTuple):
-    """What one member sends to another one directly, by links ``way``."""
+    """A direct transfer between two members, by links ``way``."""
 
     source: int
     target: int
@@ -287,7 +291,7 @@ class _Among(Forest):
         return forest_of(self.network, self.ranks, self.dim, backwards=True)
 
     def made(self, kind: CollectiveKind) -> MemberRounds:
-        """The rounds of a kind."""
+        """Return the rounds of a kind."""
         reduces = kind is CollectiveKind.REDUCE_SCATTER
         forest = self.gathering if reduces else self.trees
         # What a member holds on entering is its own part, or those for all.
@@ -310,7 +314,8 @@ class _Among(Forest):
         return _Hop(*(ends[::-1] if back else ends), way)
 
     def _streams(self, hops: Counter[_Hop], held: int, *, reduces: bool) -> list[Strand]:
-        """The bytes that each member sends and receives, over what it holds on entering."""
+        """Return the bytes that each member sends and receives, over the bytes it holds on
+        entering."""
         p, size = len(self.ranks), _piece(hops.values())
         # Whole messages wait less for one another if they are short.
         finer = _FINER if _FINER * sum(hops.values()) <= _FEW * size else 1
@@ -325,7 +330,7 @@ class _Among(Forest):
         return [_stream_of(sent[i], received[i], reduces=reduces) for i in range(p)]
 
     def _ends(self, tree: Tree, *, back: bool) -> dict[int, Strand]:
-        """What follows the bytes of a tree: of each member, whom it waits for and whom it tells."""
+        """Return, for each member, the messages that follow the bytes of a tree."""
         waits: defaultdict[int, list[int]] = defaultdict(list)
         tells: defaultdict[int, list[RoundMessage]] = defaultdict(list)
         for branch in tree.branches:
@@ -340,12 +345,13 @@ class _Among(Forest):
 
 @lru_cache(maxsize=16)
 def _rounds(among: _Among, kind: CollectiveKind) -> MemberRounds:
-    """Asked for by whoever counts messages, and by whoever sends them."""
+    """Return the cached rounds, which are both counted and sent."""
     return among.made(kind)
 
 
 def _piece(units: Iterable[int]) -> int:
-    """The size of pieces: all alike if that makes few of them, else about as small as the least."""
+    """Return the size of pieces: equal if that makes few of them, else close to the smallest
+    amount."""
     amounts = list(units)
     alike = gcd(*amounts)
     if sum(amounts) <= _PIECES * len(amounts) * alike:
@@ -359,8 +365,8 @@ def _stream_of(
     *,
     reduces: bool,
 ) -> Strand:
-    """All pieces that a member sends, to one after another in turns; then one after another of each
-    sender's, which it reduces."""
+    """Return a member's pieces: sent to its peers in turns, then received from each in order, and
+    reduced."""
     turns = zip_longest(*(sent[turn] for turn in sorted(sent)))
     rounds = [Round((), 0.0, tuple(each for turn in turns for each in turn if each is not None))]
     for number in range(max(map(len, received.values()), default=0)):

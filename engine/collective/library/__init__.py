@@ -24,13 +24,13 @@ __all__ = ["Answer", "Library", "Phases", "Request", "library_of", "request_for"
 
 @dataclass(frozen=True)
 class Library:
-    """What runs collectives, and messages from point to point.
+    """A library that runs collectives, and messages from point to point.
 
-    ``predictions`` are what it believes that each of its O ways to run a collective takes, shape
-    (O, P), at bandwidths of shape (P, D) in the request's dimensions.  It takes the first of the
-    least, and none grows with any bandwidth.  ``answer`` says what a way is, by its number.  Both
-    raise :class:`DimsweepError` for what it cannot run.  ``shares`` are what a message gets of a
-    dimension's bandwidth inside a node and between nodes.
+    ``predictions`` are the times that it predicts for each of its O ways to run a collective, shape
+    (O, P), at bandwidths of shape (P, D) in the request's dimensions. It takes the first of the
+    fastest, and no prediction grows with any bandwidth. ``answer`` describes a way, by its number.
+    Both raise :class:`DimsweepError` for unsupported requests. ``shares`` are the shares of a
+    dimension's bandwidth that a message gets inside a node and between nodes.
     """
 
     predictions: Callable[[Request, Floats], Floats]
@@ -38,20 +38,23 @@ class Library:
     shares: tuple[float, float] = (1.0, 1.0)
 
     def chosen(self, request: Request, bandwidth: Floats) -> Longs:
-        """The way that it takes (P,) at each of these bandwidths (P, D)."""
+        """Return the way that it takes (P,) at each of these bandwidths (P, D)."""
         return self.predictions(request, bandwidth).argmin(axis=0)
 
     def possible(self, request: Request, low: Floats, high: Floats) -> list[int]:
-        """The ways that it may take at bandwidths between ``low`` and ``high``, (D,) each: those
-        that are not predicted to take longer at their best than another one at its worst."""
+        """Return the ways that it may take at bandwidths between ``low`` and ``high``, (D,) each.
+
+        Ways whose best prediction exceeds another's worst are excluded.
+        """
         worst, best = self.predictions(request, np.array([low, high])).T
         return np.flatnonzero(best <= worst.min()).tolist()
 
 
 def library_of(model: CollectiveModel) -> Library | None:
-    """What runs the communication of ``model``, if it names a library or brings measurements.
+    """Return the library that runs the communication of ``model``; None without library and
+    measurements.
 
-    Raises :class:`DimsweepError` for a kind of GPU of which nothing is known.
+    Raises :class:`DimsweepError` for an unknown kind of GPU.
     """
     nccl = None
     if model.library is not None:
@@ -71,7 +74,7 @@ def _by_nccl(gpu: Gpu, model: CollectiveModel, request: Request, way: int) -> An
 
 
 def _measured_or(other: Library | None, timings: Timings) -> Library:
-    """What was measured, in its one way, and ``other`` for the rest."""
+    """Return a library of measurements, which asks ``other`` for all else."""
 
     def elsewhere(request: Request) -> Library:
         if other is None:

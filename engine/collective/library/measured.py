@@ -13,16 +13,16 @@ from dimsweep.engine.units import PICOSECONDS
 
 
 def is_measured(timings: Timings, request: Request) -> bool:
-    """Whether these ranks on these nodes were measured, in any size."""
+    """Return whether these ranks on these nodes were measured, in any size."""
     return bool(rows_for(timings, request.kind, request.ranks, request.nodes))
 
 
 def measured_answer(timings: Timings, request: Request) -> Answer | None:
-    """Phases that last as long as was measured, or None if these ranks on these nodes were not.
+    """Return phases that last as long as was measured, or None without a measurement.
 
-    What would remain of the time at the highest measured rate is latency, paid once; the rest is
-    transfer, shared among the dimensions in proportion to what each would need at the bandwidths at
-    which it was measured, so that other bandwidths scale it from there.
+    The time that remains at the highest measured rate is latency, paid once. The rest is transfer,
+    shared among the dimensions in proportion to their needs at the measured bandwidths, from which
+    other bandwidths scale it.
     """
     rows = rows_for(timings, request.kind, request.ranks, request.nodes)
     if not rows:
@@ -38,7 +38,7 @@ def measured_answer(timings: Timings, request: Request) -> Answer | None:
 
 @lru_cache(maxsize=1024)
 def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> tuple[Timing, ...]:
-    """The timings of a collective, by size; of one measured several times the mean."""
+    """Return the timings of a collective, by size; repeated measurements are averaged."""
     durations: dict[int, list[int]] = {}
     for row in timings.timings:
         if (row.kind, row.ranks, row.nodes) == (kind, ranks, nodes):
@@ -50,8 +50,11 @@ def rows_for(timings: Timings, kind: CollectiveKind, ranks: int, nodes: int) -> 
 
 
 def interpolated(rows: tuple[Timing, ...], n_bytes: float) -> float:
-    """Picoseconds at a size: a straight line between neighbours in the logarithms of both; the
-    first time below all sizes, and the last rate above."""
+    """Return picoseconds at a size.
+
+    Interpolates linearly in the logarithms of both; below all sizes it is the first time, above all
+    the last rate.
+    """
     first, last = rows[0], rows[-1]
     if n_bytes <= first.n_bytes:
         return float(first.duration)
@@ -90,7 +93,7 @@ def _phase(
 
 
 def _least(request: Request) -> float:
-    """Picoseconds that the transfers would take at all of the bandwidth that was measured."""
+    """Return the picoseconds of the transfers at the measured bandwidth."""
     total = 0.0
     for i, (setting, bandwidth) in enumerate(
         zip(request.settings, request.measured_at, strict=True)

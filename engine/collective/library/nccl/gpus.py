@@ -12,7 +12,7 @@ from dimsweep.engine.kinds import CollectiveKind
 
 
 class Algorithm(StrEnum):
-    """Who sends to whom."""
+    """NCCL's algorithm: the pattern of senders and receivers."""
 
     RING = "ring"
     TREE = "tree"  # double binary trees between nodes, a chain inside
@@ -22,7 +22,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """How a message is handed over."""
+    """NCCL's protocol: the way that a message is handed over."""
 
     LL = "LL"  # a flag beside every 4 bytes: half of the bandwidth, least latency
     LL128 = "LL128"  # a flag of 8 bytes in every 128
@@ -30,7 +30,7 @@ class Protocol(StrEnum):
 
 
 class Choice(NamedTuple):
-    """What NCCL runs."""
+    """An algorithm and a protocol of NCCL."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -144,8 +144,8 @@ class Hardware(StrEnum):
 
 
 class Cost(NamedTuple):
-    """What a choice costs inside a node: ``base`` us once, ``hop`` us a step, and the GB/s at which
-    a GPU sends.  Sends over NVLink have no hops: they do not wait for one another."""
+    """The cost of a choice inside a node: ``base`` us once, ``hop`` us a step, and the GB/s at
+    which a GPU sends. Sends over NVLink have no hops: they do not wait for one another."""
 
     base: float
     hop: float
@@ -190,7 +190,8 @@ class Gpu:
     limits: Limits = field(default_factory=Limits)  # of the user to NCCL's choice
 
     def crowded(self, ranks: int, algorithm: Algorithm) -> float:
-        """The share of the bandwidth that an ``algorithm`` has among ``ranks`` GPUs of a node."""
+        """Return the share of the bandwidth that an ``algorithm`` has among ``ranks`` GPUs of a
+        node."""
         spanned = [n for n in self.crowding if n <= ranks]
         ring, sends = self.crowding[max(spanned)] if spanned else (1.0, 1.0)
         return sends if algorithm is Algorithm.DIRECT else ring
@@ -288,7 +289,7 @@ GPUS: dict[str, Gpu] = {
 
 
 def gpu_called(name: str) -> Gpu:
-    """The kind of GPU; raises :class:`DimsweepError` for one of which nothing is known."""
+    """Return the kind of GPU; raises :class:`DimsweepError` for an unknown one."""
     if name not in GPUS:
         raise DimsweepError(
             f"nothing is known of NCCL on a GPU called {name!r}",

@@ -23,13 +23,15 @@ _MANY_NODES, _LARGEST_OF_MANY = 4, 64
 
 
 def heads(request: Request) -> int:
-    """GPUs of a node that pull from its switch."""
+    """Return the number of GPUs of a node that pull from its switch."""
     return min(_HEADS, request.ranks_a_node)
 
 
 def believed(gpu: Gpu, request: Request) -> float:
-    """GB/s, of what a member holds in an all-reduce, that NCCL expects inside a node of its usual
-    links, where trees between nodes may leave less of it."""
+    """Return the GB/s of an all-reduce that NCCL expects inside a node of its usual links.
+
+    Trees between nodes may leave less of it.
+    """
     n, one = request.ranks, request.nodes == 1
     speed = _speed(gpu, request)
     limit = gpu.nvls_tree[0 if request.nodes == 2 else 1]
@@ -38,9 +40,9 @@ def believed(gpu: Gpu, request: Request) -> float:
 
 
 def waiting(gpu: Gpu, request: Request) -> float:
-    """How many times all of the bytes could pass while nothing comes out yet.
+    """Return how many times all bytes could pass before the first comes out.
 
-    A loop passes a stage at what the switch has for it alone.
+    A loop passes a stage at the rate that the switch has for it alone.
     """
     alone = heads(request) * min(_pulled(gpu, request), _raised(gpu, _speed(gpu, request))) / 2
     one = request.nodes == 1
@@ -50,7 +52,7 @@ def waiting(gpu: Gpu, request: Request) -> float:
 
 
 def levels(request: Request) -> int:
-    """Steps from a tree's root to its leaves, as NCCL counts them."""
+    """Return the number of steps from a tree's root to its leaves, as NCCL counts them."""
     return request.nodes.bit_length() - 1
 
 
@@ -66,18 +68,19 @@ def _loop(gpu: Gpu, request: Request) -> float:
 
 
 def _speed(gpu: Gpu, request: Request) -> float:
-    """GB/s of a channel: a head is pulled from twice as fast as the others, from its links."""
+    """Return a channel's GB/s: a head is pulled from twice as fast as the others, from its
+    links."""
     most = gpu.total / (heads(request) + 1)
     return max((speed for speed in gpu.speeds if speed <= most), default=gpu.speeds[-1])
 
 
 def _pulled(gpu: Gpu, request: Request) -> float:
-    """GB/s of a channel both ways, as of a ring's bandwidth."""
+    """Return a channel's GB/s both ways, as of a ring's bandwidth."""
     n = heads(request)
     return 2 * _speed(gpu, request) * gpu.nvls * (n - 1) / n
 
 
 def _raised(gpu: Gpu, speed: float) -> float:
-    """The speed that NCCL takes for that of the way back: it looks for more until it has twice."""
+    """Return the speed that NCCL assumes for the way back; it searches for twice as much."""
     above = [each for each in reversed(gpu.speeds) if each >= speed]
     return next((each for each in above if each >= 2 * speed), above[-1])

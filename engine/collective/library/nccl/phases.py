@@ -45,16 +45,20 @@ _RING = {Protocol.LL: LL, Protocol.LL128: LL128, Protocol.SIMPLE: SIMPLE}
 
 
 def message_shares(gpu: Gpu) -> tuple[float, float]:
-    """What a message from point to point gets of the bandwidth inside a node and between nodes."""
+    """Return the share of the bandwidth of a message from point to point, inside a node and between
+    nodes."""
     return gpu.costs[DIRECT].bandwidth / gpu.link, _NETWORK[DIRECT.protocol]
 
 
 def answer(
     gpu: Gpu, request: Request, model: CollectiveModel, choice: Choice | None = None
 ) -> Answer:
-    """How NCCL runs the collective, with its own ``choice`` at the request's bandwidths unless one
-    is given: in at most the model's chunks if it crosses dimensions or nodes, so that a message
-    need not wait for all of it."""
+    """Return the phases in which NCCL runs the collective.
+
+    ``choice`` defaults to NCCL's own at the request's bandwidths. A collective that crosses
+    dimensions or nodes has at most the model's chunks, so that a message need not wait for all of
+    it.
+    """
     n_dims, choice = len(request.settings), choice or choose(gpu, request)
     is_cut = n_dims > 1 or request.nodes > 1
     pieces = min(model.chunks, math.ceil(request.n_bytes / _PIECE)) if is_cut else 1
@@ -72,8 +76,8 @@ class _Run:
     choice: Choice
 
     def dimension(self, i: int) -> Phases:
-        """The phases in the i-th of the group's dimensions; what is paid once a collective is paid
-        in the last."""
+        """Return the phases in the i-th of the group's dimensions; the last bears the costs paid
+        once."""
         kind, last = self.request.kind, i == len(self.request.settings) - 1
         if kind is CollectiveKind.ALL_TO_ALL:
             return Phases(self._phase(kind, i, once=last))
@@ -123,9 +127,9 @@ class _Run:
         return self._step(steps, hops, held * (steps + own) / p, hop)
 
     def _sends(self, p: int) -> float:
-        """Bytes that pass one after another, of what is held, at the rate of the links: those for
-        the others, or all of them where copying takes longer.  What a peer reads is copied into a
-        buffer before, so it is half a buffer late."""
+        """Return the bytes that pass one after another at the rate of the links, over the bytes
+        held: those for other members, or all if copying takes longer. Peers read from a buffer,
+        which is half a buffer late."""
         copied = self._cost.bandwidth / self.gpu.copies
         late = min(1.0, _SENDS / self.request.n_bytes) / 2 if self.gpu.reads else 0.0
         return max((p - 1) / p, copied) + late
@@ -150,10 +154,11 @@ class _Run:
         return self._step(steps, setting.use.hops, held * n_bytes, hop)
 
     def _step(self, count: int, hops: int, n_bytes: float, each: float) -> Step:
-        """``count`` steps that send ``n_bytes``, of what is held, in all, and last ``each`` us.
+        """Return ``count`` steps that send ``n_bytes`` in all, over the bytes held, and last
+        ``each`` us.
 
-        A stream of chunks pays these once, as a port serves the next chunk while they pass: while
-        a protocol waits for one piece it has others under way.
+        A stream of chunks pays these once, as a port serves the next chunk meanwhile: while a
+        protocol waits for one piece, others are in flight.
         """
         return Step(count, hops, n_bytes / count, fixed=round(each * _MICROSECOND))
 
@@ -186,5 +191,5 @@ class _Run:
 
 
 def _passes(kind: CollectiveKind) -> int:
-    """How often all shards go round."""
+    """Return how often all shards go round."""
     return 2 if kind is CollectiveKind.ALL_REDUCE else 1

@@ -62,26 +62,25 @@ _TREE_BY_SIZE = (
 
 
 def choose(gpu: Gpu, request: Request) -> Choice:
-    """What NCCL runs at the request's bandwidths: the first of those that it predicts to be
-    fastest."""
+    """Return NCCL's choice at the request's bandwidths: the first of the fastest predictions."""
     predicted = predictions(gpu, request, np.array([request.bandwidth]))
     return choices(gpu, request)[int(predicted[:, 0].argmin())]
 
 
 def choices(gpu: Gpu, request: Request) -> tuple[Choice, ...]:
-    """What NCCL may run (O of them), whatever the bandwidths."""
+    """Return the O choices that NCCL may make, whatever the bandwidths."""
     return tuple(choice for choice, _ in _predicted(gpu, request, np.array([request.bandwidth])))
 
 
 def predictions(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
-    """What NCCL thinks that each of its :func:`choices` takes, in us (O, P), at bandwidths of
-    shape (P, D) in the request's dimensions."""
+    """Return NCCL's predictions for each of its :func:`choices`, in us (O, P), at bandwidths (P,
+    D)."""
     with np.errstate(divide="ignore", over="ignore"):  # without bandwidth it takes for ever
         return np.array([us for _, us in _predicted(gpu, request, bandwidth)])
 
 
 def network_hop(choice: Choice, request: Request) -> float:
-    """Microseconds of a step between nodes."""
+    """Return the microseconds of a step between nodes."""
     if choice.algorithm is Algorithm.NVLS:
         return _NVLS_TREE_HOP
     if choice.algorithm is Algorithm.PAT:
@@ -93,7 +92,7 @@ def network_hop(choice: Choice, request: Request) -> float:
 
 
 def pat_overhead(ranks: int) -> float:
-    """Microseconds of a PAT collective that grow with its ranks."""
+    """Return the microseconds of a PAT collective that grow with its ranks."""
     return _PAT_RANK * ranks
 
 
@@ -136,8 +135,7 @@ def _candidates(gpu: Gpu, request: Request, bandwidth: Floats) -> Iterator[tuple
 
 
 def _bus(gpu: Gpu, request: Request, bandwidth: Floats, rails: int = 1) -> Floats:
-    """GB/s of NCCL's rings (P,): each rank has a rail of its own between nodes, which counts as
-    so many ``rails``."""
+    """Return the GB/s of NCCL's rings (P,); each rank's rail between nodes counts as ``rails``."""
     inside = bandwidth[:, : request.in_node] / 1e9 / gpu.link
     found = [gpu.bus * inside, rails * _rails(request, bandwidth) * request.ranks_a_node]
     return np.concatenate(found, axis=1).min(axis=1)
@@ -191,5 +189,6 @@ def _nvls(gpu: Gpu, request: Request, bandwidth: Floats) -> Floats:
 
 
 def _rails(request: Request, bandwidth: Floats) -> Floats:
-    """GB/s that NCCL counts on, of each GPU's rail, in the dimensions between nodes (P, D)."""
+    """Return the GB/s of each GPU's rail that NCCL counts on, in the dimensions between nodes (P,
+    D)."""
     return CARD * bandwidth[:, request.in_node :] / 1e9
