@@ -11,8 +11,7 @@ nothing of studies, searches, files of results or terminals.
 
 from dimsweep.engine import units
 from dimsweep.engine.account.breakdown import MERIT_NEEDS, Breakdown, account, known_merits
-from dimsweep.engine.account.iteration import check_phases, is_compiled, simulate
-from dimsweep.engine.account.result import Result
+from dimsweep.engine.account.result import Result, check_phases, is_compiled, simulate
 from dimsweep.engine.account.spans import Along, ClassAccount, Spans, covered, density, threads_of
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.cost import Prices

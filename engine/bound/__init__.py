@@ -1,8 +1,15 @@
 """Lower bounds on a time, and the exact optimum of the closed-form model, over bandwidths."""
 
-from dimsweep.engine.bound.closed_form import ClosedForm, closed_form, traffic
 from dimsweep.engine.bound.cuts import CutBound, Least, cut_bound, time_by_cuts
-from dimsweep.engine.bound.event import EventBound, PathForm, lower_bound, overlap_form
+from dimsweep.engine.bound.event import (
+    ClosedForm,
+    EventBound,
+    PathForm,
+    closed_form,
+    lower_bound,
+    overlap_form,
+    traffic,
+)
 from dimsweep.engine.bound.frontier import (
     Frontier,
     Measure,

@@ -1,7 +1,8 @@
-"""A lower bound on the event-driven time, for all bandwidths of a linear space at once.
+"""Bounds on the time of a program: LIBRA's closed form, and a bound on the event-driven time.
 
-Assumptions: the phase kernel's, at the program's latencies.  The bound is the greatest of several,
-each of which holds whatever the kernel's queues and orders decide:
+The latter holds for all bandwidths of a linear space at once, under the assumptions of the phase
+kernel, at the program's latencies.  It is the greatest of several bounds, each of which holds
+whatever the kernel's queues and orders decide:
 
 1. *Paths.*  An operator starts after all that it waits for, and a flow after all its members, so
    no run is shorter than any path.  A collective of C chunks lasts no less than one chunk's phases
@@ -27,19 +28,90 @@ piece.  A cut costs a walk over the graph and one cone program.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.bound.closed_form import demand_of
 from dimsweep.engine.bound.optimum import Optimum, optimum
 from dimsweep.engine.bound.space import LinearSpace
 from dimsweep.engine.bound.work import work_of
 from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.compiler import compiled
 from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.lower.program import Floats, Ints, Longs, NodeKind, Program, Structure, Table
 from dimsweep.engine.units import PICOSECONDS
+
+# --- the closed form ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """The closed-form model that LIBRA optimises: T(b) = compute + sum_k max_d demand_kd / b_d.
+
+    Chunks are taken to pipeline perfectly, so that a collective lasts as long as its busiest
+    dimension.  Latency, chunk count and congestion do not enter (Won et al., LIBRA, ISPASS 2024).
+    """
+
+    compute: float  # seconds
+    demand: Floats  # (K, D): each collective's bytes over the share that its group can use
+
+    def time(self, bandwidth: Floats) -> Floats:
+        """Return seconds at bandwidths of shape (..., D) in bytes/s."""
+        return self.compute + (self.demand / bandwidth[..., None, :]).max(axis=-1).sum(axis=-1)
+
+    @property
+    def sums(self) -> Floats:
+        """No piece divides by a sum of bandwidths (see :class:`ConvexModel`)."""
+        return np.zeros((0, self.demand.shape[1]))
+
+    def pieces(self, reciprocal: Floats) -> Floats:
+        """Return the pieces of a :class:`ConvexModel`: compute, and each kind of collective's
+        busiest dimension."""
+        kinds = self.kinds
+        n, n_dims = kinds.shape
+        busiest = (kinds * reciprocal).argmax(axis=1)
+        result = np.zeros((n + 1, n_dims + 1))
+        result[np.arange(n), busiest] = kinds[np.arange(n), busiest]
+        result[n, n_dims] = self.compute
+        return result
+
+    @cached_property
+    def kinds(self) -> Floats:
+        """The demand with proportional rows added up: they are busiest in the same dimension."""
+        used = self.demand[self.demand.any(axis=1)]
+        shares = np.round(used / used.sum(axis=1, keepdims=True), 12)
+        _, kind = np.unique(shares, axis=0, return_inverse=True)
+        total = np.zeros((int(kind.max(initial=-1)) + 1, self.demand.shape[1]))
+        np.add.at(total, kind.ravel(), used)
+        return total
+
+
+def closed_form(program: Program) -> ClosedForm:
+    """Return the closed form of a program with one class of ranks and no overlap."""
+    s, first = program.structure, _flows_of_first_class(program)
+    compute = s.nodes["duration"][s.nodes["cls"] == 0].sum()
+    return ClosedForm(float(compute) / PICOSECONDS, demand_of(program)[s.flows["form"][first]])
+
+
+def demand_of(program: Program) -> Floats:
+    """Return the bytes of every form (F, D) over the share of the bandwidth that its group
+    can use."""
+    return times_of(program).demand
+
+
+def traffic(program: Program) -> Floats:
+    """Return the bytes that an NPU of the first class sends in each dimension in an iteration,
+    (D,)."""
+    first = _flows_of_first_class(program)
+    return times_of(program).bytes_sent[program.structure.flows["form"][first]].sum(axis=0)
+
+
+def _flows_of_first_class(program: Program) -> NDArray[np.bool_]:
+    s = program.structure
+    return s.members["cls"][s.flows["member_start"]] == 0
+
 
 # --- items ----------------------------------------------------------------------------------------
 # The operators of a program as a graph of items, in which longest paths are found.

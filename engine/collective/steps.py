@@ -12,9 +12,19 @@ another in a step are each rounded to a picosecond, as in a simulation of the si
 (:mod:`engine.collective.rounds`).
 """
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
 
+from dimsweep.engine.collective.rounds import MemberRounds, Round, Strand, SwitchRounds
+from dimsweep.engine.errors import DimsweepError
+from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.network.fabric import build_network
+from dimsweep.engine.network.routing import Router, Routing
 from dimsweep.engine.topology.blocks import Block, LinkUse, SubgroupBandwidth
+from dimsweep.engine.topology.topology import Dimension, Topology
 
 
 @dataclass(frozen=True)
@@ -69,3 +79,114 @@ def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
         replace(step, bytes_fraction=step.bytes_fraction * p, reduce_fraction=0.0)
         for step in reversed(scatter)
     )
+
+
+# --- steps measured from messages ---------------------------------------------------------------
+#
+# For an algorithm that defines Algorithm.rounds only.  All groups of the dimension send at once.  A
+# round lasts as long as the link that carries the most bytes in it, and the latencies of the rounds
+# add up along the chain of dependent messages with the most hops.
+
+
+class _Load(NamedTuple):
+    """The busiest link of a round: what it carries, over what a member holds on entering, and in
+    how many messages."""
+
+    n_bytes: float
+    messages: int
+
+
+def measured_steps(
+    rounds: MemberRounds | SwitchRounds, kind: CollectiveKind, setting: Setting
+) -> PhaseSteps:
+    """Return the steps of ``rounds`` on the wires of a block.
+
+    Raises :class:`DimsweepError` if members do not go from round to round side by side.
+    """
+    strands = _in_step(rounds)
+    ways = _Ways(setting)
+    n_rounds, share, p = len(strands[0]), setting.use.share, setting.p
+    hops = [0] * p  # on the longest chain of messages that each member has waited for
+    loads, before, steps = [_Load(0.0, 1)], 0, []
+    for number in range(n_rounds):
+        now = [strand[number] for strand in strands]
+        sent = list(hops)
+        hops = [
+            max([sent[i], *(sent[j] + ways.hops(j, i, strands[j][number - 1]) for j in r.receive)])
+            for i, r in enumerate(now)
+        ]
+        if number:
+            reduced, load = max(r.reduce for r in now), loads[-1]
+            n_bytes = load.n_bytes * ways.links * share
+            steps.append(Step(1, max(hops) - before, n_bytes, reduced, load.messages))
+        before = max(hops)
+        loads.append(ways.busiest(now))
+    sent_bytes = sum(m.fraction for strand in strands for r in strand for m in r.send) / p
+    growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
+    return PhaseSteps(tuple(steps), share, growth.get(kind, 1.0), sent_bytes)
+
+
+def _in_step(rounds: MemberRounds | SwitchRounds) -> list[Strand]:
+    """Return each member's rounds, which are equally many."""
+    if isinstance(rounds, MemberRounds):
+        strands = [strand for member in rounds.strands for strand in member]
+        if len(strands) == len(rounds.strands) and len({len(strand) for strand in strands}) == 1:
+            return strands
+    raise DimsweepError(
+        "members do not all go from round to round side by side",
+        where="collective.algorithms",
+        hint="write steps() for this algorithm",
+    )
+
+
+class _Ways:
+    """The links that the messages of a setting take: its block's own, or under ``FULL`` one a
+    member that has all of its bandwidth."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._full = setting.policy is SubgroupBandwidth.FULL
+        self.links = 1 if self._full else setting.block.links(setting.n)
+        topology = Topology((Dimension(setting.block, setting.n, 1.0, 0),))
+        self._router = Router(build_network(topology), Routing.DIMENSION_ORDER)
+
+    def hops(self, source: int, target: int, sends: Round) -> int:
+        """Return the most hops between two members in the messages that the first one ``sends``."""
+        if self._full:
+            return self._setting.block.hops
+        ways = [message.way for message in sends.send if message.peer == target]
+        return max(
+            len(self._route(members, source, target, way))
+            for members in self._groups()
+            for way in ways
+        )
+
+    def busiest(self, now: Sequence[Round]) -> _Load:
+        """Return the link that carries the most when all members of all groups send."""
+        n_bytes, messages = Counter[int](), Counter[int]()
+        for link, fraction in self._sent(now):
+            n_bytes[link] += fraction  # type: ignore[assignment]  # typed for counts of integers
+            messages[link] += 1
+        if not n_bytes:
+            return _Load(0.0, 1)
+        link = max(n_bytes, key=n_bytes.__getitem__)
+        return _Load(float(n_bytes[link]), messages[link])
+
+    def _sent(self, now: Sequence[Round]) -> Iterator[tuple[int, float]]:
+        """Yield the links in use, and the share of bytes on each."""
+        for members in self._groups():
+            for i, round_ in enumerate(now):
+                for peer, fraction, way in round_.send:
+                    links = [i] if self._full else self._route(members, i, peer, way)
+                    yield from ((link, fraction) for link in links)
+
+    def _route(self, members: range, source: int, target: int, way: int) -> Sequence[int]:
+        return self._router.route(members[source], members[target], way)
+
+    def _groups(self) -> Iterator[range]:
+        """Yield the members of each group of the dimension; under ``FULL`` groups are equal."""
+        s = self._setting
+        span = s.p * s.stride
+        firsts = (b + i for b in range(0, s.n - span + 1, span) for i in range(s.stride))
+        for first in islice(firsts, 1 if self._full else None):
+            yield range(first, first + span, s.stride)

@@ -16,6 +16,7 @@ from dimsweep.engine.lower.tables import structure
 from dimsweep.engine.workload.graph import Workload
 
 
+@no_collector()  # hundreds of thousands of small objects, and no cycles among them
 def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
     """Lower ``workload`` on ``cluster`` to a program of flat arrays.
 
@@ -35,11 +36,6 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
         For groups that do not fit, unknown algorithms, members of a collective that disagree,
         and sends without a receive.
     """
-    with no_collector():  # hundreds of thousands of small objects, and no cycles among them
-        return _lower(workload, cluster, fold=fold)
-
-
-def _lower(workload: Workload, cluster: Cluster, *, fold: bool) -> p.Program:
     workload.check(cluster.topology.sizes)
     if workload.footprint is not None:
         stages = workload.stages and workload.groups[workload.stages]

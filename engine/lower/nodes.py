@@ -14,11 +14,11 @@ from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.npu import Npu
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.lower.communication import ACCESS, NO_ACCESSES, NOT_SHARED
 from dimsweep.engine.lower.fold import Folding
 from dimsweep.engine.lower.forms import Forms, Interned
 from dimsweep.engine.lower.issue import Waits, order_of_issue, turns
 from dimsweep.engine.lower.memory import Served, Servers
+from dimsweep.engine.lower.program import ACCESS, NO_ACCESSES, NOT_SHARED
 from dimsweep.engine.topology.coordinates import Offset, back, modulo
 from dimsweep.engine.workload.graph import (
     Access,
@@ -204,7 +204,11 @@ class Nodes:
         nodes = np.arange(len(self._what), dtype=np.int32)
         issued = nodes if workload.is_sorted else order_of_issue(self.waits)
         self.stream, self.stream_names = self._taken(cluster.collectives.streams, issued)
-        self.turn = turns(self.waits, self._queued(), issued)
+        # Nodes take turns on the streams that run collectives.
+        on = {(each.cls, each.stream) for each in self._known if each.kind == p.NodeKind.COLLECTIVE}
+        queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
+        stream = np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
+        self.turn = turns(self.waits, stream, issued)
         self._meetings = self._meet(met, issued)
         self._check_complete()
         self.flow = self._flows()
@@ -430,13 +434,6 @@ class Nodes:
             every[nodes] += by
         return every, tuple(names)
 
-    def _queued(self) -> p.Ints:
-        """Return the stream of each node whose stream runs collectives, among those of all classes;
-        else -1."""
-        on = {(each.cls, each.stream) for each in self._known if each.kind == p.NodeKind.COLLECTIVE}
-        queued = np.array([(each.cls, each.stream) in on for each in self._known], dtype=bool)
-        return np.where(queued[self._what], self.stream, np.int32(p.NO_STREAM))
-
     def column(self, name: str, nodes: NDArray[np.integer] | None = None) -> p.Ints:
         """Return a property, such as ``cls``, of the given nodes, or of all."""
         return self._field(name)[self._what if nodes is None else self._what[nodes]]
@@ -464,7 +461,13 @@ class Nodes:
             return _Known(cls, p.NodeKind.COMPUTE, 0, p.NO_TALLY, *self._compute(cls, name, work))
         if isinstance(work, Access):
             stream, tally = 1 + self.streams(MEMORY), self.tallies("memory")
-            duration, service = self._access(cls, name, work)
+            if self._cluster.memory is None:
+                raise DimsweepError(
+                    f"operator {name!r} uses remote memory, and there is none", where="memory"
+                )
+            with _operator(name):
+                least, served = self._servers.access(work, cls)
+            duration, service = least, p.NO_SERVICE if served is None else self.services(served)
             access = _Known(cls, p.NodeKind.ACCESS, stream, tally, duration, duration)
             return access._replace(service=service)
         if isinstance(work, Collective):
@@ -488,16 +491,6 @@ class Nodes:
             with _operator(name):
                 self._computed[at] = npu.duration(work), npu.memory_bound(work)
         return self._computed[at]
-
-    def _access(self, cls: int, name: str, work: Access) -> tuple[int, int]:
-        """Return the least picoseconds of an access, and its service."""
-        if self._cluster.memory is None:
-            raise DimsweepError(
-                f"operator {name!r} uses remote memory, and there is none", where="memory"
-            )
-        with _operator(name):
-            least, served = self._servers.access(work, cls)
-        return least, p.NO_SERVICE if served is None else self.services(served)
 
     def accesses(self) -> p.Table:
         """Return the accesses that an interconnect's I/O controllers carry, an ACCESS each."""

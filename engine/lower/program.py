@@ -1,7 +1,7 @@
 """A lowered workload: flat arrays that the event kernels read, and the point that prices them."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.cost import Prices
+from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.collective.algorithms import Chosen
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind, NamedInt
-from dimsweep.engine.lower.communication import NO_ACCESSES, Communication
+from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.records import Table as Table
 from dimsweep.engine.records import record
+from dimsweep.engine.topology.coordinates import Group
+from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.workload.graph import Workload
 
 Ints = NDArray[np.int32]
@@ -260,6 +263,49 @@ class Chooser(Protocol):
     def least(self, structure: Structure, low: Floats, high: Floats) -> Structure:
         """Return the structure whose phases request no more than those of any choice at bandwidths
         between ``low`` and ``high``, (D,) each."""
+
+
+# An access that goes through the I/O controllers of an interconnect; one a node.
+ACCESS = np.dtype(
+    [
+        ("node", "i4"),
+        ("group", "i4"),  # whose members share it, in Communication.groups; or NOT_SHARED
+        ("n_bytes", "f8"),
+        ("store", "?"),  # or load
+    ],
+    align=True,
+)
+NOT_SHARED = -1
+NO_ACCESSES = np.zeros(0, dtype=ACCESS)
+
+
+@dataclass(frozen=True)
+class Communication:
+    """The communication of a program: ``groups`` by name, ``algorithms`` of each dimension of the
+    ``topology``, and the ``network`` that carries messages.
+
+    The phase kernel has all this in its tables of phases; kernels that simulate ranks and messages
+    one by one read it here.  With ``shares_ports``, messages from point to point do not wait for
+    one another at their port.
+    """
+
+    topology: Topology
+    network: NetworkModel
+    groups: Mapping[str, Group]
+    algorithms: tuple[Chosen, ...]
+    accesses: NDArray[np.void]  # ACCESS, in the order of their nodes
+    shares_ports: bool = False
+
+    @property
+    def by_network(self) -> tuple[str, ...]:
+        """The names of algorithms that only kernels which know links can run."""
+        return tuple(each.others.name for each in self.algorithms if each.others.by_network)
+
+    def circles(self, group: Group, dim: int) -> bool:
+        """Return whether the members of a group that differ in ``dim`` only close a circle."""
+        fabrics = self.network.fabrics
+        fabric = fabrics[dim] if fabrics else Auto()
+        return fabric.circles(self.topology.dims[dim], group.sizes[dim], group.strides[dim])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dimsweep.engine import units
 from dimsweep.engine.account.breakdown import merits
-from dimsweep.engine.bound.closed_form import demand_of
+from dimsweep.engine.bound.event import demand_of
 from dimsweep.engine.collective.library import request_for
 from dimsweep.engine.collective.library.measured import rows_for
 from dimsweep.engine.kernels.phase.batch import run_batch

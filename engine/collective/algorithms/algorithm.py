@@ -80,7 +80,7 @@ class Algorithm(ABC):
 
     def measured(self, kind: CollectiveKind, setting: Setting) -> PhaseSteps:
         """Return the steps of :meth:`rounds`, measured on the wires of the block."""
-        from dimsweep.engine.collective.measured import (
+        from dimsweep.engine.collective.steps import (
             measured_steps,  # which knows networks, and few need
         )
 

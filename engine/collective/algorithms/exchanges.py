@@ -66,7 +66,11 @@ class Relay(Algorithm):
         p, use = setting.p, setting.use
         if use.wrap_hops != use.hops:
             return _on_a_line(p, use)
-        pieces = _pieces_left(p)
+        reach = p // 2  # the hops of the farthest pieces
+        weights = [1.0] * reach
+        if p % 2 == 0:
+            weights[-1] = 0.5
+        pieces = [sum(weights[j:]) for j in range(reach)]
         steps = tuple(Step(1, use.hops, 2 * left / p, messages=use.sharers) for left in pieces)
         return PhaseSteps(steps, use.share, 1.0, sum(step.bytes_fraction for step in steps))
 
@@ -89,15 +93,6 @@ def relayed(p: int) -> tuple[Shifts, ...]:
         weights[-1] = 0.5  # the opposite member's piece goes half either way
     left = [sum(weights[j:]) / p for j in range(p // 2)]
     return tuple((Shift(1, piece, way=0), Shift(-1, piece, way=1)) for piece in left)
-
-
-def _pieces_left(p: int) -> list[float]:
-    """Return the number of pieces that travel on in each direction, step by step."""
-    reach = p // 2
-    weights = [1.0] * reach
-    if p % 2 == 0:
-        weights[-1] = 0.5
-    return [sum(weights[j:]) for j in range(reach)]
 
 
 def _on_a_line(p: int, use: LinkUse) -> PhaseSteps:

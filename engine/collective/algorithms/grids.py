@@ -246,24 +246,20 @@ class XyDirect(OnGrid):
             return _DIRECT.steps(kind, setting)
         p, stride, grid = setting.p, setting.stride, self._grid
         if self._is_torus(p):
-            return self._torus_steps()
+            course = max(self._courses(), key=lambda course: course.part)
+            steps = tuple(
+                Step(1, 1, course.part * sum(s.fraction for s in shifts) / ways, messages=2 // ways)
+                for n, ways, _ in course.order
+                for shifts in relayed(n)
+            )
+            sent = sum(map(_sent, course.order))
+            return PhaseSteps(steps, 1 / self._grid.links(self._grid.size), 1.0, sent)
         if grid.circles(setting.n, p, stride):
             return _RELAY.steps(kind, setting)
         pairs = [(i, j) for i in range(p) for j in range(p) if i != j]
         load = grid.busiest(p, stride, pairs)
         step = Step(1, grid.farthest(p, stride), load / p, messages=load)
         return PhaseSteps((step,), 1 / grid.links(setting.n), 1.0, (p - 1) / p)
-
-    def _torus_steps(self) -> PhaseSteps:
-        """Return the steps of the larger part, along one side and then along the other."""
-        course = max(self._courses(), key=lambda course: course.part)
-        steps = tuple(
-            Step(1, 1, course.part * sum(s.fraction for s in shifts) / ways, messages=2 // ways)
-            for n, ways, _ in course.order
-            for shifts in relayed(n)
-        )
-        sent = sum(map(_sent, course.order))
-        return PhaseSteps(steps, 1 / self._grid.links(self._grid.size), 1.0, sent)
 
     def _courses(self) -> tuple[Course, Course]:
         return courses_of(self._grid, lambda side: _sent(side) / side.ways)

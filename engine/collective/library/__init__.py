@@ -78,7 +78,13 @@ def _measured_or(other: Library | None, timings: Timings) -> Library:
 
     def elsewhere(request: Request) -> Library:
         if other is None:
-            raise _not_measured(timings.source, request)
+            among = f"{request.ranks} GPUs on {request.nodes} nodes"
+            raise DimsweepError(
+                f"{timings.source} has no {request.kind} among {among}",
+                where="collective.measured",
+                hint="measure it with nccl-tests, or give collective.library=nccl for what is not "
+                "there",
+            )
         return other
 
     def predicted(request: Request, bandwidth: Floats) -> Floats:
@@ -91,12 +97,3 @@ def _measured_or(other: Library | None, timings: Timings) -> Library:
         return found if found is not None else elsewhere(request).answer(request, way)
 
     return Library(predicted, answer, other.shares if other is not None else (1.0, 1.0))
-
-
-def _not_measured(source: str, request: Request) -> DimsweepError:
-    kind = request.kind
-    return DimsweepError(
-        f"{source} has no {kind} among {request.ranks} GPUs on {request.nodes} nodes",
-        where="collective.measured",
-        hint="measure it with nccl-tests, or give collective.library=nccl for what is not there",
-    )

@@ -21,8 +21,7 @@ from typing import NamedTuple
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.tables import NONE
-from dimsweep.engine.lower.communication import NOT_SHARED
-from dimsweep.engine.lower.program import Program
+from dimsweep.engine.lower.program import NOT_SHARED, Program
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.interconnect import (
     NOBODY,

@@ -22,9 +22,8 @@ from dimsweep.engine.collective.algorithms import (
     algorithms_of,
     all_to_alls_of,
 )
-from dimsweep.engine.collective.measured import measured_steps
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, in_step
-from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
+from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, measured_steps
 from dimsweep.engine.kinds import ORDERS
 from dimsweep.engine.testing import check_algorithm, check_block, check_order
 from dimsweep.engine.testing.agreement import groups_of

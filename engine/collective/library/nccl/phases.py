@@ -117,7 +117,11 @@ class _Run:
             loops = 1 + nvls.waiting(self.gpu, self.request)
             return self._step(1, hops, part * held * loops * (1 + 1 / p), 0.0)
         if self.choice == DIRECT and self.gpu.hardware is Hardware.NVLINK:
-            return self._step(1, hops, self._sends(p), 0.0)
+            # All bytes pass one after another if copying takes longer than the links.  Peers read
+            # from a buffer, which is half a buffer late.
+            copied = self._cost.bandwidth / self.gpu.copies
+            late = min(1.0, _SENDS / self.request.n_bytes) / 2 if self.gpu.reads else 0.0
+            return self._step(1, hops, max((p - 1) / p, copied) + late, 0.0)
         steps = _passes(kind) * (p - 1)
         # Sends go beside the copy of a member's own shard, which is another block of threads';
         # with LL they are too short for that to matter.
@@ -125,14 +129,6 @@ class _Run:
         if self.choice.algorithm is Algorithm.TREE and self.request.nodes == 1:
             own += _passes(kind)  # all bytes pass each member of a chain, not only the others
         return self._step(steps, hops, held * (steps + own) / p, hop)
-
-    def _sends(self, p: int) -> float:
-        """Return the bytes that pass one after another at the rate of the links, over the bytes
-        held: those for other members, or all if copying takes longer. Peers read from a buffer,
-        which is half a buffer late."""
-        copied = self._cost.bandwidth / self.gpu.copies
-        late = min(1.0, _SENDS / self.request.n_bytes) / 2 if self.gpu.reads else 0.0
-        return max((p - 1) / p, copied) + late
 
     def _between_nodes(self, kind: CollectiveKind, i: int) -> Step:
         setting, hop = self.request.settings[i], network_hop(self.choice, self.request)
