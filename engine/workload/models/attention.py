@@ -28,7 +28,7 @@ _RING, _RING_BACK = "keys round", "gradients round"
 
 
 def heads_and_rows(r: Region, heads: int, rows: int) -> tuple[int, int]:
-    """Heads, and queries of each, whose scores a rank computes."""
+    """Return the heads, and the queries of each, whose scores a rank computes."""
     if r.shard.context_exchange is ContextExchange.ALL_TO_ALL:
         return heads // r.shard.context, rows * r.shard.context
     return heads, rows
@@ -66,7 +66,7 @@ def exchanged(
 
 
 def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """The attention half of a layer on one rank."""
+    """Return the attention half of a layer on one rank."""
     t, value, tokens = r.shard.tensor, r.value, r.tokens
     queries = model.heads * model.head // t
     projected = (model.heads + 2 * model.kv) * model.head // t
@@ -75,7 +75,8 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     into = r.linear("qkv", tokens, model.hidden, projected)
     out = r.linear("projection", tokens, queries, model.hidden)
     core, core_back, core_kept, core_gradients = _core(model, r)
-    around, around_back = exchanged(core, core_back, r, _keys(model, r), value * tokens * queries)
+    keys = value * tokens * 2 * model.kv * model.head / t  # bytes of the rank's keys and values
+    around, around_back = exchanged(core, core_back, r, keys, value * tokens * queries)
     forward: tuple[Step, ...] = (
         norm,
         *r.column(into),
@@ -112,13 +113,13 @@ def attention_block(model: TransformerShape, r: Region) -> LayerBlock:
 
 
 def _cached(model: TransformerShape, shard: Shard) -> float:
-    """Bytes of the keys and values of the rank's sequences, of its heads."""
+    """Return the bytes of the keys and values of the rank's sequences and heads."""
     heads = model.kv / shard.tensor
     return shard.value * shard.batch * _seen(model) / shard.context * 2 * heads * model.head
 
 
 def _seen(model: TransformerShape) -> int:
-    """The tokens that the last one of a sequence sees."""
+    """Return the number of tokens that the last token of a sequence sees."""
     return min(model.window or model.sequence, model.sequence)
 
 
@@ -128,13 +129,7 @@ def _decoded(model: TransformerShape, r: Region) -> Kernel:
     seen = _seen(model)
     flops = 4.0 * heads * seen * size
     n_bytes = _cached(model, r.shard) + 2 * r.value * heads * size
-    shape = Attention(heads, 1, seen, size, causal=False)
-    return Kernel("attention", flops, n_bytes, MatMul(heads, 1, size, seen), shape)
-
-
-def _keys(model: TransformerShape, r: Region) -> float:
-    """Bytes of the rank's keys and values."""
-    return r.value * r.tokens * 2 * model.kv * model.head / r.shard.tensor
+    return _fused_kernels(flops, n_bytes, Attention(heads, 1, seen, size, causal=False))[0]
 
 
 def _core(
@@ -200,17 +195,25 @@ def _fused(
         whole = round(2 * met)
         heads, rows, columns = heads * rows / whole, whole, whole
     flops = 4.0 * heads * rows * met * size
-    shape = Attention(heads, rows, columns, size, model.causal)
-    product_of = MatMul(heads, rows, size, columns)
-    forward = Kernel("attention", flops, n_bytes, product_of, shape)
-    backward = Kernel(
-        "attention input_grad",
-        ATTENTION_BACKWARD * flops,
-        2 * n_bytes,
-        product_of,
-        shape._replace(backward=True),
+    forward, backward = _fused_kernels(
+        flops, n_bytes, Attention(heads, rows, columns, size, model.causal)
     )
     return (forward,), (backward,), kept, 2 * n_bytes
+
+
+def _fused_kernels(flops: float, n_bytes: float, shape: Attention) -> tuple[Kernel, Kernel]:
+    """Return the kernels of attention whose scores never leave the chip, forward and backward."""
+    products = MatMul(shape.heads, shape.rows, shape.size, shape.columns)
+    return (
+        Kernel("attention", flops, n_bytes, products, shape),
+        Kernel(
+            "attention input_grad",
+            ATTENTION_BACKWARD * flops,
+            2 * n_bytes,
+            products,
+            shape._replace(backward=True),
+        ),
+    )
 
 
 # --- multi-head latent attention ------------------------------------------------------------------
@@ -229,7 +232,7 @@ def _fused(
 
 
 def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """The attention half of a layer on one rank."""
+    """Return the attention half of a layer on one rank."""
     value, tokens, t = r.value, r.tokens, r.shard.tensor
     heads, latent = model.heads // t, model.query_rank + model.kv_rank + model.rope
     norm, norm_back = r.norm("attention norm")
@@ -242,17 +245,23 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
     out = r.linear("projection", tokens, heads * model.head, model.hidden)
     core, core_back = _latent_core(model, r)
     queries = value * tokens * heads * (model.head + model.rope)
-    around, around_back = exchanged((core,), (core_back,), r, _latent_keys(model, r), queries)
+    keys = value * tokens * model.heads / t * (2 * model.head + model.rope)
+    around, around_back = exchanged((core,), (core_back,), r, keys, queries)
     attended = _latent_decoded(model, r, heads) if r.shard.decode else (*key.forward, *around)
     latents = value * r.rows * latent  # bytes of the rank's own tokens
+    gather: tuple[Step, ...] = ()
+    scatter = r.reduce(latents)
+    if r.cut:
+        gather = (CollectiveStep(Kind.ALL_GATHER, latents, AXIS),)
+        scatter = (CollectiveStep(Kind.REDUCE_SCATTER, latents * t, AXIS),)
     projected = heads * (2 * (model.head + model.rope) + model.head)  # queries, keys and values
     forward: tuple[Step, ...] = (
-        norm, *down.forward, small, *_latent_gather(r, latents), *query.forward,
+        norm, *down.forward, small, *gather, *query.forward,
         *attended, *r.row(out), residual,
     )  # fmt: skip
     backward: tuple[Step, ...] = (
         residual_back, *r.row_backward(out), *around_back, *key.backward,
-        *query.backward, *_latent_scatter(r, latents), small_back, *down.backward, norm_back,
+        *query.backward, *scatter, small_back, *down.backward, norm_back,
     )  # fmt: skip
     selective, norm_again = r.shard.again(Module.CORE), r.shard.again(Module.NORM)
     kept = 4.0 * heads * tokens
@@ -261,7 +270,15 @@ def latent_attention_block(model: TransformerShape, r: Region) -> LayerBlock:
         forward,
         backward,
         again=(norm,) * norm_again + (core,) * selective,
-        parameters=_latent_parameters(model, heads, latent),
+        parameters=(
+            model.hidden * latent
+            + heads
+            * (model.query_rank * (model.head + model.rope) + model.kv_rank * 2 * model.head)
+            + heads * model.head * model.hidden
+            + model.hidden * (2 if model.bias else 1)
+            + model.query_rank
+            + model.kv_rank
+        ),
         activations=(
             (2 - norm_again) * r.part
             + 2 * latents
@@ -287,18 +304,12 @@ def _latent_decoded(model: TransformerShape, r: Region, heads: int) -> tuple[Ker
     n_bytes = _latent_cached(model, r.shard) + value * queries * (shared + rank)
     size = (shared + rank) // 2
     shape = Attention(queries, 1, model.sequence, size, causal=False)
+    attended, _ = _fused_kernels(flops, n_bytes, shape)
     return (
         *r.linear("key up", tokens, model.head, rank, heads).forward,
-        Kernel("attention", flops, n_bytes, MatMul(queries, 1, size, model.sequence), shape),
+        attended,
         *r.linear("value up", tokens, rank, model.head, heads).forward,
     )
-
-
-def _latent_parameters(model: TransformerShape, heads: int, latent: int) -> float:
-    """Down, up and out; and the norms of the features and of the latent vectors."""
-    up = model.query_rank * (model.head + model.rope) + model.kv_rank * 2 * model.head
-    weights = model.hidden * latent + heads * up + heads * model.head * model.hidden
-    return weights + model.hidden * (2 if model.bias else 1) + model.query_rank + model.kv_rank
 
 
 def _latent_core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
@@ -310,24 +321,4 @@ def _latent_core(model: TransformerShape, r: Region) -> tuple[Kernel, Kernel]:
     size = model.head + model.rope // 2
     flops = 4.0 * heads * rows * columns * size * (0.5 if model.causal else 1.0)
     n_bytes = r.value * heads * 2 * size * (rows + columns)
-    shape = Attention(heads, rows, columns, size, causal=model.causal)
-    product = MatMul(heads, rows, size, columns)
-    back = shape._replace(backward=True)
-    return (
-        Kernel("attention", flops, n_bytes, product, shape),
-        Kernel("attention input_grad", ATTENTION_BACKWARD * flops, 2 * n_bytes, product, back),
-    )
-
-
-def _latent_gather(r: Region, n_bytes: float) -> tuple[Step, ...]:
-    return (CollectiveStep(Kind.ALL_GATHER, n_bytes, AXIS),) if r.cut else ()
-
-
-def _latent_scatter(r: Region, n_bytes: float) -> tuple[Step, ...]:
-    if r.cut:
-        return (CollectiveStep(Kind.REDUCE_SCATTER, n_bytes * r.shard.tensor, AXIS),)
-    return (CollectiveStep(Kind.ALL_REDUCE, n_bytes, AXIS),) if r.shard.tensor > 1 else ()
-
-
-def _latent_keys(model: TransformerShape, r: Region) -> float:
-    return r.value * r.tokens * model.heads / r.shard.tensor * (2 * model.head + model.rope)
+    return _fused_kernels(flops, n_bytes, Attention(heads, rows, columns, size, model.causal))

@@ -10,6 +10,7 @@ from dimsweep.engine.workload.models.model import (
     RankModel,
     Shard,
     elementwise,
+    join_blocks,
     linear,
     refuse,
 )
@@ -94,7 +95,7 @@ class ConvNet(Model):
                     parts.append(_convolution(shard, "shortcut", inputs, 4 * width, 1, side))
                 inputs = 4 * width
                 output = shard.value * shard.batch * inputs * side**2
-                yield _together(f"stage {stage + 1} block {i + 1}", parts, output)
+                yield join_blocks(f"stage {stage + 1} block {i + 1}", parts, output)
 
     def _vgg(self, shard: Shard) -> Iterator[LayerBlock]:
         inputs, side = 3, self.image
@@ -147,15 +148,4 @@ def _dense(shard: Shard, name: str, inputs: int, outputs: int) -> LayerBlock:
         parameters=(inputs + 1) * outputs,
         activations=shard.value * shard.batch * inputs,
         output=shard.value * shard.batch * outputs,
-    )
-
-
-def _together(name: str, parts: list[LayerBlock], output: float) -> LayerBlock:
-    return LayerBlock(
-        name,
-        tuple(step for part in parts for step in part.forward),
-        tuple(step for part in reversed(parts) for step in part.backward),
-        parameters=sum(part.parameters for part in parts),
-        activations=sum(part.activations for part in parts),
-        output=output,
     )

@@ -20,29 +20,12 @@ from dimsweep.engine.workload.models.shape import Region, TransformerShape
 
 
 def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """The feed-forward half of a layer on one rank."""
+    """Return the feed-forward half of a layer, without experts, on one rank."""
     value, tokens, inner = r.value, r.tokens, model.inner // r.shard.tensor
     first = inner * (2 if model.gated else 1)
-    one = r.linear("mlp 1", tokens, model.hidden, first)
-    two = r.linear("mlp 2", tokens, inner, model.hidden)
     norm, norm_back = r.norm("mlp norm")
     residual, residual_back = r.residual("mlp", dropout=model.dropout, bias=model.bias)
-    activated = elementwise("activation", value * tokens * (first + inner))
-    activated_back = elementwise("activation input_grad", value * tokens * (2 * first + inner))
-    forward: tuple[Step, ...] = (
-        norm,
-        *r.column(one),
-        activated,
-        *r.row(two),
-        residual,
-    )
-    backward: tuple[Step, ...] = (
-        residual_back,
-        *r.row_backward(two),
-        activated_back,
-        *r.column_backward(one),
-        norm_back,
-    )
+    network, network_back, activated, kept = _network(model, r, inner, "mlp", "activation")
     biases = first + model.hidden if model.bias else 0
     norms = model.hidden * (2 if model.bias else 1)
     norm_again, act_again = r.shard.again(Module.NORM), r.shard.again(Module.ACTIVATION)
@@ -51,17 +34,34 @@ def dense_block(model: TransformerShape, r: Region) -> LayerBlock:
     made_again = r.part * norm_again + value * tokens * inner * (act_again + half_again)
     return LayerBlock(
         "mlp",
-        forward,
-        backward,
+        (norm, *network, residual),
+        (residual_back, *network_back, norm_back),
         again=(norm,) * norm_again + half + (activated,) * act_again,
         parameters=model.hidden * (first + inner) + biases + norms,
         activations=(
-            2 * r.part
-            + value * tokens * (first + inner)
-            + (r.rows * model.hidden if model.dropout else 0)
-            - made_again
+            2 * r.part + kept + (r.rows * model.hidden if model.dropout else 0) - made_again
         ),
-        transient=r.passing + value * tokens * (first + inner) + made_again,
+        transient=r.passing + kept + made_again,
+    )
+
+
+def _network(
+    model: TransformerShape, r: Region, inner: int, name: str, activation: str
+) -> tuple[tuple[Step, ...], tuple[Step, ...], Kernel, float]:
+    """Return the steps of a network of ``inner`` features that all tokens pass: forward, backward,
+    the activation's kernel, and the bytes kept between."""
+    first = inner * (2 if model.gated else 1)
+    one = r.linear(f"{name} 1", r.tokens, model.hidden, first)
+    two = r.linear(f"{name} 2", r.tokens, inner, model.hidden)
+    kept = r.value * r.tokens * (first + inner)
+    activated = elementwise(activation, kept)
+    activated_back = elementwise(f"{activation} input_grad", kept + r.value * r.tokens * first)
+    forward = (*r.column(one), activated, *r.row(two))
+    return (
+        forward,
+        (*r.row_backward(two), activated_back, *r.column_backward(one)),
+        activated,
+        kept,
     )
 
 
@@ -81,7 +81,7 @@ _FP32 = 4.0  # bytes
 
 
 def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
-    """The feed-forward half of a layer with experts, on one rank."""
+    """Return the feed-forward half of a layer with experts, on one rank."""
     value, hidden, n = r.value, model.hidden, r.shard.expert
     inner = model.expert_inner // _cut(r)
     first = inner * (2 if model.gated else 1)
@@ -98,7 +98,15 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
     there, back = _exchange(model, r, n_bytes, value * come * hidden)
     out, _ = _exchange(model, r, _narrow(r) * sent * hidden, _narrow(r) * come * hidden)
     work, work_back, activated = _work(model, r, come)
-    shared, shared_back, shared_kept = _shared(model, r)
+    shared: tuple[Step, ...] = ()
+    shared_back: tuple[Step, ...] = ()
+    shared_kept = shared_parameters = 0.0
+    if model.shared_experts:
+        width = model.shared_experts * model.expert_inner
+        shared, shared_back, _, shared_kept = _network(
+            model, r, width // r.shard.tensor, "shared expert", "shared activation"
+        )
+        shared_parameters = hidden * (width / r.shard.tensor) * (3 if model.gated else 2)
     forward: tuple[Step, ...] = (norm, route, *shared, *out, *work, *back, residual)
     backward = (residual_back, *there, *work_back, *back, *shared_back, *route_back, norm_back)
     norms = hidden * (2 if model.bias else 1)
@@ -111,7 +119,7 @@ def expert_block(model: TransformerShape, r: Region) -> LayerBlock:
         forward,
         backward,
         again=(norm,) * norm_again + activated * act_again,
-        parameters=hidden * model.experts + norms + _shared_parameters(model, r),
+        parameters=hidden * model.experts + norms + shared_parameters,
         expert_parameters=local * (hidden * (first + inner) + (first + hidden) * model.bias),
         activations=(
             2 * r.part
@@ -235,30 +243,6 @@ def _biased(
     forward = elementwise("expert bias", (6 * _FP32 + 2 * value) * values)
     backward = elementwise("expert bias input_grad", (8 * _FP32 + 4 * value) * values)
     return (forward,), (backward,)
-
-
-def _shared(model: TransformerShape, r: Region) -> tuple[tuple[Step, ...], tuple[Step, ...], float]:
-    """The experts that all tokens pass, as one feed-forward network: forward, backward, and the
-    bytes kept between."""
-    if not model.shared_experts:
-        return (), (), 0.0
-    value, inner = r.value, model.shared_experts * model.expert_inner // r.shard.tensor
-    first = inner * (2 if model.gated else 1)
-    one = r.linear("shared expert 1", r.tokens, model.hidden, first)
-    two = r.linear("shared expert 2", r.tokens, inner, model.hidden)
-    kept = value * r.tokens * (first + inner)
-    activated = elementwise("shared activation", kept)
-    activated_back = elementwise("shared activation input_grad", kept + value * r.tokens * first)
-    return (
-        (*r.column(one), activated, *r.row(two)),
-        (*r.row_backward(two), activated_back, *r.column_backward(one)),
-        kept,
-    )
-
-
-def _shared_parameters(model: TransformerShape, r: Region) -> float:
-    inner = model.shared_experts * model.expert_inner / r.shard.tensor
-    return model.hidden * inner * (3 if model.gated else 2)
 
 
 def _tensor(r: Region, part: float, whole: float) -> tuple[tuple[Step, ...], tuple[Step, ...]]:

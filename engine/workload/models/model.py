@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.workload.graph import Kernel, MatMul
+from dimsweep.engine.workload.graph import Amount, Kernel, MatMul
 
 # --- steps ----------------------------------------------------------------------------------------
 
@@ -254,6 +254,23 @@ class LayerBlock:
         return min(self.expert_parameters, micro_batches * self.expert_reach)
 
 
+def join_blocks(name: str, parts: Sequence[LayerBlock], output: float) -> LayerBlock:
+    """Return one block that runs ``parts`` one after another, and hands on ``output`` bytes."""
+    return LayerBlock(
+        name,
+        forward=tuple(step for part in parts for step in part.forward),
+        backward=tuple(step for part in reversed(parts) for step in part.backward),
+        again=tuple(step for part in parts for step in part.again),
+        parameters=sum(part.parameters for part in parts),
+        expert_parameters=sum(part.expert_parameters for part in parts),
+        activations=sum(part.activations for part in parts),
+        transient=max(part.transient for part in parts),
+        gradient_buffer=sum(part.gradient_buffer for part in parts),
+        output=output,
+        cache=sum(part.cache for part in parts),
+    )
+
+
 @dataclass(frozen=True)
 class RankModel:
     """A model cut for one rank: blocks before the layers, the layers, and blocks after them.
@@ -323,6 +340,9 @@ class Shard:
         return selective or module in self.recompute_modules
 
 
+_PASSES = 3  # a backward pass has twice the operations of the forward pass
+
+
 class Model(ABC):
     """What a parallel plan needs to know of a model."""
 
@@ -337,6 +357,52 @@ class Model(ABC):
     def parameters(self) -> int:
         """All parameters of the model."""
         return round(self.for_rank(Shard(batch=1)).parameters)
+
+    def tokens(self, task: Task) -> int:
+        """Return the tokens of a sample that a pass computes; 0 if samples have none."""
+        return 0
+
+    @property
+    def balanced(self) -> "Model":
+        """The model with its work shared evenly by all ranks."""
+        return self
+
+    def amount(
+        self, batch: int, task: Task = Task.TRAINING, kept: float = 0.0, narrow: str = ""
+    ) -> Amount:
+        """Return the work that a training iteration, or a pass of a served batch, gets done.
+
+        Parameters
+        ----------
+        batch
+            Number of samples.
+        kept
+            Bytes of a checkpoint for each parameter.
+        narrow
+            Precision of linear layers, if it is narrower than the rest's.
+
+        Notes
+        -----
+        The FLOPs are those of model FLOPs utilisation (Chowdhery et al., "PaLM", 2022, appendix B),
+        with attention as its mask and its kernel have it, and the linear products of all tokens.
+        """
+        rank = self.balanced.for_rank(Shard(batch=1, task=task, narrow=narrow))
+        blocks = (*rank.front, *rank.layers, *rank.back)
+        kernels = [
+            step
+            for block in blocks
+            for step in block.forward
+            if isinstance(step, Kernel) and (step.matmul or step.attention)
+        ]
+        times = batch * (_PASSES if task is Task.TRAINING else 1)
+        flops_narrow = times * sum(kernel.flops for kernel in kernels if kernel.precision)
+        return Amount(
+            batch,
+            batch * self.tokens(task),
+            times * sum(kernel.flops for kernel in kernels),
+            state=kept * sum(block.parameters + block.expert_parameters for block in blocks),
+            narrow={narrow: flops_narrow} if narrow else {},
+        )
 
 
 def refuse(shard: Shard, model: str, axes: Sequence[str]) -> None:

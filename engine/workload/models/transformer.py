@@ -19,6 +19,7 @@ from dimsweep.engine.workload.models.model import (
     Step,
     Task,
     elementwise,
+    join_blocks,
     narrow_linear,
 )
 from dimsweep.engine.workload.models.shape import Region, TransformerShape
@@ -53,6 +54,13 @@ class Transformer(TransformerShape, Model):
                 f"{self._tokens(shard)} tokens do not divide by tensor degree {shard.tensor}",
                 where="plan.sequence_parallel",
             )
+
+    def tokens(self, task: Task) -> int:
+        return 1 if task is Task.DECODE else self.sequence
+
+    @property
+    def balanced(self) -> "Transformer":
+        return replace(self, imbalance=1.0)
 
     def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank of ``shard`` runs it."""
@@ -124,23 +132,17 @@ class Transformer(TransformerShape, Model):
             (latent_attention_block if self.kv_rank else attention_block)(attends, r),
             (dense_block if dense else expert_block)(self, r),
         ]
-        forward = tuple(step for part in parts for step in part.forward)
-        backward = tuple(step for part in reversed(parts) for step in part.backward)
-        output = r.value * r.rows * self.hidden
-        full = r.shard.recompute is Recompute.FULL
-        kept = sum(part.activations for part in parts)
-        return LayerBlock(
-            name=LAYER,
-            forward=forward,
-            backward=backward,
-            again=forward if full else tuple(step for part in parts for step in part.again),
-            parameters=sum(part.parameters for part in parts),
-            expert_parameters=sum(part.expert_parameters for part in parts),
-            activations=output if full else kept,
-            transient=(kept if full else 0.0) + max(part.transient for part in parts),
-            gradient_buffer=sum(r.value * p.parameters + p.gradient_buffer for p in parts),
-            output=output,
-            cache=sum(part.cache for part in parts),
+        # Each part's gradients are added to those of the batch once they are complete.
+        buffer = sum(r.value * part.parameters + part.gradient_buffer for part in parts)
+        layer = join_blocks(LAYER, parts, r.value * r.rows * self.hidden)
+        layer = replace(layer, gradient_buffer=buffer)
+        if r.shard.recompute is not Recompute.FULL:
+            return layer
+        return replace(
+            layer,
+            again=layer.forward,
+            activations=layer.output,
+            transient=layer.activations + layer.transient,
         )
 
     def _front(self, r: Region) -> LayerBlock:

@@ -1,6 +1,5 @@
 """Parallel plans: how a model is spread over the ranks, for training and for serving."""
 
-from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.inference import Serving, serving
 from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import (

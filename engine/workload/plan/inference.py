@@ -7,7 +7,6 @@ from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
 from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, fullest
 from dimsweep.engine.workload.models.model import LayerBlock, Shard, Step, Task, elementwise
 from dimsweep.engine.workload.models.transformer import Transformer
-from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.mesh import DeviceMesh
 from dimsweep.engine.workload.plan.stages import Stage, cut
 from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
@@ -72,7 +71,7 @@ def serving(
         name=name,
         stages="pipeline" if len(stages) > 1 else None,
         footprint=fullest(footprints),
-        amount=amount(model, plan.batch, plan.task, narrow=plan.narrow),
+        amount=model.amount(plan.batch, plan.task, narrow=plan.narrow),
     )
 
 

@@ -28,7 +28,6 @@ from dimsweep.engine.workload.models.model import (
     WaitStep,
     elementwise,
 )
-from dimsweep.engine.workload.plan.amount import amount
 from dimsweep.engine.workload.plan.memory import PIECES, footprint, state_bytes
 from dimsweep.engine.workload.plan.mesh import COPIES, EXPERT_REPLICAS, SHARDS, DeviceMesh
 from dimsweep.engine.workload.plan.plan import GradientExchange, Offload, ParallelPlan
@@ -65,7 +64,7 @@ def training(
 def training_amount(model: Model, plan: ParallelPlan) -> Amount:
     """What an iteration of :func:`training` gets done.  A checkpoint of it has the weights and the
     optimizer's state, once."""
-    return amount(model, plan.batch, kept=plan.value + state_bytes(plan), narrow=plan.narrow)
+    return model.amount(plan.batch, kept=plan.value + state_bytes(plan), narrow=plan.narrow)
 
 
 def training_footprint(model: Model, plan: ParallelPlan, mesh: DeviceMesh) -> Footprint:

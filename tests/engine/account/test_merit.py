@@ -17,7 +17,6 @@ from dimsweep.engine import (
 from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.models.model import Task
-from dimsweep.engine.workload.plan.amount import amount
 
 TOPOLOGY = Topology.build("Ring(4)", bandwidth=[2e9], latency=[0])
 
@@ -34,13 +33,13 @@ def test_what_a_transformer_gets_done() -> None:
     model = Transformer(hidden=64, layers=2, heads=4, sequence=32, vocabulary=100)
     tokens, h = 32, 64
     forward = 2 * (24 * tokens * h**2 + 4 * tokens**2 * h) + 2 * tokens * h * 100
-    done = amount(model, batch=8)
+    done = model.amount(batch=8)
     assert done == Amount(8, 8 * tokens, 3 * 8 * forward)
-    read = amount(model, 8, Task.PREFILL).flops
+    read = model.amount(8, Task.PREFILL).flops
     assert read == done.flops / 3 - 8 * 2 * (tokens - 1) * h * 100, "logits of the last token alone"
-    assert amount(model, 8, Task.DECODE).tokens == 8
+    assert model.amount(8, Task.DECODE).tokens == 8
     busy = replace(model, experts=4, top_k=2, imbalance=3.0)
-    assert amount(busy, 8) == amount(replace(busy, imbalance=1.0), 8)
+    assert busy.amount(8) == replace(busy, imbalance=1.0).amount(8)
 
 
 def test_figures_of_a_second() -> None:

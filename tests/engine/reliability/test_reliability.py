@@ -20,7 +20,6 @@ from dimsweep.engine import (
 from dimsweep.engine.reliability import Checkpoint, Reliability, best_interval
 from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
-from dimsweep.engine.workload.plan.amount import amount
 
 DAY = 86400.0
 OFTEN = Reliability(1000 * DAY, 300.0, Checkpoint(bandwidth=1e11))
@@ -90,9 +89,9 @@ def test_nothing_is_left_where_restarts_take_longer_than_goes_well() -> None:
 
 def test_a_checkpoint_has_weights_and_the_optimizers_state() -> None:
     model = Transformer(hidden=64, layers=2, heads=4, sequence=32, vocabulary=100)
-    parameters = amount(model, 8, kept=1.0).state
-    assert amount(model, 8, kept=14.0).state == 14 * parameters
-    assert amount(model, 8).state == 0, "of a pass that changes no weight"
+    parameters = model.amount(8, kept=1.0).state
+    assert model.amount(8, kept=14.0).state == 14 * parameters
+    assert model.amount(8).state == 0, "of a pass that changes no weight"
     assert parameters == pytest.approx(2 * 12 * 64**2 + (100 + 32) * 64, rel=0.02)
 
 
