@@ -24,9 +24,9 @@ from dimsweep.engine.network.bill import (
 )
 from dimsweep.engine.network.fabric import Fabric, fitted
 from dimsweep.engine.network.graph import Device, Kind, Link, Network
-from dimsweep.engine.network.parts import Amount, Cabling, Need, Part, PartKind, PriceList
+from dimsweep.engine.network.parts import Amount, Need, Part, PartKind, PriceList
 from dimsweep.engine.topology.blocks import Node
-from dimsweep.engine.topology.topology import Dimension, Topology
+from dimsweep.engine.topology.topology import Topology
 
 _OF_NO_TIER = (
     "links of the network belong to no dimension, so no tier prices them (dim of each link says "
@@ -47,12 +47,25 @@ def product_bill(
     prices: PriceList,
     others: Sequence[OtherPart] = (),
 ) -> Bill:
-    """What a product of dimensions is bought as, in whole parts; raises :class:`DimsweepError` for
-    fabrics that do not suit its dimensions."""
+    """Return the bill of a product of dimensions, in whole parts.
+
+    Raises
+    ------
+    DimsweepError
+        For fabrics that do not suit its dimensions.
+    """
     n = topology.n_npus - sum(len(other.at) for other in others)
     needs, missing = Needs({Need(PartKind.NPU): n}), list[str]()
     for dim, fabric in fitted(topology, fabrics):
-        line, unknown = _of_line(dim, fabric, prices)
+        cables = prices.cables(dim.tier)
+        if dim.size == 1:
+            continue
+        if cables is None:
+            what = f"no medium for dimension {dim.name}, tier {dim.tier or 'none'}"
+            hint = f"cost.tiers.{dim.tier or 'NAME'}.medium=fibre, copper, or board for none at all"
+            missing.append(f"{what} ({hint})")
+            continue
+        line, unknown = needs_of_dimension(dim, fabric, cables, prices)
         missing += unknown
         for need, n in line.items():
             needs[need] += n * (topology.n_npus // dim.size)
@@ -80,18 +93,6 @@ def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
     )
 
 
-def _of_line(dim: Dimension, fabric: Fabric, prices: PriceList) -> tuple[Needs, list[str]]:
-    """What one line of a dimension needs, and what is not known of it."""
-    cables = prices.cables(dim.tier)
-    if cables is None and dim.size > 1:
-        what = f"no medium for dimension {dim.name}, tier {dim.tier or 'none'}"
-        hint = f"cost.tiers.{dim.tier or 'NAME'}.medium=fibre, copper, or board for none at all"
-        return Needs(), [f"{what} ({hint})"]
-    if cables is None or dim.size == 1:
-        return Needs(), []
-    return needs_of_dimension(dim, fabric, cables, prices)
-
-
 def network_bill(
     network: Network, topology: Topology, prices: PriceList, others: Sequence[OtherPart] = ()
 ) -> Bill:
@@ -99,28 +100,23 @@ def network_bill(
     those of their dimensions' tiers; NPUs of which the graph says what they are, are no others."""
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
     needs, plain = Needs(needs_of(network, cabling)), Need(PartKind.NPU)
+
+    def is_plain(device: Device) -> bool:  # the network says nothing about its part
+        return not device.part and device.price is None and device.watts is None
+
     others = [
-        other._replace(at=tuple(npu for npu in other.at if _is_plain(network.devices[npu])))
+        other._replace(at=tuple(npu for npu in other.at if is_plain(network.devices[npu])))
         for other in others
     ]
     needs[plain] -= sum(len(other.at) for other in others)
     missing = []
-    if not says_media(network) and _unsaid(network, cabling):
+    is_known = all(cabling_of(link, cabling) is not None for link in network.cables())
+    if not says_media(network) and not is_known:
         missing.append(
             "no link of the network says its medium, so not all cables are counted (medium: fibre "
             "or copper of its links, or cost.tiers.NAME.medium for those of a dimension)"
         )
     return with_npus(bill_of(needs, prices, missing), ((o.part, len(o.at)) for o in others))
-
-
-def _is_plain(device: Device) -> bool:
-    """Whether the network says nothing of what an NPU is bought as."""
-    return not device.part and device.price is None and device.watts is None
-
-
-def _unsaid(network: Network, cabling: Sequence[Cabling | None]) -> bool:
-    """Whether there is a link of whose medium its tier says nothing."""
-    return any(cabling_of(link, cabling) is None for link in network.cables())
 
 
 @dataclass(frozen=True)
@@ -140,8 +136,16 @@ class WholePrices(Prices):
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
         """USD (or W) for bandwidths of shape (..., D) in bytes/s; raises :class:`InfeasibleError`
         for one that no parts of the list have."""
-        rows = bandwidth.reshape(-1, bandwidth.shape[-1]).tolist()
-        return np.array([self._at(tuple(row)) for row in rows]).reshape(bandwidth.shape[:-1])
+        costs = []
+        for row in map(tuple, bandwidth.reshape(-1, bandwidth.shape[-1]).tolist()):
+            if row not in self._known:
+                bill = self.bill(row)
+                total = bill.power if self.watts else bill.cost
+                if total is None:
+                    raise InfeasibleError((*bill.missing, *bill.unpowered)[0], where="cost")
+                self._known[row] = total
+            costs.append(self._known[row])
+        return np.array(costs).reshape(bandwidth.shape[:-1])
 
     @property
     def linear(self) -> bool:
@@ -152,15 +156,6 @@ class WholePrices(Prices):
         pairs = zip(self.topology.dims, bandwidth, strict=True)
         dims = tuple(replace(dim, bandwidth=float(b)) for dim, b in pairs)
         return product_bill(Topology(dims), self.fabrics, self.parts, self.others)
-
-    def _at(self, bandwidth: tuple[float, ...]) -> float:
-        if bandwidth not in self._known:
-            bill = self.bill(bandwidth)
-            total = bill.power if self.watts else bill.cost
-            if total is None:
-                raise InfeasibleError((*bill.missing, *bill.unpowered)[0], where="cost")
-            self._known[bandwidth] = total
-        return self._known[bandwidth]
 
 
 # --- prices of bandwidth --------------------------------------------------------------------------
@@ -194,14 +189,18 @@ def linear_bill(
     block.  A link is of its dimension's tier.
     """
     if network is None:
-        amounts, missing = _of_product(topology, fabrics), list[str]()
+        amounts, missing = _amounts_of_product(topology, fabrics), list[str]()
     else:
-        amounts, unknown = _of_graph(network, topology)
+        amounts, unknown = _amounts_of_graph(network, topology)
         missing = [*unknown]
     items = list[Item]()
-    for (tier, name), amount in sorted(
-        amounts.items(), key=lambda each: _place(topology, *each[0])
-    ):
+    order = [dim.tier for dim in topology.dims]
+
+    def place(each: tuple[tuple[str, str], float]) -> tuple[int, int]:
+        tier, name = each[0]
+        return order.index(tier) if tier in order else len(order), [*_AMOUNTS].index(name)
+
+    for (tier, name), amount in sorted(amounts.items(), key=place):
         if not amount:
             continue
         price = getattr(tiers.get(tier, TierPrice()), name)
@@ -224,12 +223,9 @@ def linear_bill(
     return Bill(tuple(items), tuple(dict.fromkeys(missing)), tuple(unpowered))
 
 
-def _place(topology: Topology, tier: str, name: str) -> tuple[int, int]:
-    tiers = [dim.tier for dim in topology.dims]
-    return tiers.index(tier) if tier in tiers else len(tiers), [*_AMOUNTS].index(name)
-
-
-def _of_product(topology: Topology, fabrics: Sequence[Fabric]) -> dict[tuple[str, str], float]:
+def _amounts_of_product(
+    topology: Topology, fabrics: Sequence[Fabric]
+) -> dict[tuple[str, str], float]:
     """Amounts by tier and part, in bytes/s where a part is paid for by these."""
     n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
     for dim, fabric in fitted(topology, fabrics):
@@ -246,9 +242,11 @@ def _of_product(topology: Topology, fabrics: Sequence[Fabric]) -> dict[tuple[str
 
 
 @lru_cache(maxsize=2)  # cost, watts and warnings are of the same
-def _of_graph(
+def _amounts_of_graph(
     network: Network, topology: Topology
 ) -> tuple[dict[tuple[str, str], float], list[str]]:
+    import networkx as nx  # here: few runs build a network
+
     amounts, missing = defaultdict[tuple[str, str], float](float), list[str]()
     ports, blocks = set[tuple[str, int, Node]](), dict[Node, str]()
     direct = dict[tuple[str, int], list[tuple[Node, Node]]]()  # links between NPUs
@@ -282,15 +280,9 @@ def _of_graph(
     for tier in blocks.values():
         amounts[tier, "block"] += 1
     for (tier, _), pairs in direct.items():
-        amounts[tier, "block"] += _pieces(pairs)
+        # Links that hang together are one block: a ring, or a mesh.
+        amounts[tier, "block"] += int(nx.number_connected_components(nx.Graph(pairs)))
     return amounts, list(dict.fromkeys(missing))
-
-
-def _pieces(pairs: Sequence[tuple[Node, Node]]) -> int:
-    """Into how many pieces that hang together links fall: rings, or meshes."""
-    import networkx as nx  # here: few runs build a network
-
-    return int(nx.number_connected_components(nx.Graph(pairs)))
 
 
 def _tier(link: Link, topology: Topology) -> str | None:

@@ -247,13 +247,14 @@ class Npu:
         """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
         if work.duration is not None or self.measured is not None:
             return 0
-        bound = [kernel for kernel in _kernels(work) if self._is_memory_bound(kernel)]
+        bound = [
+            kernel
+            for kernel in _kernels(work)
+            if kernel.n_bytes
+            and self.memory_bandwidth is not None
+            and self._memory(kernel) > self._arithmetic(kernel)
+        ]
         return int(math.fsum(map(self._kernel, bound)) + 0.5)
-
-    def _is_memory_bound(self, kernel: Kernel) -> bool:
-        if not kernel.n_bytes or self.memory_bandwidth is None:
-            return False
-        return self._memory(kernel) > self._arithmetic(kernel)
 
     def _kernel(self, kernel: Kernel) -> float:
         if not (0 <= kernel.flops < math.inf and 0 <= kernel.n_bytes < math.inf):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.network.packing import Branchings, Bundle, Grown, Splitter, Way, Wires
+from dimsweep.engine.network.packing import Branchings, Bundle, BundledLinks, Grown, Splitter, Way
 from dimsweep.engine.topology.blocks import Node
 
 # --- groups whose surroundings are alike ----------------------------------------------------------
@@ -86,7 +86,9 @@ _WAYS = 16  # of two NPUs, that are tried
 _Before = dict[int, list[int]]  # the devices before each one on shortest ways
 
 
-def direct_ways(wires: Wires, ranks: tuple[int, ...], k: int) -> dict[tuple[int, int], Bundle]:
+def direct_ways(
+    wires: BundledLinks, ranks: tuple[int, ...], k: int
+) -> dict[tuple[int, int], Bundle]:
     """How ``k`` units get from each rank to each other one, without passing by a third; nothing if
     they do not find room."""
     room = {(a, b): n for a, b, n in wires.items()}
@@ -102,7 +104,7 @@ def direct_ways(wires: Wires, ranks: tuple[int, ...], k: int) -> dict[tuple[int,
     return found
 
 
-def _shortest(wires: Wires, source: int, ranks: set[int]) -> _Before:
+def _shortest(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
     """Of all that is reached from a rank by other devices only, in the fewest hops."""
     before: _Before = {source: []}
     layer = [source]
@@ -146,7 +148,7 @@ def _pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(pairwise(way))
 
 
-def _links(way: tuple[int, ...], wires: Wires) -> Way:
+def _links(way: tuple[int, ...], wires: BundledLinks) -> Way:
     """The links of a way over devices, each pair of which one link joins."""
     return tuple(link for a, b in _pairs(way) for (link,) in wires.ways(a, b))
 
@@ -235,8 +237,14 @@ def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
     if not backwards:
         return _packed(capacities)
     if capacities.is_symmetric:
-        return _turned(_found(joined, n, backwards=False), links)
-    return _by_their_links(_packed(capacities.backwards))
+        number = {(link.source, link.target): i for i, link in links.items()}
+
+        def opposite(i: int) -> int:
+            return number[links[i].target, links[i].source]
+
+        forest = _found(joined, n, backwards=False)
+        return _with_ways(forest, lambda way: tuple(map(opposite, reversed(way))))
+    return _with_ways(_packed(capacities.backwards), lambda way: way[::-1])
 
 
 def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
@@ -257,22 +265,8 @@ def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, L
     return own if members <= there else links
 
 
-def _turned(forest: Forest, links: Mapping[int, Link]) -> Forest:
-    """The same trees with each link the other way."""
-    number = {(link.source, link.target): i for i, link in links.items()}
-
-    def back(i: int) -> int:
-        return number[links[i].target, links[i].source]
-
-    return _with_ways(forest, lambda way: tuple(map(back, reversed(way))))
-
-
-def _by_their_links(forest: Forest) -> Forest:
-    """Trees of links that were turned, with ways as their links lead."""
-    return _with_ways(forest, lambda way: way[::-1])
-
-
 def _with_ways(forest: Forest, turned: Callable[[Way], Way]) -> Forest:
+    """Return the same trees with each branch's way replaced."""
     trees = (
         tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
         for tree in forest.trees
@@ -285,16 +279,29 @@ def _packed(capacities: Capacities) -> Forest:
     k, times, over = wanted.numerator, wanted.denominator, 1
     if k > _MOST:
         k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator
-    wires = Wires.of(capacities, times, over)
+    wires = BundledLinks.of(capacities, times, over)
     if over > 1:  # rounded down, so perhaps not enough for all of them
         k = int(_least_ratio(wires.capacities(capacities)))
     straight = direct_ways(wires, capacities.ranks, k)
     if straight:
         trees = _stars(straight, capacities, k)
     else:
-        _check_size(capacities)
+        n = len(capacities.ranks)
+        if n > _GROWN:
+            raise DimsweepError(
+                f"trees among {n} NPUs would take many minutes to find",
+                where="collective.algorithms",
+                hint=f"up to {_GROWN} NPUs, unless switches alone join them and are not "
+                "oversubscribed",
+            )
         wires = Splitter(wires, capacities, k).run()
-        _check_joined(wires, capacities)
+        if not wires.joins(capacities.ranks):
+            raise DimsweepError(
+                "more can enter a switch than leave it, or less, and without the surplus its NPUs "
+                "are cut off",
+                where="collective.algorithms",
+                hint="links of the same bandwidth each way, or another algorithm than forest",
+            )
         left = _least_ratio(wires.capacities(capacities))
         if left < k:  # less could leave a switch than enter it, or the other way
             k, times = left.numerator, times * left.denominator
@@ -303,26 +310,6 @@ def _packed(capacities: Capacities) -> Forest:
         trees = tuple(_with_links(tree, wires, capacities) for tree in grown)
     unit = capacities.unit * Fraction(over, times)
     return Forest(trees, k, unit, 1 / (wanted * capacities.unit))
-
-
-def _check_size(capacities: Capacities) -> None:
-    n = len(capacities.ranks)
-    if n > _GROWN:
-        raise DimsweepError(
-            f"trees among {n} NPUs would take many minutes to find",
-            where="collective.algorithms",
-            hint=f"up to {_GROWN} NPUs, unless switches alone join them and are not oversubscribed",
-        )
-
-
-def _check_joined(wires: Wires, capacities: Capacities) -> None:
-    if not wires.joins(capacities.ranks):
-        raise DimsweepError(
-            "more can enter a switch than leave it, or less, and without the surplus its NPUs are "
-            "cut off",
-            where="collective.algorithms",
-            hint="links of the same bandwidth each way, or another algorithm than forest",
-        )
 
 
 def _stars(
@@ -335,7 +322,7 @@ def _stars(
     return tuple(Tree(int(capacities.nodes[a]), k, tuple(own)) for a, own in branches.items())
 
 
-def _with_links(tree: Grown, wires: Wires, capacities: Capacities) -> Tree:
+def _with_links(tree: Grown, wires: BundledLinks, capacities: Capacities) -> Tree:
     """A tree with ways for its edges, which it takes from ``wires``."""
     branches = [
         branch

@@ -18,7 +18,7 @@ Bundle = dict[Way, int]  # how much of the capacity between two devices goes whi
 Pair = tuple[int, int]
 
 
-class Wires:
+class BundledLinks:
     """Capacities between devices, in units; each by the ways of links that it consists of."""
 
     def __init__(self, bundles: dict[Pair, Bundle]) -> None:
@@ -29,12 +29,12 @@ class Wires:
             self.out[a][b] = self.into[b][a] = sum(bundle.values())
 
     @classmethod
-    def of(cls, capacities: Capacities, times: int, over: int) -> "Wires":
+    def of(cls, capacities: Capacities, times: int, over: int) -> "BundledLinks":
         """The links by themselves, their capacities ``times / over`` as they are, rounded down."""
         ends = zip(capacities.tail.tolist(), capacities.head.tolist(), strict=True)
         units = [c * times // over for c in capacities.capacity]
-        told = zip(ends, capacities.link, units, strict=True)
-        return cls({pair: {(link,): n} for pair, link, n in told if n})
+        rows = zip(ends, capacities.link, units, strict=True)
+        return cls({pair: {(link,): n} for pair, link, n in rows if n})
 
     def between(self, a: int, b: int) -> int:
         """What ``a`` can send to ``b``."""
@@ -55,13 +55,15 @@ class Wires:
         first = next(iter(ranks))
         return all(set(ranks) <= _reached(first, ways) for ways in (self.out, self.into))
 
-    def times(self, factor: int) -> "Wires":
+    def times(self, factor: int) -> "BundledLinks":
         """As many times the capacities."""
         told = self._bundles.items()
-        return Wires({pair: {way: n * factor for way, n in own.items()} for pair, own in told})
+        return BundledLinks(
+            {pair: {way: n * factor for way, n in own.items()} for pair, own in told}
+        )
 
-    def copy(self) -> "Wires":
-        return Wires({pair: dict(bundle) for pair, bundle in self._bundles.items()})
+    def copy(self) -> "BundledLinks":
+        return BundledLinks({pair: dict(bundle) for pair, bundle in self._bundles.items()})
 
     def take(self, a: int, b: int, n: int) -> Bundle:
         """Take ``n`` units out, of the shortest ways first."""
@@ -162,11 +164,11 @@ class Join(NamedTuple):
 class Splitter:
     """Takes devices out of ``wires`` while each of the ranks receives ``k`` units from each."""
 
-    def __init__(self, wires: Wires, like: Capacities, k: int) -> None:
+    def __init__(self, wires: BundledLinks, like: Capacities, k: int) -> None:
         self.wires, self._like, self._k = wires, like, k
         self._hops = _hops(like)
 
-    def run(self) -> Wires:
+    def run(self) -> BundledLinks:
         """What is left with no devices but the ranks; those with the fewest links go first."""
         ranks = set(self._like.ranks)
         wires = self.wires
@@ -232,12 +234,12 @@ class Splitter:
         if n > 0:
             self.wires.join(a, device, b, n)
 
-    def _without(self, device: int) -> Wires:
+    def _without(self, device: int) -> BundledLinks:
         wires = self.wires.copy()
         wires.drop(device)
         return wires
 
-    def _lack(self, wires: Wires) -> int:
+    def _lack(self, wires: BundledLinks) -> int:
         """The most that any rank lacks of what all ranks have for it."""
         return lack(wires, self._like, self._k)
 
@@ -263,7 +265,7 @@ def _hops(like: Capacities) -> _Hops:
     return _Hops(between, between[ranks], between[:, ranks].T, of_ranks)
 
 
-def lack(wires: Wires, like: Capacities, k: int) -> int:
+def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
     """The most that any rank lacks of receiving ``k`` units from each of the ranks."""
     capacities = wires.capacities(like)
     flows = Flows(capacities, Fraction(1, k))
@@ -298,7 +300,7 @@ class Grown:
 class Branchings:
     """Builds ``k`` trees from each of the ranks, from ``wires`` between them that suffice."""
 
-    def __init__(self, wires: Wires, ranks: tuple[int, ...], k: int) -> None:
+    def __init__(self, wires: BundledLinks, ranks: tuple[int, ...], k: int) -> None:
         self._ranks, self._k = ranks, k
         self._place = {rank: i for i, rank in enumerate(ranks)}
         self._room = np.zeros((len(ranks), len(ranks)), np.int64)

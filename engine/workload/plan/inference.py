@@ -64,7 +64,18 @@ def serving(
     model = replace(model, dropout=False)
     stages = cut(model.for_rank(shard), mesh.degree("pipeline"), 1)
     graphs = tuple(_graph(stage, shard, mesh, n) for stage in stages)
-    footprints = [_footprint(stage, shard, n) for stage in stages]
+    footprints = [
+        Footprint(
+            stage=stage.number,
+            weights=(stage.parameters + stage.expert_parameters) * shard.value,
+            gradients=0.0,
+            optimizer=0.0,
+            activations=n * sum(block.cache for block in stage.chunks[0]),
+            transient=max(block.activations for block in stage.chunks[0]),
+            peak="all sequences cached",
+        )
+        for stage in stages
+    ]
     return Workload(
         graphs,
         dict(mesh.groups),
@@ -99,15 +110,3 @@ def _steps(blocks: tuple[LayerBlock, ...], shard: Shard) -> Iterator[Step]:
         yield from block.forward
         if block.cache and not shard.decode:
             yield elementwise("cache", block.cache)
-
-
-def _footprint(stage: Stage, shard: Shard, n: int) -> Footprint:
-    return Footprint(
-        stage=stage.number,
-        weights=(stage.parameters + stage.expert_parameters) * shard.value,
-        gradients=0.0,
-        optimizer=0.0,
-        activations=n * sum(block.cache for block in stage.chunks[0]),
-        transient=max(block.activations for block in stage.chunks[0]),
-        peak="all sequences cached",
-    )
