@@ -10,7 +10,7 @@ its own kind arrives at that member's representative.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dimsweep.engine.extensions.astra_sim.chunks import GREEDY
+from dimsweep.engine.extensions.astra_sim.algorithms import GREEDY
 from dimsweep.engine.extensions.astra_sim.links import ways as ways_of
 from dimsweep.engine.formats.astra_sim import Inputs
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node

@@ -9,12 +9,14 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.astra_sim.algorithms import (
     ALL_GATHER,
     REDUCE_SCATTER,
+    Chunk,
     Costs,
     DoubleBinaryTree,
     Exchange,
+    Phase,
+    Planner,
     final_size,
 )
-from dimsweep.engine.extensions.astra_sim.chunks import Chunk, Phase, Planner
 from dimsweep.engine.extensions.astra_sim.links import Aware, Bus, Clock, Timers, Unaware
 from dimsweep.engine.formats.astra_sim import Inputs, RemoteMemory
 from dimsweep.engine.formats.chakra.node import Node

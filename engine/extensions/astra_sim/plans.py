@@ -11,8 +11,15 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from dimsweep.engine.extensions.astra_sim.algorithms import Costs, Exchange
-from dimsweep.engine.extensions.astra_sim.chunks import FLEX, Chunk, Greedy, Phase, Planner
+from dimsweep.engine.extensions.astra_sim.algorithms import (
+    FLEX,
+    Chunk,
+    Costs,
+    Exchange,
+    Greedy,
+    Phase,
+    Planner,
+)
 from dimsweep.engine.extensions.astra_sim.links import Clock, routes
 from dimsweep.engine.extensions.astra_sim.npu import costs_of
 from dimsweep.engine.formats.astra_sim import Inputs

@@ -1,32 +1,368 @@
-"""A run of ASTRA-sim's simulation, lowered once."""
+"""A run of ASTRA-sim's simulation: its traces, lowered once as a program of the phase kernel.
+
+An NPU has three streams, which run one node at a time each, the ready one with the lowest id first:
+the GPU, communication, and the CPU.  A collective's chunks go through the queues of a class's
+ports; a message holds the communication stream.  What ends at one tick ends one by one.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.astra_sim.chunks import GREEDY
+from dimsweep.engine.extensions.astra_sim.algorithms import GREEDY
 from dimsweep.engine.extensions.astra_sim.fold import Folding, fold
-from dimsweep.engine.extensions.astra_sim.lower import Row, empty_structure, lower_structure
-from dimsweep.engine.extensions.astra_sim.plans import PS, NotLoweredError
+from dimsweep.engine.extensions.astra_sim.npu import PER_NPU, access_time
+from dimsweep.engine.extensions.astra_sim.plans import PS, Form, NotLoweredError, Plans, Wanted
 from dimsweep.engine.extensions.astra_sim.rules import ItsRules
 from dimsweep.engine.extensions.astra_sim.workload import (
+    AT_ONCE,
     Cycles,
     Times,
+    check_peer,
     interpret,
     is_gpu,
     is_hidden,
+    kind_of,
+    members_of,
     own_time,
+    slot_of,
 )
 from dimsweep.engine.formats.astra_sim import Inputs, topology_of
+from dimsweep.engine.formats.chakra import NodeType
 from dimsweep.engine.formats.chakra.node import COMMUNICATION, Node
 from dimsweep.engine.kernels.phase.batch import Run, try_one
 from dimsweep.engine.kernels.phase.state import FINISHED
+from dimsweep.engine.kinds import QueueOrder
 from dimsweep.engine.lower import program as p
+from dimsweep.engine.lower.issue import Following, Waits
+from dimsweep.engine.lower.tables import lookahead, table
 from dimsweep.engine.workload.graph import Workload
+
+GPU, COMM, CPU = range(3)
+_STREAMS = {"gpu": GPU, "comm": COMM, "cpu": CPU}
+_LONGEST = 2**53  # ns
+
+
+class Row(NamedTuple):
+    """A node of a class."""
+
+    node: Node
+    cls: int
+    kind: p.NodeKind
+    stream: int  # of the class
+    duration: int  # ns
+    flow: int
+    after: tuple[int, ...]
+
+
+class Match(NamedTuple):
+    """What a send and its receive have in common."""
+
+    tag: int
+    source: int  # classes
+    target: int
+    n_bytes: int
+
+
+def lower_structure(
+    inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding
+) -> tuple[p.Structure, tuple[Row, ...]]:
+    """Lower one trace of each kind of ranks, a class each.
+
+    Raises :class:`NotLoweredError` for what the kernel does not do: it must be interpreted, and so
+    must what makes no sense, which is told when it is met.
+    """
+    _check(inputs)
+    try:
+        lowering = _Lowering(inputs, traces, folding)
+        return lowering.structure(), tuple(lowering.rows)
+    except DimsweepError as error:
+        raise NotLoweredError(error.what) from error
+
+
+def _check(inputs: Inputs) -> None:
+    options = inputs.options
+    reasons = {
+        "messages queue for links": options.aware,
+        "rendezvous": options.rendezvous,
+        "phases share a memory bus": inputs.system.bus is not None,
+        "custom collectives": bool(inputs.custom),
+        "no endpoint delay": int(inputs.system.endpoint_delay * options.injection_scale) < 1,
+        "the smallest chunk is first": inputs.system.intra_dimension == "SCF",
+        "latencies of fractions of a picosecond": any(
+            x * PS != round(x * PS) for x in inputs.network.latency
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise NotLoweredError(reason)
+
+
+def empty_structure(inputs: Inputs, folding: Folding) -> p.Structure:
+    """A structure of these classes without any nodes."""
+    return p.Structure(
+        _shape(inputs, folding, 1),
+        *(np.zeros(0, dtype) for dtype in (p.NODE, np.uint32, p.FLOW, p.MEMBER, p.FORM)),
+        *(np.zeros(0, dtype) for dtype in (p.USE, p.LISTED, p.PHASE_STEPS, p.STEP)),
+    )
+
+
+def _shape(inputs: Inputs, folding: Folding, most_chunks: int) -> p.Shape:
+    system, queues = inputs.system, inputs.options.queues_per_dim
+    n_dims = len(inputs.network.sizes)
+    return p.Shape(
+        n_classes=len(folding.first),
+        n_dims=n_dims,
+        n_streams=len(_STREAMS),
+        n_timed=len(_STREAMS),
+        n_tallies=1,
+        queue=int(QueueOrder.FIFO),
+        order=0,
+        endpoint_delay=0,
+        reduce_time=1.0,
+        n_ports=n_dims * queues,
+        places=max(1, min(most_chunks, -(-system.active_chunks // queues))),
+        stream_order=int(p.StreamOrder.KEY),
+    )
+
+
+class _Lowering:
+    def __init__(self, inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding) -> None:
+        self._inputs, self._folding = inputs, folding
+        self._plans = Plans(inputs, folding.kind)
+        self.rows: list[Row] = []
+        self._flow_node: list[int] = []
+        self._flow_form: list[int] = []
+        self._forms: dict[tuple[int, Form], int] = {}
+        self._sends: dict[Match, list[int]] = {}
+        self._receives: dict[Match, list[int]] = {}
+        for cls, rank in enumerate(folding.first):
+            self._add_class(cls, rank, traces[rank])
+        self._receiver = self._matched()
+
+    def _add_class(self, cls: int, rank: int, trace: Sequence[Node]) -> None:
+        nodes = sorted(trace, key=lambda node: node.id)
+        number = {node.id: len(self.rows) + i for i, node in enumerate(nodes)}
+        if len(number) < len(nodes):
+            raise NotLoweredError("nodes with the same id")
+        times = [own_time(node, self._inputs.system) for node in nodes]
+        forms = self._collectives(rank, nodes, times)
+        for node, time in zip(nodes, times, strict=True):
+            if not number.keys() >= set(node.dependencies):
+                raise NotLoweredError("a node waits for one that is not there")
+            after = tuple(number[before] for before in node.dependencies)
+            stream = _STREAMS.get(slot_of(node), p.NO_STREAM)
+            kind, duration, flow = self._work(cls, rank, node, time, stream, forms)
+            if duration > _LONGEST:
+                raise NotLoweredError("a node lasts very long")
+            self.rows.append(Row(node, cls, kind, stream, duration, flow, after))
+
+    def _collectives(
+        self, rank: int, nodes: Sequence[Node], times: Sequence[int | None]
+    ) -> dict[Wanted, Form]:
+        """The forms of the rank's collectives."""
+        collectives = [
+            node
+            for node, time in zip(nodes, times, strict=True)
+            if time is None and node.type is NodeType.COMM_COLL
+        ]
+        themis = self._inputs.system.inter_dimension in GREEDY
+        if themis and collectives and (len(collectives) > 1 or len(self._folding.first) > 1):
+            raise NotLoweredError("Themis' loads depend on more than one collective")
+        wanted = {self._wanted(rank, node): None for node in collectives}
+        return self._plans.collectives(rank, list(wanted), len(collectives))
+
+    def _wanted(self, rank: int, node: Node) -> Wanted:
+        if node.on_cpu:
+            raise NotLoweredError("a collective of the CPU")
+        kind = kind_of(node, rank)
+        ranks = members_of(node, rank, self._inputs)
+        if ranks is None:
+            return Wanted(kind, node.size, node.involved, "", ())
+        return Wanted(kind, node.size, (), node.group, tuple(ranks))
+
+    def _work(
+        self,
+        cls: int,
+        rank: int,
+        node: Node,
+        time: int | None,
+        stream: int,
+        forms: dict[Wanted, Form],
+    ) -> tuple[p.NodeKind, int, int]:
+        """Kind, duration (ns) and flow."""
+        if time == AT_ONCE:
+            raise NotLoweredError("nodes that end as soon as they are issued")
+        if time is not None:
+            if stream == p.NO_STREAM:
+                raise NotLoweredError("receives that last")
+            return (p.NodeKind.ACCESS if stream == COMM else p.NodeKind.COMPUTE), time, p.NO_FLOW
+        if node.type is NodeType.COMM_COLL:
+            form = forms[self._wanted(rank, node)]
+            if form.chunks == 0:
+                return p.NodeKind.ACCESS, 0, p.NO_FLOW
+            return p.NodeKind.COLLECTIVE, 0, self._new_flow(kind_of(node, rank), form)
+        if node.type in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
+            if self._inputs.memory.kind != PER_NPU:
+                raise NotLoweredError("memory that ranks share")
+            duration = access_time(self._inputs.memory, rank, node.tensor)
+            return p.NodeKind.ACCESS, duration, p.NO_FLOW
+        return self._message(cls, rank, node)
+
+    def _message(self, cls: int, rank: int, node: Node) -> tuple[p.NodeKind, int, int]:
+        sends = node.type is NodeType.COMM_SEND
+        peer = node.target if sends else node.source
+        check_peer(node, rank, peer, self._inputs.network.n_npus)
+        if sends and node.on_cpu:
+            raise NotLoweredError("a send of the CPU")
+        other = self._folding.kind[peer]
+        ends = (cls, other) if sends else (other, cls)
+        match = Match(node.tag, *ends, node.size)
+        if not sends:
+            self._receives.setdefault(match, []).append(len(self.rows))
+            return p.NodeKind.RECEIVE, 0, p.NO_FLOW  # known when all are matched
+        self._sends.setdefault(match, []).append(len(self.rows))
+        form = self._plans.send(rank, peer, node.size)
+        return p.NodeKind.SEND, 0, self._new_flow(p.POINT_TO_POINT, form)
+
+    def _new_flow(self, kind: int, form: Form) -> int:
+        self._flow_form.append(self._forms.setdefault((kind, form), len(self._forms)))
+        self._flow_node.append(len(self.rows))
+        return len(self._flow_node) - 1
+
+    def _matched(self) -> list[int]:
+        """The receive of each flow: the k-th with what the k-th send has in common with it.
+
+        Raises :class:`NotLoweredError` unless the ranks are sure to issue them in this order.
+        """
+        receiver = [p.NO_NODE] * len(self._flow_node)
+        for match, sends in self._sends.items():
+            receives = self._receives.pop(match, [])
+            if len(sends) != len(receives):
+                raise NotLoweredError("a message without a receive")
+            if not (self._in_order(sends) and self._in_order(receives)):
+                raise NotLoweredError("messages of one kind that may overtake one another")
+            for send, receive in zip(sends, receives, strict=True):
+                receiver[self.rows[send].flow] = receive
+                self.rows[receive] = self.rows[receive]._replace(flow=self.rows[send].flow)
+        if self._receives:
+            raise NotLoweredError("a receive without a message")
+        return receiver
+
+    def _in_order(self, nodes: Sequence[int]) -> bool:
+        """Whether each of these waits for the one before it, at least through others."""
+        return all(self._waits_for(b, a) for a, b in pairwise(nodes))
+
+    def _waits_for(self, node: int, before: int) -> bool:
+        todo, seen = [node], {node}
+        while todo:
+            for n in self.rows[todo.pop()].after:
+                if n == before:
+                    return True
+                if n not in seen and n > 0:
+                    seen.add(n)
+                    todo.append(n)
+        return False
+
+    def structure(self) -> p.Structure:
+        rows, plans = self.rows, self._plans
+        following = Following.of(Waits.of([row.after for row in rows]))
+        return p.Structure(
+            shape=_shape(
+                self._inputs, self._folding, max((f.chunks for _, f in self._forms), default=1)
+            ),
+            nodes=self._nodes(following),
+            following=following.nodes,
+            flows=self._flows(),
+            members=table(
+                p.MEMBER,
+                len(self._flow_node),
+                cls=(rows[node].cls for node in self._flow_node),
+                node=self._flow_node,
+            ),
+            forms=self._form_table(),
+            uses=np.zeros(0, dtype=p.USE),
+            listed=np.array(plans.listed, dtype=p.LISTED),
+            phase_steps=np.array(plans.phase_steps, dtype=p.PHASE_STEPS),
+            steps=np.array(plans.steps, dtype=p.STEP),
+        )
+
+    def _nodes(self, following: Following) -> p.Table:
+        rows = self.rows
+        felt = np.array(
+            [
+                p.Lookahead.NONE
+                if row.kind is p.NodeKind.RECEIVE
+                else p.Lookahead.UNTIL_END
+                if row.kind is p.NodeKind.SEND
+                else p.Lookahead.FULL
+                for row in rows
+            ],
+            dtype=np.int8,
+        )
+        return table(
+            p.NODE,
+            len(rows),
+            kind=(row.kind for row in rows),
+            cls=(row.cls for row in rows),
+            stream=(
+                p.NO_STREAM if row.stream == p.NO_STREAM else row.cls * len(_STREAMS) + row.stream
+                for row in rows
+            ),
+            key=range(len(rows)),
+            flow=(row.flow for row in rows),
+            waits=following.waits,
+            next_start=following.start[:-1],
+            next_end=following.start[1:],
+            tally=(p.NO_TALLY if row.kind is p.NodeKind.COMPUTE else 0 for row in rows),
+            lookahead=lookahead(felt, following),
+            duration=(row.duration * PS for row in rows),
+            memory=[0] * len(rows),
+            service=[p.NO_SERVICE] * len(rows),
+        )
+
+    def _flows(self) -> p.Table:
+        forms = [form for _, form in self._forms]
+        n = len(self._flow_node)
+        chunk_start = p.starts(forms[form].chunks for form in self._flow_form)
+        return table(
+            p.FLOW,
+            n,
+            form=self._flow_form,
+            key=self._flow_node,
+            receiver=self._receiver,
+            member_start=range(n),
+            member_end=range(1, n + 1),
+            chunk_start=chunk_start[:-1],
+            chunk_end=chunk_start[1:],
+            entry_start=chunk_start[:-1],
+        )
+
+    def _form_table(self) -> p.Table:
+        forms = [form for _, form in self._forms]
+        n = len(forms)
+        return table(
+            p.FORM,
+            n,
+            kind=(kind for kind, _ in self._forms),
+            chunks=(form.chunks for form in forms),
+            priority=[0] * n,
+            use_start=[0] * n,
+            use_end=[0] * n,
+            listed_start=(form.listed_start for form in forms),
+            listed_length=(form.listed_length for form in forms),
+            listed_variants=(form.listed_variants for form in forms),
+            n_bytes=[1.0] * n,
+        )
+
+
+# --- a run ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

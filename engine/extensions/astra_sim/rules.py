@@ -1,19 +1,30 @@
 """The phase kernel by ASTRA-sim's rules, where they differ from the model's.
 
 A message takes a whole number of ticks.  A phase keeps its port until its latencies have passed.  A
-message from point to point holds its operator's stream in the place of a port.  What ends at one
-instant in a class ends one by one, in the order of
-:mod:`engine.extensions.astra_sim.ties`, and what an end lets start starts before the next; where
-that order is not known, the run is TIED.
+message from point to point holds its operator's stream instead of a port.  Two ends at one instant
+in a class are handled one by one, and an end starts what it allows before the next one; where the
+order is not known, the run is TIED.
+
+The order follows a simulation of single messages, in which the events of an instant run in the
+order in which they were scheduled.  A class waits for a chain in a phase: an endpoint delay, then
+for each message the message itself, another endpoint delay, and perhaps a reduction.  So of two
+phases that end together the one comes first whose last wait began earlier; if both began together,
+the one whose wait before that began earlier, and so on; and if they were in step from the
+beginning, the one that started first.
+
+Two waits of different kinds that end together (a message that arrives, a delay that is over) are
+handled by different queues of such a simulation; the order is then not known, nor is it where one
+of the two begins at the very instant of an event of the other.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimsweep.engine.compiler import compiled, inlined, kernel
 from dimsweep.engine.extensions.astra_sim.plans import PS
-from dimsweep.engine.extensions.astra_sim.ties import Notes, first_to_end, is_stream
+from dimsweep.engine.kernels.core.compiling import long
 from dimsweep.engine.kernels.core.queues import put
 from dimsweep.engine.kernels.core.tables import NEVER, NONE, RUNNING
 from dimsweep.engine.kernels.phase.batch import entrances_by
@@ -22,13 +33,149 @@ from dimsweep.engine.kernels.phase.classes import (
     class_due,
     next_end,
     set_class_due,
+    slots_of,
     stream_of,
 )
 from dimsweep.engine.kernels.phase.kernel import send_off
 from dimsweep.engine.kernels.phase.orders import themis
+from dimsweep.engine.kernels.phase.phase_time import whole
 from dimsweep.engine.kernels.phase.ports import end_phase, finish_flow
 from dimsweep.engine.kernels.phase.state import Rules, Sim
+from dimsweep.engine.lower.program import Longs, NodeKind
 from dimsweep.engine.units import PICOSECONDS
+
+Bools = NDArray[np.bool_]
+
+UNKNOWN = -2
+# Parts of a step, in their order, and what a chain is at before its first.
+MESSAGE, DELAY, REDUCTION, NO_WAIT = range(4)
+
+
+class Notes(NamedTuple):
+    """What is noted of the events of a run."""
+
+    serial: Longs  # of each slot of a place: how many phases started before the one that it serves
+    marked: Longs  # of each class: when something that had begun before ended last
+    started: Longs  # (1,) phases
+    tied: Bools  # (1,): whether things have happened at one instant in an order that is not known
+
+
+class Chain(NamedTuple):
+    """Waits of one thing, backwards; the next one to look at is part ``part`` of step ``step``."""
+
+    phase: int  # in PhaseTimes.phases, or NONE for one wait of ``single`` ps
+    step: int
+    left: int  # repetitions of the step
+    part: int
+    single: int
+
+
+@kernel
+def first_to_end(sim: Sim, cls: int, now: int) -> int:
+    """The slot of the class in which something ends first at ``now``; UNKNOWN where that cannot be
+    told."""
+    best, slots = long(NONE), slots_of(sim, cls)
+    for slot in range(slots[0], slots[1]):
+        if sim.st.due[slot] == now:
+            best = _first(sim, cls, best, slot)
+    return best
+
+
+@inlined
+def is_stream(sim: Sim, cls: int, slot: int) -> bool:
+    """Whether a slot of the class is that of a timed stream, not of a place at a port."""
+    return slot - slots_of(sim, cls)[0] < sim.s.shape.n_timed
+
+
+@kernel
+def _first(sim: Sim, cls: int, one: int, other: int) -> int:
+    if one < 0:
+        return other if one == NONE else UNKNOWN
+    a, b = _chain(sim, cls, one), _chain(sim, cls, other)
+    in_order = _started_first(sim, cls, one, other)
+    while True:
+        if a.phase >= 0 and a == b:  # the same from here on: so both started together
+            return in_order
+        kind_a, wait_a, a = _last_wait(sim, a)
+        kind_b, wait_b, b = _last_wait(sim, b)
+        if kind_a == NO_WAIT and kind_b == NO_WAIT:
+            return in_order
+        if kind_a == NO_WAIT or kind_b == NO_WAIT or (kind_a == MESSAGE) != (kind_b == MESSAGE):
+            return UNKNOWN
+        if wait_a != wait_b:
+            return one if wait_a > wait_b else other
+
+
+@kernel
+def _started_first(sim: Sim, cls: int, one: int, other: int) -> int:
+    """Which of two phases started first; UNKNOWN for computations and messages, and where a
+    collective began as another one ended, which holds its last place until the next has begun."""
+    if is_stream(sim, cls, one) or is_stream(sim, cls, other):
+        return UNKNOWN
+    st, serial = sim.st, sim.own.serial
+    chunk, that = st.chunks[st.served[one]], st.chunks[st.served[other]]
+    same_port = sim.times.phases[chunk.at].port == sim.times.phases[that.at].port
+    critical = st.flows[chunk.flow].critical
+    if not same_port and chunk.at == chunk.first and 0 <= critical < len(st.phase_of):
+        return UNKNOWN
+    return one if serial[one] < serial[other] else other
+
+
+@kernel
+def _chain(sim: Sim, cls: int, slot: int) -> Chain:
+    s, st = sim.s, sim.st
+    if not is_stream(sim, cls, slot):
+        return _chain_of_phase(sim, st.chunks[st.served[slot]].at)
+    node = st.streams[stream_of(sim, cls, slot)].node
+    if s.nodes[node].kind == NodeKind.SEND:
+        chunk = s.flows[s.nodes[node].flow].chunk_start
+        return _chain_of_phase(sim, st.chunks[chunk].first)
+    return _chain_of_wait(1, s.nodes[node].duration)
+
+
+@kernel
+def _chain_of_wait(left: int, wait: int) -> Chain:
+    return Chain(NONE, 0, long(left), 0, long(wait))
+
+
+@kernel
+def _chain_of_phase(sim: Sim, at: int) -> Chain:
+    step = sim.s.phase_steps[sim.times.phases[at].steps].step_end - 1
+    return Chain(long(at), long(step), long(sim.s.steps[step].count), REDUCTION, 0)
+
+
+@kernel
+def _last_wait(sim: Sim, chain: Chain) -> tuple[int, float, Chain]:
+    """The last wait of the chain: its kind and picoseconds, and the chain before it."""
+    if chain.phase < 0:
+        if chain.left == 0:
+            return NO_WAIT, 0.0, chain
+        return DELAY, float(chain.single), _chain_of_wait(0, chain.single)
+    phase = sim.times.phases[chain.phase]
+    steps = sim.s.phase_steps[phase.steps]
+    i, left, part = chain.step, chain.left, chain.part
+    while i >= steps.step_start:
+        step = sim.s.steps[i]
+        kind, wait = part, 0.0
+        if part == REDUCTION:
+            wait = whole(step.reduce * phase.n_bytes * sim.s.shape.reduce_time)
+        elif part == DELAY:
+            wait = float(sim.s.shape.endpoint_delay + step.fixed)
+        elif step.messages > 0:
+            wait = sim.rules.message_time(sim, steps, step, phase.n_bytes, phase.dim)
+        part -= 1
+        if part < MESSAGE:
+            part, left = REDUCTION, left - 1
+            if left == 0:
+                i -= 1
+                left = long(sim.s.steps[max(i, 0)].count)
+        if wait > 0 or (kind == MESSAGE and step.messages > 0):
+            return kind, wait, Chain(chain.phase, i, left, part, chain.single)
+    return NO_WAIT, 0.0, Chain(chain.phase, i, left, part, chain.single)
+
+
+# --- the rules -----------------------------------------------------------------------------------
+
 
 _TIED = -1
 

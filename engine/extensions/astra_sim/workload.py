@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dimsweep.engine.collector import no_collector
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.extensions.astra_sim.chunks import FLEX, Greedy, Planner
+from dimsweep.engine.extensions.astra_sim.algorithms import FLEX, Greedy, Planner
 from dimsweep.engine.extensions.astra_sim.fold import Folding
 from dimsweep.engine.extensions.astra_sim.links import Aware, Clock, Unaware
 from dimsweep.engine.extensions.astra_sim.npu import Memory, Npu, Wires, replayed

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Block, CollectiveKind, DimsweepError, Ring
-from dimsweep.engine.extensions.astra_sim.algorithms import Exchange
-from dimsweep.engine.extensions.astra_sim.chunks import Phase
+from dimsweep.engine.extensions.astra_sim.algorithms import Exchange, Phase
 from dimsweep.engine.extensions.astra_sim.links import Clock, Timers, routes, ways
 from dimsweep.engine.extensions.astra_sim.npu import costs_of
 from dimsweep.engine.extensions.astra_sim.plans import recipe
