@@ -51,13 +51,12 @@ def inference(
         raise DimsweepError(f"{k} workers on a topology of {math.prod(sizes)} NPUs", where="sizes")
     if min(batch, requests) < 1:
         raise DimsweepError("batch and requests must be 1 or more", where="batch")
-    layers = [_Layer(restructured, number, batch, value) for number in _layers(restructured)]
+    layers = [
+        _Layer(restructured, number, batch, value)
+        for number in range(len(restructured.network.layers))
+    ]
     graphs = tuple(_graph(layers, worker, sizes, requests) for worker in range(k))
     return Workload(graphs, {}, np.arange(k), name=restructured.network.name)
-
-
-def _layers(restructured: Restructured) -> range:
-    return range(len(restructured.network.layers))
 
 
 class _Layer:

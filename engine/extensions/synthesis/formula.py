@@ -117,7 +117,8 @@ def _weights(columns: _Floats, y: _Floats) -> _Floats:
     everything[everything < _SMALL] = 0  # columns are 1 at most, and so is y
     found = [everything]
     gram, target = columns.T @ columns, columns.T @ y
-    for chosen in (_best_single(gram, target), _best_pair(gram, target)):
+    best_single = (int(np.argmax(target**2 / np.diag(gram))),)
+    for chosen in (best_single, _best_pair(gram, target)):
         while chosen and len(chosen) <= _MOST_CHOSEN:
             weights = np.zeros(n)
             weights[list(chosen)] = nnls(columns[:, list(chosen)], y)[0]
@@ -132,10 +133,6 @@ def _weights(columns: _Floats, y: _Floats) -> _Floats:
         return len(y) * math.log(error) + np.count_nonzero(weights) * math.log(len(y))
 
     return min(found, key=criterion)
-
-
-def _best_single(gram: _Floats, target: _Floats) -> tuple[int, ...]:
-    return (int(np.argmax(target**2 / np.diag(gram))),)
 
 
 def _best_pair(gram: _Floats, target: _Floats) -> tuple[int, ...]:

@@ -80,9 +80,6 @@ class Tree:
     def _leaf(self, host: int) -> int:
         return self.hosts + host // self.per_leaf
 
-    def _pod(self, host: int) -> int:
-        return host // (self.per_leaf * self.up)
-
     def cables(self) -> Iterator[Cable]:
         """Both ends of every link."""
         for host in range(self.hosts):
@@ -110,7 +107,9 @@ class Tree:
         if self.levels == 2:
             uppers = range(self._upper, self._upper + self.up)
             return tuple((source, one, upper, other, target) for upper in uppers)
-        pod, far = (self._upper + self._pod(host) * self.up for host in (source, target))
+        pod, far = (
+            self._upper + host // (self.per_leaf * self.up) * self.up for host in (source, target)
+        )
         if pod == far:
             return tuple((source, one, pod + j, other, target) for j in range(self.up))
         return tuple(

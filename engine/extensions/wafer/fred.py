@@ -224,9 +224,9 @@ class FredWafer(Interconnect):
         graph = nx.DiGraph()
         graph.add_nodes_from(range(self.n_npus))
         for npu in range(self.n_npus):
-            graph.add_edges_from(both(npu, self._above(npu), self.npu, self.latency))
+            graph.add_edges_from(both(npu, leaf_name(npu // self.leaf), self.npu, self.latency))
         for number in range(self.leaves):
-            for lane in self._lanes(number):
+            for lane in (lane_name(number, lane) for lane in range(self.leaf)):
                 one = self.trunk / self.leaf
                 graph.add_edges_from(both(leaf_name(number), lane, one, self.latency))
                 graph.add_edges_from(both(lane, L2, one, 0))  # the same link, seen from above
@@ -269,12 +269,6 @@ class FredWafer(Interconnect):
         if leaf == other:
             return ()
         return (lane_name(leaf, up), L2, lane_name(other, down), leaf_name(other))
-
-    def _above(self, npu: int) -> str:
-        return leaf_name(npu // self.leaf)
-
-    def _lanes(self, leaf: int) -> list[str]:
-        return [lane_name(leaf, lane) for lane in range(self.leaf)]
 
     def _controllers(self) -> list[tuple[str, int]]:
         """The I/O controllers and the L1 switches that they are at."""

@@ -390,13 +390,13 @@ def _place(switch: FredSwitch, flows: Sequence[Flow]) -> Schedule:
     """Groups one after another on consecutive ports, in the order of their first ports; whatever
     is in no group comes behind them."""
     check_flows(flows, switch.ports)
-    order = [port for flow in sorted(flows, key=_first) for port in sorted(flow.inputs)]
+    order = [
+        port
+        for flow in sorted(flows, key=lambda flow: min(flow.inputs))
+        for port in sorted(flow.inputs)
+    ]
     idle = sorted(set(range(switch.ports)) - set(order))
     to = {port: place for place, port in enumerate([*order, *idle])}
     moved = [Flow.among((to[port] for port in flow.inputs), flow.name) for flow in flows]
     ports = tuple(to[port] for port in range(switch.ports))
     return Schedule((switch.route(moved),), ports=ports)
-
-
-def _first(flow: Flow) -> int:
-    return min(flow.inputs)

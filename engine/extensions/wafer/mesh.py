@@ -88,7 +88,8 @@ class MeshWafer(Interconnect):
 
         graph = nx.DiGraph()
         graph.add_nodes_from(range(self.n_npus))
-        for line in self._columns() + self._rows():
+        columns = [self.column(x) for x in range(self.columns)]
+        for line in columns + [self.row(y) for y in range(self.rows)]:
             for one, other in pairwise(line):
                 graph.add_edges_from(both(one, other, self.link, self.latency))
         for name, npu in self._controllers():
@@ -111,12 +112,6 @@ class MeshWafer(Interconnect):
         else:
             first, then = _between(self.row(y), x, u), _between(self.column(u), y, v)
         return first + then[1:]
-
-    def _columns(self) -> list[list[int]]:
-        return [self.column(x) for x in range(self.columns)]
-
-    def _rows(self) -> list[list[int]]:
-        return [self.row(y) for y in range(self.rows)]
 
     def _controllers(self) -> list[tuple[str, int]]:
         """The I/O controllers and the NPUs that they are at."""

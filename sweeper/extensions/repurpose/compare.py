@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -85,9 +84,6 @@ def at_equal_accuracy(points: Sequence[Served], least: float) -> dict[str, Serve
     return best
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _STYLES = {
     "repurpose": {"color": BLUE, "marker": "o", "lw": 2.2, "zorder": 4},
     "direct": {"color": ORANGE, "marker": "s", "lw": 1.4},
@@ -109,12 +105,7 @@ def draw_front(points: Sequence[Served], title: str, kind: str) -> bytes:
             right.plot([point.traffic for point in mine], accuracy, **style)
         left.set(xlabel="latency of a batch (us)", ylabel="accuracy (%)")
         right.set(xlabel="traffic (bytes a sample)")
-        _near_the_top(left, points)
+        best = 100 * max(point.accuracy or 0.0 for point in points)
+        left.set_ylim(best - 12, best + 1)  # only accuracies that somebody would serve
         figure.legend(loc="outside lower center", ncols=len(_STYLES))
         return encoded(figure, kind)
-
-
-def _near_the_top(ax: "Axes", points: Sequence[Served]) -> None:
-    """Only accuracies that somebody would serve."""
-    best = 100 * max(point.accuracy or 0.0 for point in points)
-    ax.set_ylim(best - 12, best + 1)

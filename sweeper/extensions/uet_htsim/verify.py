@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import click
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from rich.console import Console
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.extensions.uet_htsim import Experiment, Options, Tree
@@ -259,15 +258,11 @@ def compare(folder: Path, *, as_json: bool) -> int:
     if as_json:
         print_json([each.point for each in compared])
     else:
-        _report(compared, console)
+        console.print(table(_COLUMNS, [each.cells for each in compared]))
+        good = sum(each.point.holds for each in compared)
+        near = "last within 0.1% or three deviations of ours over seeds"
+        say(f"{good} of {plural(len(compared), 'run')}: {near}; times in us", console)
     return int(not all(each.point.holds for each in compared))
-
-
-def _report(compared: list[Compared], console: Console) -> None:
-    console.print(table(_COLUMNS, [each.cells for each in compared]))
-    good = sum(each.point.holds for each in compared)
-    told = "last within 0.1% or three deviations of ours over seeds"
-    say(f"{good} of {plural(len(compared), 'run')}: {told}; times in us", console)
 
 
 @click.command("uet")

@@ -61,7 +61,11 @@ def points(npus: int, console: Console) -> Iterator[Point]:
     cases, parts = Cases(trained), prices()
     front = front_of([*layered(Limits(npus, switch * _BITS))], cases, parts)
     spent = time.process_time() - start
-    _show_front(front, console)
+    rows = [
+        (f"{step.cost / 1e6:.3f}", f"{step.mean * 1e3:.4g}", step.network.told())
+        for step in front.steps
+    ]
+    console.print(table(("MUSD", "mean ms", "network"), rows, left=3))
     say(
         f"the front of {front.networks:,} networks of {npus:,} GPUs: {front.timed:,} were"
         f" timed, the rest excluded by formula, in {spent:,.0f} s of one core; theirs took {hours}"
@@ -78,14 +82,6 @@ def points(npus: int, console: Console) -> Iterator[Point]:
         if npus == 1024:
             yield Value(f"{name}, {npus}: cost", read, cost / 1e6, _PRICED, _SOURCE, "MUSD")
         yield _compared(name, cost, mean_time(cases, network), front)
-
-
-def _show_front(front: Front, console: Console) -> None:
-    rows = [
-        (f"{step.cost / 1e6:.3f}", f"{step.mean * 1e3:.4g}", step.network.told())
-        for step in front.steps
-    ]
-    console.print(table(("MUSD", "mean ms", "network"), rows, left=3))
 
 
 def _compared(name: str, cost: float, mean: float, front: Front) -> Shape:

@@ -140,7 +140,10 @@ def find_points(files: Files, *overrides: str, told: list[Place] | None = None) 
     """
     of = asked(files)
     tables = of.measured()
-    plans = {name: _plan(file, overrides) for name, file in of.files("study")}
+    plans = {
+        name: plan_study(compose([f"study={file}", _QUIET, *overrides], may_sweep=True))
+        for name, file in of.files("study")
+    }
     empty = {name: with_bounds(plan.schema.empty_table(), {}) for name, plan in plans.items()}
     with Answers.over(tables | empty, files.views) as answers:
         for query, where in of.queries:
@@ -179,7 +182,8 @@ class Asked:
     def files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
         """The tables of measurements or the studies that are named, each by its name."""
         of = self.study
-        text = "\n".join([query for query, _ in self.queries] + [_text(of.views)])
+        views = "" if of.views is None else of.views.read_text(encoding="utf-8", errors="replace")
+        text = "\n".join([*(query for query, _ in self.queries), views])
         for name in named_tables(text):
             table = of.table(name)
             study = of.study if name == ROWS else of.other(name)
@@ -201,10 +205,6 @@ def asked(files: Files) -> Asked:
     return Asked(files, read_lines(files.points), picture)
 
 
-def _plan(study: Path, overrides: Sequence[str]) -> StudyPlan:
-    return plan_study(compose([f"study={study}", _QUIET, *overrides], may_sweep=True))
-
-
 def sweep(plan: StudyPlan) -> None:
     """Run a study, or continue it, and write its page."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
@@ -223,10 +223,6 @@ def with_bounds(rows: pa.Table, bounds: Mapping[int, float | None]) -> pa.Table:
     """Rows with the column ``bound``, by the numbers of their cells."""
     column = [bounds.get(number) for number in rows["cell"].to_pylist()]
     return rows.append_column("bound", pa.array(column, pa.float64()))
-
-
-def _text(file: Path | None) -> str:
-    return "" if file is None else file.read_text(encoding="utf-8", errors="replace")
 
 
 def _measured(file: Path) -> pa.Table:

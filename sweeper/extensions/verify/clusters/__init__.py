@@ -114,7 +114,10 @@ def command(
     with waiting("simulating measured iterations", console):
         answers = compare(files)
     for file in files:
-        _print_table(file.stem, answers[file], console)
+        if own := [row for row in answers[file] if isinstance(row, Compared)]:
+            print_rows(file.stem, own, console)
+        for why, n in Counter(why for why in answers[file] if isinstance(why, str)).items():
+            say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
     rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
     if as_json:
         print_json([point_of(row) for row in rows])
@@ -128,26 +131,14 @@ def command(
         write_picture(picture, draw(times, kind), kind)
         say(f"\n{picture} shows them", console)
     coverage = _intervals(times, evidence, console)
-    found = _calibrate(times, console) if calibrate else {}
+    found: dict[str, list[Predicted]] = {}
+    if calibrate:
+        with waiting("calibrating each source by three of its rows", console):
+            found = calibrated(times)
+        print_calibrated(found, console)
     if page is not None:
         write_page(page, answers, coverage, found)
     return 0 if print_summary(times, memory, console) else 1
-
-
-def _print_table(name: str, answers: Sequence[Compared | str], console: Console) -> None:
-    """The rows of a table, and why others are left out."""
-    if compared := [row for row in answers if isinstance(row, Compared)]:
-        print_rows(name, compared, console)
-    reasons = Counter(why for why in answers if isinstance(why, str))
-    for why, n in reasons.items():
-        say(f"left out: {plural(n, 'row')} of {name}: {why}", console)
-
-
-def _calibrate(times: Sequence[Compared], console: Console) -> dict[str, list[Predicted]]:
-    with waiting("calibrating each source by three of its rows", console):
-        found = calibrated(times)
-    print_calibrated(found, console)
-    return found
 
 
 def _intervals(times: Sequence[Compared], evidence: Path | None, console: Console) -> Coverage:

@@ -164,7 +164,9 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
     columns = ("line", "model", "GPU", "plan", "GPUs", "theirs", "ours", "error")
     lines = []
     for row in rows:
-        theirs, ours = (_value(value, row) for value in row.values)
+        theirs, ours = (
+            f"{value:.4g} s" if row.is_time else f"{value / GIB:.2f} GiB" for value in row.values
+        )
         model = f"{row.measured.model[:28]}{' (fitted)' if row.fitted else ''}"
         plan = f"{row.measured.plan} {row.measured.precision}"
         line = (str(row.line), model, row.gpu, plan, f"{row.measured.gpus:,}")
@@ -187,10 +189,6 @@ def point_of(row: Compared) -> Value:
 def _of_memory(row: Compared) -> str:
     """What a row prints: the memory that was allocated, or reserved."""
     return "allocated" if row.measured.used is None else "reserved"
-
-
-def _value(value: float, row: Compared) -> str:
-    return f"{value:.4g} s" if row.is_time else f"{value / GIB:.2f} GiB"
 
 
 def print_groups(rows: Sequence[Compared], console: Console) -> None:
