@@ -101,7 +101,7 @@ def _diff(_: int, results: str) -> None:
 
 
 def _csv(_: int, results: str) -> None:
-    from dimsweep.sweeper.cli.export import command
+    from dimsweep.sweeper.cli.results import export_command as command
 
     assert command.callback is not None
     command.callback(str(Path(results) / _NAME), str(Path(results) / "rows.csv"), None, None)
@@ -109,7 +109,7 @@ def _csv(_: int, results: str) -> None:
 
 
 def _parquet(_: int, results: str) -> None:
-    from dimsweep.sweeper.cli.export import command
+    from dimsweep.sweeper.cli.results import export_command as command
 
     assert command.callback is not None
     command.callback(str(Path(results) / _NAME), None, str(Path(results) / "rows.parquet"), None)
@@ -117,7 +117,7 @@ def _parquet(_: int, results: str) -> None:
 
 
 def _sql(_: int, results: str) -> None:
-    from dimsweep.sweeper.cli.sql import command
+    from dimsweep.sweeper.cli.sql import sql_command as command
 
     assert command.callback is not None
     query = "SELECT origin, min(time_s), max(memory_bytes) FROM rows GROUP BY origin"
@@ -125,7 +125,7 @@ def _sql(_: int, results: str) -> None:
 
 
 def _sql_in_order(_: int, results: str) -> None:
-    from dimsweep.sweeper.cli.sql import command
+    from dimsweep.sweeper.cli.sql import sql_command as command
 
     assert command.callback is not None
     query = "SELECT * FROM (SELECT * FROM rows ORDER BY key) LIMIT 1 OFFSET 1000"

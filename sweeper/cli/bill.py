@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dimsweep.sweeper.cli.hydra import Asked, hydra_options
-from dimsweep.sweeper.cli.overrides import Overrides
+from dimsweep.sweeper.cli.overrides import Asked, Overrides, hydra_options
 
 if TYPE_CHECKING:
     from dimsweep.engine import DimsweepError
@@ -34,7 +33,7 @@ class _Billed(Overrides):
 @click.option("--json", "as_json", is_flag=True, help="Print the bill as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a line for each part as CSV.")
 @hydra_options
-def command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked) -> int:
+def bill_command(overrides: Sequence[str], as_json: bool, as_csv: bool, asked: Asked) -> int:
     """Print what a network is bought as, and what that costs and draws.
 
     A list of whole parts (cost=h100_2024_08) counts switches, adapters, transceivers and cables of

@@ -1,4 +1,4 @@
-"""dimsweep calibrate: a cluster of one's own from measurements of one's own."""
+"""dimsweep measure and calibrate: a cluster of one's own from measurements of one's own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ import click
 @click.argument("arguments", nargs=-1, required=True, metavar="FILE... [KEY=VALUE]...")
 @click.option("--name", default="mine", show_default=True, help="What cluster= then calls it.")
 @click.option("--force", is_flag=True, help="Replace the file of that name.")
-def command(arguments: Sequence[str], name: str, force: bool) -> int:
+def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
     """Fit a cluster's few physical parameters to your own measurements.
 
     A FILE is a table of iterations (CSV: a column seconds, tokens/s/GPU, TFLOP/s/GPU or MFU, and
@@ -69,3 +69,29 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, "the cluster", text.encode())
     say(f"{file}: use it as cluster={file.stem}", console)
+
+
+@click.command("measure")
+@click.argument("file", type=click.Path(path_type=Path), default=Path("measuring.py"))
+def measure_command(file: Path) -> int:
+    """Write a script that measures a GPU, or a node, for `dimsweep calibrate`.
+
+    The script needs nothing but PyTorch, so it runs where dimsweep is not installed, in some
+    minutes. It writes one folder: single kernels, training steps of cut Llamas with profiles,
+    collectives if there are several GPUs, and the power.
+
+    \b
+    Example:
+      dimsweep measure measuring.py
+      torchrun --nproc-per-node=8 measuring.py measured
+      dimsweep calibrate measured cluster=dgx_h100
+    """
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.output import write_file
+
+    if file.is_dir():
+        raise DimsweepError("this is a folder", where=str(file), hint="name the script's file")
+    script = Path(__file__).parents[1] / "calibrate" / "measuring.py"
+    write_file(file, "the script", script.read_bytes())
+    click.echo(f"{file}: run it where the GPU is, python {file} FOLDER; it needs PyTorch only")
+    return 0

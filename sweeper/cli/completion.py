@@ -1,6 +1,7 @@
 """dimsweep completion: a script with which a shell completes commands, options and overrides."""
 
 import click
+from click.shell_completion import ShellComplete, split_arg_string
 
 _SCRIPTS = {
     "bash": """\
@@ -39,7 +40,7 @@ complete -c dimsweep -f -a '(__dimsweep)'""",
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)), default="bash")
-def command(shell: str) -> int:
+def completion_command(shell: str) -> int:
     """Print a completion script for your shell.
 
     It completes commands, options, keys of the configuration, and the options of its groups.
@@ -50,4 +51,21 @@ def command(shell: str) -> int:
     With fish:        dimsweep completion fish > ~/.config/fish/completions/dimsweep.fish
     """
     print(_SCRIPTS[shell])
+    return 0
+
+
+@click.command("complete-words")
+@click.argument("line")
+@click.pass_context
+def complete_words_command(context: click.Context, line: str) -> int:
+    """Print what the last word of a command line, such as `dimsweep sweep study=`, may become.
+
+    A space after it says that the word is complete.
+    """
+    words = split_arg_string(line)[1:]
+    incomplete = words.pop() if words and not line.endswith(" ") else ""
+    shell = ShellComplete(context.find_root().command, {}, "dimsweep", "")
+    for item in shell.get_completions(words, incomplete):
+        if item.type == "plain":  # the shell itself completes files
+            print(item.value if item.goes_on else f"{item.value} ")
     return 0

@@ -1,8 +1,11 @@
-"""dimsweep doctor: what this machine and installation have, and what is missing."""
+"""The commands that check an installation: doctor, and check-plugin."""
 
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -12,7 +15,7 @@ _EXTRAS = {"torch": "search=gp", "s3fs": "results=s3://...", "polars": "Study.to
 
 
 @click.command("doctor")
-def command() -> int:
+def doctor_command() -> int:
     """Tell versions, cores, memory, disk and what is compiled.
 
     The exit code is 1 if something is wrong that would end a sweep; a line says what, and what to
@@ -70,3 +73,71 @@ def _problems() -> Iterator[str]:
         import ray  # noqa: F401
     except ImportError as error:
         yield f"Ray cannot be imported ({error}): install it again, or use executor=inline"
+
+
+@click.command("check-plugin")
+@click.argument("plugins", metavar="PLUGIN...", nargs=-1, required=True)
+def check_plugin_command(plugins: Sequence[str]) -> int:
+    """Check what plug-ins register, in all fidelities.
+
+    A PLUGIN is a Python file, a module that can be imported, or the folder of a package or of a
+    project whose pyproject.toml names its plug-ins. All are loaded before the first check, so that
+    they may use each other. Blocks, algorithms, generators of networks, transports, memories and
+    models are held against what they say of themselves and against all fidelities that know them
+    (engine.testing), samplers and objectives against a small search; options of configuration
+    groups are composed. The exit code is 1 if something does not hold.
+
+    \b
+    Examples:
+      dimsweep check-plugin examples/plugins/nvme.py
+      dimsweep check-plugin exchange.py hypercube.py
+      dimsweep check-plugin my_package.hypercube
+      dimsweep check-plugin examples/package
+    """
+    from rich.console import Console
+
+    from dimsweep.sweeper.plugins import load, loaded
+    from dimsweep.sweeper.study.plugin_checks import fault
+    from dimsweep.sweeper.terminal import say, table
+
+    names = list(dict.fromkeys(name for plugin in plugins for name in _names(plugin)))
+    load(names, anew=True)
+    found = [each for each in loaded(names) if each.plugin.name in names]
+    todo = [(r.what, name, r[name]) for each in found for r, name in each.entries]
+    todo += [("option", option, each.plugin.name) for each in found for option in each.options]
+    rows, wrong, console = list[tuple[str, ...]](), list[str](), Console()
+    for what, name, thing in todo:
+        start = time.perf_counter()
+        verdict = fault(what, name, thing)
+        words = {None: "registered; there is no check of it", "": "holds"}
+        took = f"{time.perf_counter() - start:.1f} s"
+        rows.append((what, name, words.get(verdict, "does not hold"), took))
+        wrong += [f"{what} {name}: {verdict}"] if verdict else []
+    console.print(table(("what", "name", "check", "took"), rows, left=3))
+    for each in wrong:
+        say(each, console)
+    return 1 if wrong else 0
+
+
+def _names(plugin: str) -> Iterator[str]:
+    """Yield the names by which a PLUGIN is loaded: its modules, if it is a folder."""
+    from dimsweep.engine import DimsweepError, accessing
+    from dimsweep.sweeper.places import PLUGINS
+
+    folder = Path(plugin).absolute()
+    if not folder.is_dir():
+        yield plugin
+    elif (folder / "__init__.py").is_file():
+        sys.path.insert(0, str(folder.parent))
+        yield folder.name
+    else:
+        project = folder / "pyproject.toml"
+        with accessing(project, "the folder is neither a package nor a project"):
+            text = project.read_text("utf-8")
+        try:
+            named = tomllib.loads(text)["project"]["entry-points"][PLUGINS]
+        except (KeyError, TypeError, ValueError):
+            hint = f'[project.entry-points."{PLUGINS}"] names its plug-ins'
+            raise DimsweepError("it names no plug-ins", where=str(project), hint=hint) from None
+        sys.path[:0] = [str(folder), str(folder / "src")]
+        yield from named.values()

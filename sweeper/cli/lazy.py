@@ -25,10 +25,13 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or self._of_plugins().get(cmd_name)
 
-    def add_lazily(self, room: str, *names: str) -> None:
-        """Add the commands of these names: the object ``command`` in a module each of ``room``."""
-        for name in names:
-            self.add_command(Lazy(name, f"{room}.{name.replace('-', '_')}:command"))
+    def add_lazily(self, room: str, *places: str) -> None:
+        """Add the commands at ``places`` in ``room``: "sql" is ``sql_command`` in sql.py, and
+        "results.diff" is ``diff_command`` in results.py."""
+        for place in places:
+            module, _, name = place.rpartition(".")
+            function = f"{name.replace('-', '_')}_command"
+            self.add_command(Lazy(name, f"{room}.{module or name}:{function}"))
 
     def _of_plugins(self) -> dict[str, click.Command]:
         """Return the commands that installed plug-ins add to this group, by name."""

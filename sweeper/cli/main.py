@@ -36,14 +36,36 @@ _ROOM = "dimsweep.sweeper.cli"
 assert isinstance(dimsweep, Commands)
 dimsweep.add_lazily(
     _ROOM,
-    *("simulate", "bill", "new", "sweep", "report", "board", "reproduce", "compare", "diff"),
-    *("export", "sql", "list", "show", "measure", "calibrate"),
+    *("simulate", "bill", "configuration.new", "sweep", "report"),
+    *("results.board", "results.reproduce", "results.compare", "results.diff", "results.export"),
+    *("sql", "configuration.list", "configuration.show", "calibrate.measure", "calibrate"),
 )
 for _name, _target in offered("command").items():
     if " " not in _name:
         dimsweep.add_command(Lazy(_name, _target))
-dimsweep.add_lazily(_ROOM, "trace", "check-plugin", "doctor", "completion")
-dimsweep.add_command(Lazy("complete-words", f"{_ROOM}.complete_words:command", hidden=True))
+
+dimsweep.add_lazily(_ROOM, "main.trace", "doctor.check-plugin", "doctor", "completion")
+dimsweep.add_command(
+    Lazy("complete-words", f"{_ROOM}.completion:complete_words_command", hidden=True)
+)
+
+
+@click.group("trace", cls=Commands)
+def trace_command() -> None:
+    """Check, count, draw, simulate, write and convert Chakra traces.
+
+    SOURCE is a file, a folder, or the PREFIX of PREFIX.<rank>.et. Communicator groups are read from
+    PREFIX.groups.json beside the traces, or from --groups FILE.
+    """
+
+
+assert isinstance(trace_command, Commands)
+trace_command.path = "trace"
+trace_command.add_lazily(_ROOM, "trace.lint", "trace.stats", "trace.show", "trace.write")
+for _name, _target in offered("command").items():
+    if _name.startswith("trace "):
+        trace_command.add_command(Lazy(_name.removeprefix("trace "), _target))
+trace_command.add_lazily(_ROOM, "trace.convert")
 
 
 @dimsweep.command("help", hidden=True)

@@ -41,7 +41,7 @@ class _Results(Overrides):
     type=click.Path(path_type=Path),
     help="Draw what was found, with time and cost, into this .png, .svg or .pdf.",
 )
-def command(overrides: Sequence[str], picture: Path | None) -> int:
+def report_command(overrides: Sequence[str], picture: Path | None) -> int:
     """Print a study's tables and write its pictures and page again.
 
     The results are read from results/NAME; a study that still runs is reported as far as it is.

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dimsweep.sweeper.cli.hydra import Asked, hydra_options
-from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.overrides import Asked, hydra_options, overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +26,7 @@ _SIMULATED = {
 @overrides
 @click.option("--json", "as_json", is_flag=True, help="Print the columns of a row as JSON.")
 @hydra_options
-def command(overrides: Sequence[str], as_json: bool, asked: Asked) -> int:
+def simulate_command(overrides: Sequence[str], as_json: bool, asked: Asked) -> int:
     """Simulate one training iteration and account for its time.
 
     The terminal shows what the iteration takes along its critical path: what computes, and each

@@ -23,7 +23,7 @@ _MEMORY = (
 @click.argument("query")
 @click.argument("studies", nargs=-1, required=True, metavar="RESULTS/STUDY...")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all rows as CSV.")
-def command(query: str, studies: Sequence[str], as_csv: bool) -> int:
+def sql_command(query: str, studies: Sequence[str], as_csv: bool) -> int:
     """Ask the rows of studies in SQL.
 
     The rows of the first study are the table `rows`, and those of each study a table of the study's

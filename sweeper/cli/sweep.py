@@ -1,19 +1,22 @@
 """dimsweep sweep: a study, run or continued."""
 
+import signal
+import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dimsweep.sweeper.cli.hydra import Asked, hydra_options
-from dimsweep.sweeper.cli.overrides import overrides
+from dimsweep.sweeper.cli.overrides import Asked, hydra_options, overrides
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dimsweep.sweeper.config.compose import Composed
     from dimsweep.sweeper.run.loop import Progress, StudyPlan
+
 
 INTERRUPTED = 130
 
@@ -24,7 +27,7 @@ INTERRUPTED = 130
 )
 @overrides
 @hydra_options
-def command(overrides: Sequence[str], retry_failed: bool, asked: Asked) -> int:
+def sweep_command(overrides: Sequence[str], retry_failed: bool, asked: Asked) -> int:
     """Run a study, or continue it.
 
     A study is a file in studies/. Every result is written to results/NAME at once, so the command
@@ -65,7 +68,6 @@ def command(overrides: Sequence[str], retry_failed: bool, asked: Asked) -> int:
 def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool = False) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     from dimsweep.engine import DimsweepError, is_compiled
-    from dimsweep.sweeper.cli.interrupt import interruptible
     from dimsweep.sweeper.cli.progress import progress_bar
     from dimsweep.sweeper.ledger.ledger import Ledger
     from dimsweep.sweeper.questions.plan import plan_study
@@ -167,3 +169,39 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
         text += f"; {len(pruned)} of {n} cells of the grid are infeasible, the first because of "
         text += pruned[0].error.splitlines()[0]
     return text
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Within it SIGTERM is a KeyboardInterrupt, as SIGINT is: a scheduler's stop loses nothing.
+
+    What it yields is to be called now and then, and raises the KeyboardInterrupt of a signal whose
+    own was lost: Python drops what is raised while it finalises an object, such as Ray's handles.
+    That it was dropped is not told, since it has been heard.
+    """
+    came = False
+
+    def interrupt(*_: Any) -> None:
+        nonlocal came
+        came = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    def tell(dropped: "sys.UnraisableHookArgs") -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            tell_before(dropped)
+
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    tell_before, sys.unraisablehook = sys.unraisablehook, tell
+    try:
+        yield check
+    finally:
+        sys.unraisablehook = tell_before
+        for number, handler in before.items():
+            signal.signal(number, handler)

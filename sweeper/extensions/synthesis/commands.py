@@ -23,8 +23,14 @@ from dimsweep.engine.formats.chakra import (
     read_trace,
     write_chakra_workload,
 )
-from dimsweep.sweeper.cli.trace.files import find_traces, job_names
-from dimsweep.sweeper.cli.trace.keys import Keys, parsed, read_all_keys, read_keys
+from dimsweep.sweeper.cli.trace_files import (
+    Keys,
+    find_traces,
+    job_names,
+    parse_keys,
+    read_all_keys,
+    read_keys,
+)
 from dimsweep.sweeper.terminal import plural, say_warnings
 
 
@@ -124,7 +130,7 @@ def synthesise_command(
     Example:
       dimsweep trace synthesise model.json layers=96 tensor=8 data=64 pipeline=2 -o w
     """
-    asked = parsed(keys)
+    asked = parse_keys(keys)
     made = synthesise(read_model(model), asked, seed=seed, spread=not no_spread)
     say_warnings(made.warnings, Console(stderr=True))
     groups = write_chakra_workload(made.workload, any_cluster(made.sizes), Path(output))

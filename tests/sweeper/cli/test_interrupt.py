@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dimsweep.sweeper.cli.interrupt import interruptible
+from dimsweep.sweeper.cli.sweep import interruptible
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

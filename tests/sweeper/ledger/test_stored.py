@@ -10,7 +10,7 @@ import pytest
 import dimsweep.sweeper.ledger.ledger
 from dimsweep import load
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.cli.sql import command as sql
+from dimsweep.sweeper.cli.sql import sql_command as sql
 from dimsweep.sweeper.ledger.files import encode_part
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.pieces import conforming

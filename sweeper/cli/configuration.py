@@ -1,10 +1,13 @@
-"""dimsweep show: a whole configuration, or an option of a group; and where its numbers are from."""
+"""The commands that look at configurations, or begin one: list, show and new."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dimsweep.sweeper.cli.overrides import Overrides
 
@@ -31,7 +34,7 @@ class _Shown(Overrides):
     "shown", nargs=-1, type=_Shown(), metavar="[GROUP/NAME]... | [STUDY] [KEY=VALUE]..."
 )
 @click.option("--sources", is_flag=True, help="Print where each number is from, and since when.")
-def command(shown: Sequence[str], sources: bool) -> int:
+def show_command(shown: Sequence[str], sources: bool) -> int:
     """Print a whole configuration or a preset, or where its numbers are from.
 
     A configuration is what `dimsweep simulate` or `dimsweep sweep` would run, as YAML; every key
@@ -59,7 +62,7 @@ def command(shown: Sequence[str], sources: bool) -> int:
         pairs = list(composed.choices.items())
         text = composed.config.text
     if sources:
-        print("\n".join(_told(pairs, text)))
+        print("\n".join(_describe_sources(pairs, text)))
     else:
         print(yaml.safe_dump(text, sort_keys=False, allow_unicode=True), end="")
     return 0
@@ -81,7 +84,9 @@ def _presets(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {group: values_of(group, name) for group, name in pairs}
 
 
-def _told(pairs: Sequence[tuple[str, str]], text: Mapping[str, Any] | None) -> Iterator[str]:
+def _describe_sources(
+    pairs: Sequence[tuple[str, str]], text: Mapping[str, Any] | None
+) -> Iterator[str]:
     """Each preset's numbers below the documents that they are from.  ``text`` is the configuration
     that they went into, where one was made: of what it says otherwise no document knows."""
     from dimsweep.engine import DimsweepError
@@ -120,3 +125,93 @@ def _by_document(figures: Sequence["Figure"]) -> Iterator[str]:
             yield from [f"    {document.url}{read}"] if document.url else []
         for f in those:
             yield f"    {f.key:{width}}  {f.value:{wide}}  {f.note}".rstrip()
+
+
+class _Group(click.ParamType[str]):
+    """A configuration group."""
+
+    name = "group"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from dimsweep.engine import DimsweepError, suggestion
+        from dimsweep.sweeper import places
+
+        groups = places.groups()
+        if value in groups:
+            return value
+        problem = f"there is no configuration group {value!r}"
+        raise DimsweepError(problem, hint=suggestion(value, groups))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from dimsweep.sweeper import places
+
+        return [CompletionItem(name) for name in places.groups() if name.startswith(incomplete)]
+
+
+@click.command("list")
+@click.argument("groups", nargs=-1, type=_Group(), metavar="[GROUP]...")
+def list_command(groups: Sequence[str]) -> int:
+    """List the studies and the options of the configuration groups.
+
+    GROUP is study, workload, cluster, topology, npu, memory, cost, search and so on; without one,
+    all are listed. An option is chosen with GROUP=OPTION, such as workload=gpt3_175b.
+
+    \b
+    Examples:
+      dimsweep list
+      dimsweep list study workload
+    """
+    from dimsweep.sweeper import places
+
+    known = places.groups()
+    for group in groups or known:
+        print(f"{group}: {'  '.join(known[group])}")
+        if group == "network":
+            from dimsweep.engine.network.generators import GENERATORS
+
+            print(f"network.generator: {'  '.join(GENERATORS)}")
+    return 0
+
+
+_QUESTIONS = ("network", "split", "shape", "plan", "price")  # files of studies/new
+
+
+@click.command("new")
+@click.argument("name")
+@click.option("--question", type=click.Choice(_QUESTIONS), default="split", help="What is asked.")
+def new_command(name: str, question: str) -> int:
+    """Write a study's file, with comments, from a question.
+
+    The file is studies/NAME.yaml in the current folder; it runs as it is, and its comments say what
+    to change. One that is there already is not touched.
+
+    \b
+    Questions:
+      network   Which network should be built, and which plan should run on it?
+      split     How should an NPU's bandwidth be split over the dimensions?
+      shape     Which network is best at the same cost?
+      plan      Which parallel plan is fastest on a network that is there?
+      price     What does speed cost, and what does the next dollar save?
+
+    \b
+    Examples:
+      dimsweep new my_split
+      dimsweep new my_front --question price
+    """
+    from dimsweep.engine import DimsweepError
+    from dimsweep.sweeper.output import write_file
+    from dimsweep.sweeper.places import installed
+
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise DimsweepError(f"{name!r} cannot name a file", hint="letters, digits, _ and -")
+    name = name.removesuffix(".yaml")
+    file = Path("studies") / f"{name}.yaml"
+    if file.exists():
+        raise DimsweepError("there is such a study already", where=str(file), hint="another name")
+    text = (installed("studies") / "new" / f"{question}.yaml").read_text(encoding="utf-8")
+    file.parent.mkdir(exist_ok=True)
+    write_file(file, "the study", text.replace("NAME", name).encode())
+    click.echo(f"wrote {file}; dimsweep sweep {name} runs it")
+    return 0
