@@ -26,7 +26,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from dimsweep.sweeper.report.charts import Bars, RowChart
+from dimsweep.sweeper.report.charts import Bars, Marks, RowChart
 from dimsweep.sweeper.report.colours import GREY
 from dimsweep.sweeper.report.naming import folded, folded_apart
 from dimsweep.sweeper.report.summary import Floats
@@ -162,19 +162,35 @@ def draw_rows(chart: RowChart, row: int = ROW) -> figure:
         _draw_parts(made, chart.parts, chart.unit)
     for i, bars in enumerate(chart.bars):
         _draw_bars(made, bars, chart.shift(i), chart.furthest)
+    if chart.has_zero and not chart.bars:
+        made.add_layout(Span(location=0, dimension="height", line_color=GREY))
     for marks in chart.marks:
+        if marks.texts:
+            _draw_points(made, marks)
+            continue
         y = np.arange(len(chart.names), dtype=float)
         source = ColumnDataSource({"x": marks.values, "y": y})
         look: dict[str, Any] = {"marker": "diamond", "size": 12, "line_width": 1}
         if marks.is_limit:
             look = {"marker": "dash", "size": 24, "line_width": 3, "angle": np.pi / 2}
         made.scatter("x", "y", source=source, color=marks.colour, legend_label=marks.label, **look)
-    made.x_range.start = chart.start
-    if chart.bars:
+    if chart.bars or chart.parts:
+        made.x_range.start = chart.start
+    if not chart.parts:
         made.x_range.range_padding = chart.room
-    if chart.has_zero:
+    if chart.has_zero and chart.bars:
         made.add_layout(Span(location=0, dimension="height", line_color=GREY))
     return legend_outside(made)
+
+
+def _draw_points(made: figure, marks: Marks) -> None:
+    """Draw a point with a tooltip for each known value."""
+    known = np.flatnonzero(~np.isnan(marks.values)).tolist()
+    texts = [marks.texts[i] for i in known]
+    source = ColumnDataSource({"y": known, "x": marks.values[known].tolist(), "text": texts})
+    look: dict[str, Any] = {"size": 10, "color": marks.colour, "legend_label": marks.label}
+    drawn = made.scatter("x", "y", source=source, **look)
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=[(marks.label, "@text")]))
 
 
 def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None:

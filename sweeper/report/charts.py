@@ -27,12 +27,14 @@ class Bars(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """A mark for each row, across it where it ``is_limit``; NaN is no mark."""
+    """A mark for each row, across it where it ``is_limit``; NaN is no mark.  Marks with ``texts``
+    are points that show theirs in a tooltip."""
 
     values: Floats
     colour: str
     label: str
     is_limit: bool = False
+    texts: Sequence[str] = ()
 
 
 class RegretMatrix(NamedTuple):
@@ -51,7 +53,8 @@ class RowChart:
 
     ``bars`` lie below one another in each row, ``parts`` one after another (their ``unit`` is that
     of the tooltips); texts are beyond marks that lie further.  ``start`` is where the axis begins,
-    ``room`` the share of it that is free beyond the bars, and ``has_zero`` whether a line is at 0.
+    ``room`` the share of it that is free beyond bars or points, and ``has_zero`` whether a line is
+    at 0.
     """
 
     names: Sequence[str]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dimsweep.sweeper.config.roles import default_role
@@ -20,7 +21,9 @@ from dimsweep.sweeper.objective import (
     Objective,
 )
 from dimsweep.sweeper.report import sentences
-from dimsweep.sweeper.report.naming import label
+from dimsweep.sweeper.report.charts import Bars, Marks, RowChart
+from dimsweep.sweeper.report.colours import BLUE, ORANGE, PALETTE
+from dimsweep.sweeper.report.naming import label, labels
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.table import Column, Table, tabulate
@@ -268,3 +271,74 @@ def _format_value(change: WhatIf) -> str:
 
 def _format_speed(change: WhatIf) -> str:
     return _why(change) if change.failed else factor(change.speed)
+
+
+_MOST_CHANGES = 16  # changes, those with the largest effect
+_CELLS_SHOWN = 8  # a colour each
+_CHANGE_TITLE = "change of throughput (%)"
+
+
+def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
+    """Return the effect of each change, and a claim about it; None if nothing changes anything."""
+    changed = [cell for cell in cells if groups(cell)]
+    found = {name: groups(cell) for name, cell in zip(labels(changed), changed, strict=True)}
+    if len(found) > 1:
+        return _chart_cells({name: own[0] for name, own in list(found.items())[:_CELLS_SHOWN]})
+    for own in found.values():
+        if any(not each.failed and not each.is_idle for each in own[0]):
+            return chart_designs(own)
+    return None
+
+
+def chart_designs(of: list[list[WhatIf]]) -> tuple[str, RowChart]:
+    """Return bars for the best design, and for the baseline or else the throughput per USD, if
+    known."""
+    # What is asked of the baseline alone, as its plan is another, comes after the best design's.
+    told = [each for own in of for each in own if not each.failed and not each.is_idle]
+    names = list(dict.fromkeys(each.name for each in told))[:_MOST_CHANGES]
+    series = []
+    for name, own in zip(("the best design", "the baseline"), of, strict=False):
+        speeds = {each.name: each.speed for each in own}
+        series.append((name, np.array([speeds.get(each, np.nan) for each in names])))
+    shown = told[: len(names)]
+    if len(of) == 1 and all(np.isfinite(each.per_cost) for each in shown):
+        series[0] = ("throughput", series[0][1])
+        series.append(("throughput per USD", np.array([each.per_cost for each in shown])))
+    bars = [
+        Bars(
+            100 * (values - 1),
+            [factor(value) if np.isfinite(value) else "" for value in values],
+            colour,
+            name,
+        )
+        for (name, values), colour in zip(series, (BLUE, ORANGE), strict=False)
+    ]
+    least = float(np.nanmin([each.values for each in bars]))
+    chart = RowChart(names, _CHANGE_TITLE, bars, start=1.05 * min(0.0, least), has_zero=True)
+    return f"{claim(of[0])}; the rest of the design stays as it is", chart
+
+
+def _chart_cells(of: dict[str, list[WhatIf]]) -> tuple[str, RowChart] | None:
+    """Return a mark for each cell."""
+    own = [each for changes in of.values() for each in changes if not each.failed]
+    sizes: dict[str, float] = {}
+    for each in own:
+        if each.speed != 1:  # prices alone say nothing here
+            sizes[each.name] = max(sizes.get(each.name, 0.0), abs(np.log(each.speed)))
+    names = sorted(sizes, key=lambda name: -sizes[name])[:_MOST_CHANGES]
+    if not names:
+        return None
+    parts = [label.split(", ") for label in of]
+    common = [part for part in parts[0] if all(part in each for each in parts)]
+    own_names = [", ".join(part for part in each if part not in common) for each in parts]
+    if not all(own_names):
+        common, own_names = [], list(of)
+    marks = []
+    for cell, changes, colour in zip(own_names, of.values(), PALETTE, strict=False):
+        speeds = {each.name: each.speed for each in changes if not each.failed}
+        values = np.array([speeds.get(name, np.nan) for name in names])
+        texts = [factor(value) for value in values]
+        marks.append(Marks(100 * (values - 1), colour, cell, texts=texts))
+    all_with = f", all with {', '.join(common)}" if common else ""
+    text = f"the best designs of {len(of)} cells{all_with}, the rest of each as it is"
+    return text, RowChart(names, _CHANGE_TITLE, marks=marks, has_zero=True)

@@ -22,7 +22,7 @@ from dimsweep.sweeper.draw.page import render_charts
 from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
 from dimsweep.sweeper.questions.findings import report_of
-from dimsweep.sweeper.questions.what_if.findings import Design, WhatIf
+from dimsweep.sweeper.questions.what_if.findings import Design, WhatIf, chart_designs
 from dimsweep.sweeper.report import colours as palette
 from dimsweep.sweeper.report import naming, words
 from dimsweep.sweeper.report.charts import Bars, RowChart
@@ -327,8 +327,7 @@ def test_a_hundred_cells_fit_a_few_screens_and_their_decisions_are_not_cut_off()
 
 
 def test_what_is_asked_of_the_baseline_alone_has_a_bar_too_and_texts_have_room():
-    _, model = _what_if_of_two()
-    (chart,) = _plots(model)
+    chart = frame.draw_rows(_what_if_of_two())
     names = list(chart.yaxis[0].major_label_overrides.values())
     assert names == ["faster", "slower", "of the baseline"]
     texts = [t for each in chart.renderers for t in each.data_source.data.get("text", ())]
@@ -337,8 +336,6 @@ def test_what_is_asked_of_the_baseline_alone_has_a_bar_too_and_texts_have_room()
 
 
 def _what_if_of_two():
-    from dimsweep.sweeper.charts import bars as chart
-
     def change(name, of, speed):
         row = pd.Series({"state": "complete", "time_s": 1.0 / speed})
         design = Design(of, pd.Series({"time_s": 1.0}))
@@ -346,7 +343,8 @@ def _what_if_of_two():
 
     best = [change("faster", "best", 1.25), change("slower", "best", 0.5)]
     own = [change("faster", "baseline", 1.1), change("of the baseline", "baseline", 1.5)]
-    return chart._draw_designs([best, own])
+    _, chart = chart_designs([best, own])
+    return chart
 
 
 def test_a_legend_is_as_wide_as_a_phone_at_most():
