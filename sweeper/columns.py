@@ -1,4 +1,4 @@
-"""Tables of texts in a terminal: a word is broken only where it is wider than the terminal.
+"""The terminal's renderer of tables: a word is broken only where it is wider than the terminal.
 
 Columns that are too wide for their names and numbers in one line have these in several, which end
 between words, where a number and its unit are one, or at the joints of a long name: after an
@@ -15,8 +15,10 @@ from typing import Any
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
+
+from dimsweep.sweeper.table import Table
 
 # Spaces end a piece, unless they are before a unit; so do joints of a name.
 _JOINT = re.compile(r"(?<!\d) +|(?<=\d) +(?![A-Za-z%])|(?<=_)(?=\w)|(?<=[A-Za-z]{2}\.)(?=[A-Za-z])")
@@ -43,30 +45,27 @@ def broken(text: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """A table of ``rows`` below the heads of its ``columns``, of which the first ``names`` are
-    names and the others numbers. ``look``: arguments of rich's Table."""
+    """A table in a terminal.  ``look``: arguments of rich's Table."""
 
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    names: int = 1
-    title: str = ""
+    table: Table
     look: dict[str, Any] = field(default_factory=dict)
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        if self.title:
-            yield Text(self.title, style="table.title")
-        heads = [[head] for head in self.columns]
-        cells = [[row[d] for row in self.rows if d < len(row)] for d in range(len(heads))]
+        names = self.table.n_names
+        if self.table.title:
+            yield Text(self.table.title, style="table.title")
+        heads = [[head] for head in self.table.columns]
+        cells = [[row[d] for row in self.table.rows if d < len(row)] for d in range(len(heads))]
         least = [_longest(pieces, head + own) for head, own in zip(heads, cells, strict=True)]
         room = options.max_width - self._beside(console, options, len(least))
         if sum(least) > room:  # names leave half of the width to the numbers
-            own = least[: self.names]
-            if self.names > 1 and sum(own) > room // 2:
+            own = least[:names]
+            if names > 1 and sum(own) > room // 2:
                 yield from self._in_one().__rich_console__(console, options)
                 return
-            least[: self.names] = _shared(own, own, room // 2)
+            least[:names] = _shared(own, own, room // 2)
         # Heads are broken before names and numbers are.
         wanted = [[_longest(_whole, own) for own in kind] for kind in (cells, heads)]
         for i, shown in enumerate(self._blocks(console, options, least)):
@@ -79,25 +78,25 @@ class Columns:
             yield self._block(shown, widths)
 
     def _in_one(self) -> "Columns":
-        """Return the table with all names in one column."""
-        heads = self.columns[: self.names]
+        """The same with all names in one column."""
+        table, n = self.table, self.table.n_names
         names = [
-            ", ".join(f"{head} {name}" for head, name in zip(heads, row, strict=False) if name)
-            for row in self.rows
+            ", ".join(
+                f"{head} {name}" for head, name in zip(table.columns[:n], row, strict=False) if name
+            )
+            for row in table.rows
         ]
-        rows = [[name, *row[self.names :]] for name, row in zip(names, self.rows, strict=True)]
-        return replace(
-            self, columns=["", *self.columns[self.names :]], rows=rows, names=1, title=""
-        )
+        rows = [(name, *row[n:]) for name, row in zip(names, table.rows, strict=True)]
+        return replace(self, table=Table("", ("", *table.columns[n:]), rows))
 
     def _blocks(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]
     ) -> list[list[int]]:
         """Yield blocks of columns that fit side by side with whole words; each has a column of
         numbers."""
-        names = list(range(self.names))
+        names = list(range(self.table.n_names))
         blocks = [list(names)]
-        for d in range(self.names, len(self.columns)):
+        for d in range(len(names), len(self.table.columns)):
             tried = [*blocks[-1], d]
             needed = sum(least[k] for k in tried) + self._beside(console, options, len(tried))
             if needed > options.max_width and len(blocks[-1]) > len(names):
@@ -107,18 +106,20 @@ class Columns:
         return blocks
 
     def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
-        """Return the cells of a line that lie between and next to ``n`` columns."""
-        empty = Columns([""] * n, (), look=self.look)._block(range(n), [1] * n)
+        """The cells of a line that are between ``n`` columns and beside them."""
+        empty = Columns(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
-    def _block(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
-        """Return the columns ``shown``, each of its width."""
-        made = Table(show_header=any(self.columns), **self.look)
+    def _block(self, shown: Sequence[int], widths: Sequence[int]) -> RichTable:
+        """The columns ``shown``, each of its width."""
+        made = RichTable(show_header=any(self.table.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.
-            head = Text(broken(self.columns[d], width))
-            made.add_column(head, justify="left" if d < self.names else "right", width=width)
-        for row in self.rows:
+            head = Text(broken(self.table.columns[d], width))
+            made.add_column(
+                head, justify="left" if d < self.table.n_names else "right", width=width
+            )
+        for row in self.table.rows:
             cells = [row[d] if d < len(row) else "" for d in shown]
             made.add_row(*map(Text, map(broken, cells, widths)))
         return made

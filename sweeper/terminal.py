@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from dimsweep.sweeper.columns import Columns
+from dimsweep.sweeper.table import Table
 
 TELL_EVERY = 30.0  # seconds between lines where there is no terminal
 
@@ -41,8 +42,13 @@ def say_warnings(warnings: Iterable[str], console: Console) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Columns:
-    """A table without lines; the first ``left`` columns are names, the others numbers."""
-    return Columns(columns, list(rows), left, look={"box": None, "header_style": "bold"})
+    """Return a table without lines; the first ``left`` columns are names, the others numbers."""
+    return plain_table(Table("", columns, list(rows), left))
+
+
+def plain_table(table: Table) -> Columns:
+    """Return a table as it is printed outside of reports: without lines."""
+    return Columns(table, {"box": None, "header_style": "bold"})
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from dimsweep.engine.bound import Least, time_by_cuts
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.packet import PortAccount
 from dimsweep.engine.network import InterconnectPlan
-from dimsweep.sweeper.columns import Columns
 from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
-from dimsweep.sweeper.terminal import plural, say, table
+from dimsweep.sweeper.table import Column, Table
+from dimsweep.sweeper.terminal import plain_table, plural, say
 
 _BOUND = {"memory": "compute that memory bounds"}
 _CLASSES_SHOWN = 16
@@ -25,16 +25,21 @@ def print_result(result: Result, title: str, console: Console, npu_price: float 
     """Print where the time of an iteration goes and what each dimension carries; ``npu_price``
     (USD) is in the cost."""
     say(f"{title}, {_size(result)}", console)
-    console.print(table(("", "", ""), _summary(result, npu_price)))
+    for table in tables_of(result, npu_price):
+        console.print(plain_table(table))
+
+
+def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:
+    """Yield the tables of an iteration: the summary first, then those that say anything."""
+    yield Table("", ("", "", ""), list(_summary(result, npu_price)))
     if len(classes := _told_apart(result)) > 1:
-        console.print(_classes(result, classes))
-    console.print(_dimensions(result))
+        yield _classes(result, classes)
+    yield _dimensions(result)
     if result.breakdown.path is not None and result.breakdown.per_bandwidth is not None:
-        console.print(_critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth))
+        yield _critical_path(result, result.breakdown.path, result.breakdown.per_bandwidth)
     if result.links:
-        console.print(_busiest_links(result))
-    for found in traffic_tables(result):
-        console.print(found)
+        yield _busiest_links(result)
+    yield from traffic_tables(result)
 
 
 def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
@@ -50,7 +55,8 @@ def print_jobs(jobs: Mapping[str, JobTime], console: Console) -> None:
         )
         for name, job in jobs.items()
     ]
-    console.print(table(("job", "ranks", "among others", "alone", "slowdown"), rows))
+    heads = ("job", "ranks", "among others", "alone", "slowdown")
+    console.print(plain_table(Table("", heads, rows)))
 
 
 def plain(result: Result) -> dict[str, Any]:
@@ -166,7 +172,7 @@ def _has_memory(result: Result) -> bool:
     return "memory" in result.program.names.stream
 
 
-def _classes(result: Result, classes: Sequence[ClassAccount]) -> Columns:
+def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
     """What the ranks of each class do with the time of the iteration."""
     columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
     columns[4] += ",\nmemory" if _has_memory(result) else ""
@@ -204,34 +210,25 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
         yield f"placed anew on the {interconnect.noun}", plural(plan.moved, "rank")
 
 
-def _dimensions(result: Result) -> Columns:
+def _dimensions(result: Result) -> Table:
     """What each dimension carries, and how long communication over it is exposed."""
-    program, row = result.program, result.breakdown
-    last = _last(result)
-    return table(
-        (
-            "dimension",
-            "bandwidth",
-            "sent by an NPU",
-            "busy",
-            "util.",
+    row, names, last = result.breakdown, result.program.names.dims, _last(result)
+    columns = [
+        Column("dimension", lambda d: names[d]),
+        Column("bandwidth", lambda d: units.format_bandwidth(result.bandwidth_by_dim[names[d]])),
+        Column("sent by an NPU", lambda d: units.format_bytes(float(row.bytes_sent[0, d]))),
+        Column("busy", lambda d: f"{row.busy[0, d] / max(result.time_ps, 1):.1%}"),
+        Column("util.", lambda d: f"{row.utilisation[0, d]:.1%}"),
+        Column(
             f"exposed at\n{last}" if last else "exposed",
+            lambda d: units.format_time(float(row.exposed_by_dim[0, d])),
         ),
-        (
-            (
-                name,
-                units.format_bandwidth(result.bandwidth_by_dim[name]),
-                units.format_bytes(float(row.bytes_sent[0, d])),
-                f"{row.busy[0, d] / max(result.time_ps, 1):.1%}",
-                f"{row.utilisation[0, d]:.1%}",
-                units.format_time(float(row.exposed_by_dim[0, d])),
-            )
-            for d, name in enumerate(program.names.dims)
-        ),
-    )
+    ]
+    rows = [[column.show(d) for column in columns] for d in range(len(names))]
+    return Table("", [column.head for column in columns], rows)
 
 
-def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Columns:
+def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Table:
     """What the critical path does in each dimension, and what a little more bandwidth there is
     worth; what 1,000 USD are worth only where they buy little of what there is, a tenth at most."""
     names = ["critical path", "transfer", "latency", "endpoint", "next GB/s\nsaves"]
@@ -248,10 +245,10 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Col
             saved = -per_usd[name] * 1e3 * units.PICOSECONDS
             cells.append(units.format_time(saved) if is_little else "-")
         rows.append([name, *cells])
-    return table([*names, "next k USD\nsaves"] if priced else names, rows)
+    return Table("", [*names, "next k USD\nsaves"] if priced else names, rows)
 
 
-def _busiest_links(result: Result) -> Columns:
+def _busiest_links(result: Result) -> Table:
     """The links that were in use longest, and how many others were in use."""
     columns = ("busiest links", "bandwidth", "carried", "busy", "utilisation", "longest queue")
     ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))
@@ -272,7 +269,7 @@ def _busiest_links(result: Result) -> Columns:
 LINKS_SHOWN = 5
 
 
-def traffic_tables(result: Result) -> Iterator[Columns]:
+def traffic_tables(result: Result) -> Iterator[Table]:
     """How long messages take, where packets wait, and which links are paused because of whom; only
     what there is."""
     traffic = result.traffic
@@ -289,24 +286,22 @@ def traffic_tables(result: Result) -> Iterator[Columns]:
 
 def shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], n: int, left: int = 1
-) -> Columns:
+) -> Table:
     """A table of the first of ``n`` rows, which says how many more there are."""
     more = [(f"... and {n - len(rows):,} more",)] if n > len(rows) else []
-    return table(columns, [*rows, *more], left)
+    return Table("", columns, [*rows, *more], left)
 
 
-def _completion_times(result: Result) -> Columns:
+def _completion_times(result: Result) -> Table:
     """Of each collective: the times that half, and 99 %, of its messages do not exceed."""
-    return table(
-        ("completion times", "messages", "p50", "p99", "longest"),
-        (
-            (name, f"{len(times):,}", *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)))
-            for name, times in result.completion_times.items()
-        ),
-    )
+    rows = [
+        (name, f"{len(times):,}", *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)))
+        for name, times in result.completion_times.items()
+    ]
+    return Table("", ("completion times", "messages", "p50", "p99", "longest"), rows)
 
 
-def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Columns:
+def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
     """Where most packets waited, and what became of them."""
     drops, trims = (any(getattr(port, name) for port in ports) for name in ("dropped", "trimmed"))
     queued = [link for link, port in enumerate(ports) if port.longest_queue]
@@ -324,7 +319,7 @@ def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Columns:
 
 def _paused_links(
     result: Result, ports: Sequence[PortAccount], roots: Mapping[int, Counter[int]]
-) -> Columns:
+) -> Table:
     """Who had to wait for whom: a link is paused since packets wait, in the end at the root of the
     tree of pauses; the most frequent root is named."""
     paused = sorted(roots, key=lambda link: -ports[link].paused)

@@ -13,7 +13,7 @@ from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.table import Table
+from dimsweep.sweeper.table import Table
 
 _HERE = Path(__file__).parent
 STYLE = (_HERE / "style.css").read_text()

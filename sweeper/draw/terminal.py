@@ -8,10 +8,10 @@ from dimsweep.sweeper.columns import Columns
 from dimsweep.sweeper.questions.findings import tables_of_study
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.terminal import plural
 
 _MOST_CAUSES = 4
+_LOOK = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -29,7 +29,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"note: {study.note}"))
     for sheet in tables_of_study(report):
         console.print()
-        console.print(_dress(sheet))
+        console.print(Columns(sheet, _LOOK))
     if errors := report.causes:
         many = f"{plural(report.n_broken, 'trial')} failed or are infeasible:"
         console.print(Text(f"\n{many}", style="bold red"))
@@ -40,8 +40,3 @@ def print_report(report: Report, console: Console) -> None:
             console.print(Text(f"{rest:,} of {causes}; the page has all"))
     for note in merged(report.notes):
         console.print(Text(f"\nwarning: {note.line}", style="yellow"))
-
-
-def _dress(sheet: Table) -> Columns:
-    look = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    return Columns(sheet.columns, sheet.rows, sheet.n_names, sheet.title, look)

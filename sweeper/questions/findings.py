@@ -16,8 +16,8 @@ from dimsweep.sweeper.questions.what_if import findings as what_if
 from dimsweep.sweeper.report import recheck, sections
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.report.trials import Rows
+from dimsweep.sweeper.table import Table
 
 #: The first one whose ``asks`` is true reports a study, of any version: it looks at the record.
 REPORTS: Sequence[type[Report]] = (

@@ -7,8 +7,8 @@ from typing import Any
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.network import LEVELS, Amount, Bill, Item
 from dimsweep.sweeper.report.report import Report
-from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.study.kept import design_of
+from dimsweep.sweeper.table import Table
 
 Sources = Mapping[str, str]  # who says the prices of a table by tier, by its keys
 

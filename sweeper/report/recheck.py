@@ -12,8 +12,8 @@ from dimsweep.sweeper.report.describe import short_split
 from dimsweep.sweeper.report.naming import short_keys
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Recheck
-from dimsweep.sweeper.report.table import Column, Table, name_columns, tabulate
 from dimsweep.sweeper.report.words import seconds
+from dimsweep.sweeper.table import Column, Table, name_columns, tabulate
 
 _TIE = 1e-9  # relative: what differs less is rounding
 _DIGITS = 6  # the best designs are often alike

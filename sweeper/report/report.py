@@ -16,8 +16,8 @@ from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question, factors, question
 from dimsweep.sweeper.report.remarks import idle_axes, no_baseline, tight, unsold
 from dimsweep.sweeper.report.summary import CellSummary, summaries_of, without_baseline
-from dimsweep.sweeper.report.table import Table
 from dimsweep.sweeper.report.trials import Overview, Rows
+from dimsweep.sweeper.table import Table
 
 
 def headline(report: "Report") -> str:

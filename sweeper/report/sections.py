@@ -30,7 +30,6 @@ from dimsweep.sweeper.report.describe import short_split
 from dimsweep.sweeper.report.naming import narrow, short_keys
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.report.table import Column, Table, name_columns, tabulate
 from dimsweep.sweeper.report.words import (
     fine_percent,
     gbps,
@@ -43,6 +42,7 @@ from dimsweep.sweeper.report.words import (
     usd,
 )
 from dimsweep.sweeper.study.rules import verdict
+from dimsweep.sweeper.table import Column, Table, name_columns, tabulate
 
 _ETTR = "ettr"  # what interruptions leave of the time, which makes other figures of it
 _MOST_SCENARIOS = 6  # scenarios; of more the table has the worst and the mean alone

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from dimsweep.sweeper.columns import Columns, broken, pieces
+from dimsweep.sweeper.table import Table
 
 SHAPE = "Torus2D(4,4)_FullyConnected(8)_Switch(2)_Switch(16)"
 
@@ -41,7 +42,7 @@ def test_a_name_is_broken_at_its_joints_and_a_number_keeps_its_unit() -> None:
 def test_shapes_are_whole_in_a_table_of_eight_columns(width: int) -> None:
     heads = ("workload", "shape", "best split, GB/s", "time", "faster than baseline", "gap")
     row = ("turing_nlg_libra", SHAPE, "397 89.2 7 6.8", "727.6 ms", "1.01x", "0.0091%")
-    lines = printed(Columns(heads, [row] * 2, 2), width)
+    lines = printed(Columns(Table("", heads, [row] * 2, 2)), width)
     assert max(map(len, lines)) <= width
     words = [word for line in lines for word in line.split()]
     joined = re.sub(r"\s", "", "".join(words))
@@ -53,7 +54,7 @@ def test_shapes_are_whole_in_a_table_of_eight_columns(width: int) -> None:
 def test_numbers_that_do_not_fit_beside_one_another_are_in_blocks_with_the_names_again() -> None:
     heads = ["change", *(f"oversubscription_{i}" for i in range(9))]
     row = ["layers x2", *(f"{i}.000x" for i in range(9))]
-    lines = printed(Columns(heads, [row], title="What if"), 40)
+    lines = printed(Columns(Table("What if", heads, [row])), 40)
     assert lines[0] == "What if"
     blocks = [i for i, line in enumerate(lines) if not line.strip()]
     assert len(blocks) > 1 and max(map(len, lines)) <= 40
@@ -63,13 +64,13 @@ def test_numbers_that_do_not_fit_beside_one_another_are_in_blocks_with_the_names
 
 def test_names_without_a_joint_leave_half_of_the_width_to_numbers() -> None:
     row = ("long" * 20, "7.5 GB/s", "1.01x")
-    lines = printed(Columns(("name", "best", "gain"), [row]), 40)
+    lines = printed(Columns(Table("", ("name", "best", "gain"), [row])), 40)
     assert sum("7.5 GB/s" in line and "1.01x" in line for line in lines) == 1
     assert not any(line.strip() == "" for line in lines)  # it is one block
 
 
 def test_the_widest_is_broken_first() -> None:
-    lines = printed(Columns(("a", "b"), [("short", "x" * 60)], names=2), 30)
+    lines = printed(Columns(Table("", ("a", "b"), [("short", "x" * 60)], 2)), 30)
     assert any("short" in line for line in lines)
     assert "".join(lines).count("x") == 60
 
@@ -92,7 +93,7 @@ def test_what_fits_is_never_broken(
     made: tuple[list[str], list[list[str]], int], width: int
 ) -> None:
     heads, rows, names = made
-    lines = printed(Columns(heads, rows, names), width)
+    lines = printed(Columns(Table("", heads, rows, names)), width)
     assert all(len(line) <= width for line in lines)
     if width > 12 and names < 2 and any(heads):  # more names may need more than their half
         for text in (*heads, *(cell for row in rows for cell in row)):
@@ -103,7 +104,7 @@ def test_what_fits_is_never_broken(
 def test_names_of_which_there_are_too_many_are_in_one_column_each_after_its_head() -> None:
     heads = ("shape", "bandwidth", "parallel", "recompute", "time")
     row = (SHAPE, "450 100 50 12.5 GB/s", "tensor: 4, data: 64", "selective", "7.6 s")
-    lines = printed(Columns(heads, [row] * 2, 4), 60)
+    lines = printed(Columns(Table("", heads, [row] * 2, 4)), 60)
     assert max(map(len, lines)) <= 60
     text = " ".join(lines)
     assert all(text.count(word) == 2 for word in ("shape", "recompute", "selective", "7.6 s"))

@@ -13,9 +13,9 @@ from dimsweep.sweeper.report import describe, sentences
 from dimsweep.sweeper.report.naming import beside, in_turn
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.table import Column, Table, tabulate
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
 from dimsweep.sweeper.study.ranking import NEAR, physical
+from dimsweep.sweeper.table import Column, Table, tabulate
 from dimsweep.sweeper.terminal import plural
 
 _NOTHING = 1e-9  # a relative gap that is rounding

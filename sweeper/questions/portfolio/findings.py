@@ -19,7 +19,7 @@ from dimsweep.sweeper.report import naming, sentences, words
 from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary, Floats
-from dimsweep.sweeper.report.table import Column, Table, tabulate
+from dimsweep.sweeper.table import Column, Table, tabulate
 
 _NAMES = {
     "weighted_time": "weighted mean",

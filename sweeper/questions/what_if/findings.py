@@ -26,8 +26,8 @@ from dimsweep.sweeper.report.colours import BLUE, ORANGE, PALETTE
 from dimsweep.sweeper.report.naming import label, labels
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
-from dimsweep.sweeper.report.table import Column, Table, tabulate
 from dimsweep.sweeper.report.words import seconds, usd
+from dimsweep.sweeper.table import Column, Table, tabulate
 
 _NEED = re.compile(r"must hold ([\d.]+) (\w+) of ([\d.]+) (\w+)")  # engine.check_memory
 _SAME = 1e-9  # relative: what differs less is rounding

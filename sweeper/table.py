@@ -1,4 +1,4 @@
-"""Tables of a report as data, which the terminal, the page and the board render."""
+"""Tables as data: the terminal (:mod:`sweeper.columns`), the page and CSV files render them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ class Table:
     column is in its head."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
     n_names: int = 1
 
 
