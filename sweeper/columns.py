@@ -78,7 +78,7 @@ class Columns:
             yield self._block(shown, widths)
 
     def _in_one(self) -> "Columns":
-        """The same with all names in one column."""
+        """Join all names in one column."""
         table, n = self.table, self.table.n_names
         names = [
             ", ".join(
@@ -106,12 +106,12 @@ class Columns:
         return blocks
 
     def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
-        """The cells of a line that are between ``n`` columns and beside them."""
+        """Return the cells of a line that are between ``n`` columns and beside them."""
         empty = Columns(Table("", [""] * n, ()), self.look)._block(range(n), [1] * n)
         return Measurement.get(console, options.update(width=10_000), empty).maximum - n
 
     def _block(self, shown: Sequence[int], widths: Sequence[int]) -> RichTable:
-        """The columns ``shown``, each of its width."""
+        """Render the columns ``shown``, each with its width."""
         made = RichTable(show_header=any(self.table.columns), **self.look)
         for d, width in zip(shown, widths, strict=True):
             # Texts are Text, since brackets in a name are not markup.

@@ -50,7 +50,7 @@ class DescentSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: "optuna.Study", trial: FrozenTrial
     ) -> dict[str, Any]:
-        """The coordinates of a split."""
+        """Return the coordinates of a split."""
         return {name: unit() for name in coordinates(self._space)}
 
     def sample_relative(

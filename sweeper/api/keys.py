@@ -27,7 +27,7 @@ def composed(
 
 
 def _check_word(word: Any) -> None:
-    """An override that sets a key, or leaves one out."""
+    """Refuse an override that neither sets nor removes a key."""
     if not isinstance(word, str):
         hint = (
             "keys have names: simulate(workload='all_reduce', **{'topology.bandwidth': '1 GB/s'})"
@@ -39,7 +39,7 @@ def _check_word(word: Any) -> None:
 
 
 def _overrides(key: str, value: Any) -> list[str]:
-    """A key and its value as the command line gives them; an option of a group by its bare name."""
+    """Format a key and its value as overrides; an option of a group by its bare name."""
     if not is_group(key):
         return [f"{key}={_written(value)}"]
     if isinstance(value, Mapping):
@@ -48,7 +48,7 @@ def _overrides(key: str, value: Any) -> list[str]:
 
 
 def _written(value: Any) -> str:
-    """A value in Hydra's grammar, in which a mapping's keys have no quotes, but escapes."""
+    """Write a value in Hydra's grammar: keys of mappings have escapes instead of quotes."""
     if isinstance(value, Mapping):
         keys = [re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", str(key)) for key in value]
         pairs = zip(keys, value.values(), strict=True)

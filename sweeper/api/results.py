@@ -181,7 +181,7 @@ def _table(report: Report) -> pd.DataFrame:
 
 
 def _described(cell: CellSummary) -> dict[str, Any]:
-    """A cell's coordinates and its best."""
+    """Return a cell's coordinates and its best."""
     split = {BANDWIDTH.at(d): b for d, b in enumerate(cell.split(cell.best).tolist())}
     values = {objective.column: objective.of(cell.best) for objective in cell.objectives}
     parameters = {key: cell.best[key] for key in cell.parameters}
@@ -214,7 +214,7 @@ _WHAT_IF = (
 
 
 def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
-    """A what-if as a row."""
+    """Return a what-if as a row."""
     before, after = one.of.row, one.row
     measure = one.measure
     return {
@@ -287,6 +287,6 @@ def _surely(cell: CellSummary, best: CellSummary) -> float | None:
 
 
 def _names(records: Sequence[StudyRecord]) -> list[str]:
-    """The studies' names, numbered where two are alike."""
+    """Return the studies' names, numbered where two are equal."""
     names = [record.name for record in records]
     return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

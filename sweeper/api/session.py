@@ -125,7 +125,7 @@ class Session:
                 )
 
     def close(self) -> None:
-        """The study's folder is about to be closed."""
+        """Detach from the study's folder, which is about to be closed."""
         self._open = None
 
     @property
@@ -149,7 +149,7 @@ class Session:
         return self._cell.content.keys(Trials.from_list(trials)) if trials else []
 
     def _named(self, designs: Sequence[Trial]) -> list[Trial]:
-        """The designs with the numbers and origins of their rows."""
+        """Number the designs and name their origins."""
         keys, trials = self._keys(designs), list[Trial]()
         known = self._driver.ledger.index.places(keys, self._cell.cell.number) >= 0
         rows = {text for text, old in zip(keys, known, strict=True) if old} | self._first.keys()
@@ -168,7 +168,7 @@ def _tuple(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
 
 
 def only_cell(plan: StudyPlan) -> CellPlan:
-    """The cell of a study that has one."""
+    """Return the cell of a study with only one."""
     if len(plan.cells) > 1:
         raise DimsweepError(
             f"the study has {plan.study.n_streamed or len(plan.cells):,} cells, each with a search "
@@ -180,7 +180,7 @@ def only_cell(plan: StudyPlan) -> CellPlan:
 
 
 def checked_name(searcher: str) -> str:
-    """The name of a searcher."""
+    """Return the name of a searcher, if it is valid."""
     if not isinstance(searcher, str) or not re.fullmatch(r"[\w.+-]{1,60}", searcher):
         hint = "letters, digits, _, ., + and -, such as optuna"
         raise DimsweepError(f"{searcher!r} names no searcher", where="session", hint=hint)
@@ -203,7 +203,7 @@ def described(study: StudyRecord, folder: Place) -> StudyRecord:
 
 
 def _next_number(cell: CellPlan, driver: SweepDriver) -> int:
-    """The number after those of all trials of the cell so far, and of those it tries first."""
+    """Return the number after those of all trials of the cell, first trials included."""
     rows = driver.ledger.rows(["cell", "trial", "origin"])
     beside = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()
     numbers = rows["trial"].to_numpy()[(rows["cell"].to_numpy() == cell.cell.number) & ~beside]

@@ -62,14 +62,14 @@ class SearchSpace:
 
     @classmethod
     def of(cls, cell: CellPlan, dims: tuple[str, ...]) -> Self:
-        """What the search of a cell is over, whose dimensions have these names."""
+        """Return the space of a cell's search over dimensions with these names."""
         space = cell.space
         axes = [Axis(name) for name in coordinates(space)]
         axes += [_axis(name, parameter) for name, parameter in space.parameters.items()]
         return cls(tuple(axes), _splits(cell, dims), space)
 
     def optuna(self) -> dict[str, Any]:
-        """The axes as distributions of Optuna's, for ``ask``; its parameters are a design."""
+        """Return the axes as Optuna's distributions, for ``ask``; its parameters are a design."""
         from dimsweep.sweeper.search.optuna_sampler import distribution, unit
 
         keys = self._space.parameters.items()
@@ -108,5 +108,5 @@ def _float(value: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Optuna takes it: others as JSON, which a design may have, too."""
+    """Return a value in a type of Optuna's: others as JSON, which a design may have, too."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)

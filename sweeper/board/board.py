@@ -205,7 +205,7 @@ class Board:
         self.lines.data = data
 
     def _draw_bests(self, alike: list[Standing], colours: list[str]) -> None:
-        """A bar for each study in each scenario, against the best of the same scenario."""
+        """Draw a bar for each study in each scenario, against the best of the same scenario."""
         self.bars.visible = len(alike) > 1
         found = compared(alike)
         several = len({each.scenario for each in found}) > 1
@@ -239,7 +239,7 @@ def _told(chosen: list[Standing], known: list[Standing], alike: list[Standing]) 
 
 
 def _failures(standing: Standing) -> str:
-    """Why trials of a study failed, the most frequent causes."""
+    """List the most frequent causes of a study's failures."""
     causes = standing.causes
     if not causes:
         return ""

@@ -67,7 +67,7 @@ class Standing:
         return None if self.study is None else self.study.objectives[0]
 
     def bests(self) -> list[tuple[int, float]]:
-        """The best value so far of each scenario and its cell, in the order of the cells."""
+        """Return the best value so far of each scenario and its cell, in the order of the cells."""
         if not self.searches or self.study is None:
             return []
         (scene,), (objective, *_) = scenes([self.study]), self.study.objectives
@@ -214,7 +214,7 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
 
 
 def _most(study: StudyRecord | None) -> int:
-    """How many trials were planned at most, as far as it is known."""
+    """Return the largest planned number of trials, if known."""
     if study is None:
         return 0
     return study.n_trials or sum(cell.trials for cell in study.cells)

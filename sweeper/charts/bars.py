@@ -81,7 +81,7 @@ def _draw_values(points: Points, lines: Sequence[_Row]) -> UIElement:
 
 
 def _draw_splits(points: Points, lines: Sequence[_Row]) -> UIElement:
-    """Where the best split of each cell puts the bandwidth."""
+    """Draw where the best split of each cell puts the bandwidth."""
     none = np.full(len(points.dims), np.nan)
     shares = np.array([none if cell is None else cell.split(cell.best) for _, cell in lines])
     shares *= 100 / shares.sum(axis=1, keepdims=True)

@@ -63,7 +63,7 @@ def tooltip(points: Points) -> str:
 
 
 def _in_brackets(title: str) -> str:
-    """The unit in the title of an axis: ms of "iteration time (ms)"."""
+    """Return the unit in the title of an axis: ms of "iteration time (ms)"."""
     return title.rsplit("(", 1)[-1].removesuffix(")")
 
 
@@ -87,7 +87,7 @@ def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
 
 
 def marks(chart: figure, points: Points, x: str, y: str) -> list[GlyphRenderer]:
-    """The best trial of each cell, and its equal split, if the cells are few."""
+    """Mark the best trial of each cell, and its equal split, if the cells are few."""
     cells = points.report.found[:_MARKED]
     best = [points.place(cell.best) for cell in cells]
     equal = [points.place(cell.equal) for cell in cells if cell.equal is not None]
@@ -157,7 +157,7 @@ def draw_front(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _draw_proof(chart: figure, proof: Proof | None, fx: float, fy: float) -> None:
-    """The steps that no network and plan of all is below."""
+    """Draw the steps that no network and plan is below."""
     front = () if proof is None else proof.front
     chart.step(
         fx * np.array([step.bound for step in front]),
@@ -170,7 +170,7 @@ def _draw_proof(chart: figure, proof: Proof | None, fx: float, fy: float) -> Non
 
 
 def _proven_front(proven: Frontier) -> dict[str, Floats]:
-    """The bound on the front as rows of a ledger are, close enough to each other for a curve."""
+    """Return the bound on the front in a ledger's columns, dense enough for a curve."""
     cost = np.interp(np.arange(0, len(proven.cost), 0.1), range(len(proven.cost)), proven.cost)
     return {COST.column: cost, TIME.column: proven.least_time(cost)}
 
@@ -271,7 +271,7 @@ def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _range(points: Points, name: str) -> tuple[float, float]:
-    """What is shown of a column: of an objective what is worth showing, of others all."""
+    """Return the visible range of a column: of an objective the useful part, of others all."""
     for objective in points.report.study.objectives:
         if name == objective.column:
             return useful(points.report, objective)
@@ -370,7 +370,7 @@ def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, ri
 
 
 def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
-    """A vertical axis for each column, with its name below and its values on it."""
+    """Draw a vertical axis for each column, with its name below and its values on it."""
     for i, axis in enumerate(axes):
         chart.line([i, i], [0, 1], color=GREY, line_width=1.5)
         for y, text in axis.marks:

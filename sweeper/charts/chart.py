@@ -23,5 +23,5 @@ class Chart:
     coloured: bool = False
 
     def captioned(self, points: Points) -> str:
-        """What stands over the chart."""
+        """Return the caption over the chart."""
         return self.caption if isinstance(self.caption, str) else self.caption(points)

@@ -91,14 +91,14 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
 
 
 def tip(*lines: str) -> str:
-    """A tooltip of a few short lines of text, the first in bold; ``@names`` in them are columns."""
+    """Return a tooltip of short lines, the first in bold; ``@names`` in them are columns."""
     first, *rest = map(escape, lines)
     others = "".join(f"<div>{line}</div>" for line in rest)
     return f'<div style="{_TIP}"><div style="font-weight: 650">{first}</div>{others}</div>'
 
 
 def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> HoverTool:
-    """A tooltip that tells of one thing at a time, beside it and not on it."""
+    """Return a tooltip of one thing at a time, next to it and not on it."""
     return HoverTool(renderers=[drawn], tooltips=tooltips, limit=1, attachment="horizontal")
 
 
@@ -156,7 +156,7 @@ def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure
 
 
 def draw_rows(chart: RowChart, row: int = ROW) -> figure:
-    """A figure of a chart with rows, each of about ``row`` pixels."""
+    """Draw a chart with rows, each of about ``row`` pixels."""
     made = rows(chart.names, chart.axis, row)
     if chart.parts:
         _draw_parts(made, chart.parts, chart.unit)
@@ -210,7 +210,7 @@ def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None
 
 
 def write_beside(chart: figure, source: ColumnDataSource, x: str) -> None:
-    """The column ``text`` of ``source`` to the right of ``x``, in the rows ``y``."""
+    """Write the column ``text`` of ``source`` to the right of ``x``, in the rows ``y``."""
     look = {"text_baseline": "middle", "text_font_size": "12px", "text_color": GREY}
     chart.text(x, "y", "text", source=source, x_offset=9, **look)
 

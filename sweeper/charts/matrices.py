@@ -137,7 +137,6 @@ def _draw_matrix(matrix: RegretMatrix) -> figure:
 
 
 def _longest(texts: Sequence[str]) -> int:
-    """The letters of the longest line."""
     return max(len(line) for text in texts for line in text.split("\n"))
 
 
@@ -146,7 +145,7 @@ def _text(regret: float) -> str:
 
 
 def _ink(regret: float, largest: float) -> str:
-    """The colour of a text on its shade, or on the paper of a light or a dark page."""
+    """Return the colour of a text on its shade, or on a light or dark page."""
     if not math.isfinite(regret):
         return GREY
     return "white" if regret > 0.75 * largest > 0 else "black"

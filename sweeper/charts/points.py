@@ -54,7 +54,7 @@ class Points:
 
     @classmethod
     def of(cls, report: Report) -> Self:
-        """Those of all cells that have complete ones."""
+        """Collect the trials of all cells with complete ones."""
         self = cls(report, pd.DataFrame())
         self.rows = self._drawn()
         self._add_designs()
@@ -65,7 +65,7 @@ class Points:
         return self
 
     def _drawn(self) -> pd.DataFrame:
-        """The trials that can be seen, the best of each scenario first."""
+        """Return the visible trials, the best of each scenario first."""
         report, dims = self.report, len(self.dims)
         columns = ["cell", "trial", "origin", *report.study.grid, *report.study.parameters]
         columns += [objective.column for objective in OBJECTIVES.values()]
@@ -108,7 +108,7 @@ class Points:
         return any(cell.split_varies or cell.parameters for cell in found) or len(found) == 1
 
     def place(self, row: pd.Series) -> int:
-        """Where a trial is."""
+        """Return the position of a trial."""
         same = (self.rows["cell"] == row["cell"]) & (self.rows["trial"] == row["trial"])
         return int(same.to_numpy().argmax())
 
@@ -121,15 +121,16 @@ class Points:
         return {name: colour for name, colour in names.items() if name in found}
 
     def axis(self, objective: Objective) -> tuple[float, str]:
-        """What to multiply an objective's column by to draw it, and the label of its axis."""
+        """Return the factor by which an objective's column is drawn, and the label of its axis."""
         return axis_of(self.report, objective)
 
     def differs(self, name: str) -> bool:
-        """Whether the trials have several values of a column."""
+        """Return whether the trials have several values of a column."""
         return len(set(self.source.data[name])) > 1
 
     def coded(self, name: str) -> tuple[str, list[str]]:
-        """A column with the places of a key's values in their order, and these in words."""
+        """Add a column with the positions of a key's values in order; return it and the values in
+        words."""
         values = list(self.source.data[name])
         ordered = self._in_order(name, set(values))
         texts = ordered
@@ -147,7 +148,7 @@ class Points:
         return sorted(values, key=lambda value: (places.get(value, len(listed)), value))
 
     def take(self, name: str, places: list[int]) -> list[Any]:
-        """Some trials' values of a column."""
+        """Return some trials' values of a column."""
         return [self.source.data[name][place] for place in places]
 
     def _varies(self, name: str) -> bool:
@@ -197,7 +198,7 @@ class Points:
 
 
 def _parts(dims: list[str]) -> dict[str, str]:
-    """What a trial's time is made of, and the columns of it."""
+    """Return the columns of the parts of a trial's time, by name."""
     exposed = {f"exposed in {name}": EXPOSED.at(d) for d, name in enumerate(dims)}
     return {COMPUTE: "compute_s", **exposed, WAITING: "waiting_s"}
 
@@ -206,7 +207,7 @@ LOG_RATIO = 20.0  # an axis that spans more than this is logarithmic
 
 
 def axis_of(report: Report, objective: Objective) -> tuple[float, str]:
-    """What to multiply an objective's column by to draw it, and the label of its axis."""
+    """Return the factor by which an objective's column is drawn, and the label of its axis."""
     return words.axis(objective, min(objective.of(cell.best) for cell in report.found))
 
 
@@ -239,12 +240,12 @@ def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
 
 
 def span(ends: tuple[float, float]) -> Range1d:
-    """A range that zooming may leave, and reset comes back to."""
+    """Return a range that zooming may leave, and reset restores."""
     return Range1d(*ends)
 
 
 def scale(ends: tuple[float, float], ratio: float = LOG_RATIO) -> str:
-    """The kind of axis for a range."""
+    """Return the kind of axis for a range."""
     return "log" if ends[0] > 0 and ends[1] > ratio * ends[0] else "linear"
 
 
@@ -276,7 +277,7 @@ def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(report: Report, n_dims: int) -> Places:
-    """The places of the trials that a page has, in no order."""
+    """Return the places of the trials on the page, in any order."""
     objectives = [objective.column for objective in report.study.objectives]
     keys, splits = list(report.study.parameters), _splits(report)
     columns = ["cell", "trial", *objectives, *splits, *keys, *EXPOSED.names(n_dims), WAITED.name]
@@ -335,7 +336,7 @@ def _bins(values: pd.Series, ends: _Ends, n: int) -> npt.NDArray[np.intp]:
 
 
 def _views(report: Report, n_dims: int) -> Iterator[_View]:
-    """What the charts show at first, and what they show with all trials in view."""
+    """Yield the first view of each chart, and the view with all trials."""
     cells, (first, *others) = report.tried, report.study.objectives
     whole = {name: _ends(report, name) for name in (*_splits(report), first.column)}
     whole |= {each.column: _ends(report, each.column) for each in others}
@@ -358,7 +359,6 @@ def _views(report: Report, n_dims: int) -> Iterator[_View]:
 
 
 def _splits(report: Report) -> list[str]:
-    """The columns of all cells' splits."""
     return max((cell.trials.bandwidths for cell in report.tried), key=len)
 
 

@@ -88,7 +88,8 @@ def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | Non
 
 
 def tracks(result: Result) -> list[Track]:
-    """What rank 0 computes, what each dimension carries for it, and when it does neither."""
+    """Return the tracks of rank 0: its computation, each dimension's traffic for it, and its
+    waiting."""
     spans, threads, end = result.spans, threads_of(result.program), result.time_ps
     dims = range(len(threads) - len(result.program.names.dims), len(threads))
     if end == 0:

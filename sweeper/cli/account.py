@@ -94,7 +94,7 @@ def _size(result: Result) -> str:
 
 
 def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]:
-    """What the time is made of: names, amounts, and shares of the whole."""
+    """Yield the parts of the time: names, amounts, and shares of the whole."""
 
     time = units.format_time(result.time_ps)
     share = "100.0%" if result.time_ps else ""
@@ -129,7 +129,7 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
 
 
 def _least(result: Result) -> Least | None:
-    """The bound by the cuts of a graph; of dimensions other bounds tell more."""
+    """Return the bound by the cuts of a graph; dimensions have better bounds."""
     run = result.run
     if not isinstance(run, MessageRun) or result.program.communication.network.graph is None:
         return None
@@ -137,7 +137,7 @@ def _least(result: Result) -> Least | None:
 
 
 def _along(result: Result, along: Along) -> Iterator[tuple[str, float]]:
-    """The critical path: picoseconds that add up to the iteration."""
+    """Yield the critical path: picoseconds that add up to the iteration."""
     for name, picoseconds in along.compute.items():
         yield f"  {_BOUND.get(name, name)}", picoseconds
     for d, dim in enumerate(result.program.names.dims):
@@ -148,7 +148,7 @@ def _along(result: Result, along: Along) -> Iterator[tuple[str, float]]:
 
 
 def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
-    """What the ranks that finish last do, where no critical path is known."""
+    """Yield the times of the ranks that finish last, if no critical path is known."""
     of = f" of {last}" if (last := _last(result)) else ""
     yield f"  compute{of}", float(result.breakdown.compute[0])
     yield f"  exposed communication{of}", float(result.breakdown.exposed[0])
@@ -162,7 +162,7 @@ def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
 
 
 def _last(result: Result) -> str:
-    """The rank that finishes last, of which the figures are; nothing if all ranks are alike."""
+    """Name the rank that finishes last, whose figures are shown; "" if all ranks are alike."""
     if len(_told_apart(result)) == 1:
         return ""
     return f"rank {result.classes[result.last].first}, the last"
@@ -173,7 +173,7 @@ def _has_memory(result: Result) -> bool:
 
 
 def _classes(result: Result, classes: Sequence[ClassAccount]) -> Table:
-    """What the ranks of each class do with the time of the iteration."""
+    """Return what the ranks of each class do with the time of the iteration."""
     columns = ["rank", "with\nalike", "compute", "communi-\ncation", "waiting", "idle"]
     columns[4] += ",\nmemory" if _has_memory(result) else ""
     columns += [] if result.along is None else ["critical\npath"]
@@ -211,7 +211,7 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
 
 
 def _dimensions(result: Result) -> Table:
-    """What each dimension carries, and how long communication over it is exposed."""
+    """Return the traffic of each dimension, and its exposed communication."""
     row, names, last = result.breakdown, result.program.names.dims, _last(result)
     columns = [
         Column("dimension", lambda d: names[d]),
@@ -249,7 +249,7 @@ def _critical_path(result: Result, path: Path, per_bandwidth: np.ndarray) -> Tab
 
 
 def _busiest_links(result: Result) -> Table:
-    """The links that were in use longest, and how many others were in use."""
+    """Return the links that were in use longest, and the number of others in use."""
     columns = ("busiest links", "bandwidth", "carried", "busy", "utilisation", "longest queue")
     ranked = sorted(result.links, key=lambda account: (-account.busy, -account.longest_queue))
     rows = [
@@ -287,13 +287,13 @@ def traffic_tables(result: Result) -> Iterator[Table]:
 def shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], n: int, left: int = 1
 ) -> Table:
-    """A table of the first of ``n`` rows, which says how many more there are."""
+    """Return a table of the first of ``n`` rows, which counts the others."""
     more = [(f"... and {n - len(rows):,} more",)] if n > len(rows) else []
     return Table("", columns, [*rows, *more], left)
 
 
 def _completion_times(result: Result) -> Table:
-    """Of each collective: the times that half, and 99 %, of its messages do not exceed."""
+    """Return the times that 50 % and 99 % of each collective's messages do not exceed."""
     rows = [
         (name, f"{len(times):,}", *(not_exceeded(times, share) for share in (0.5, 0.99, 1.0)))
         for name, times in result.completion_times.items()
@@ -302,7 +302,7 @@ def _completion_times(result: Result) -> Table:
 
 
 def _longest_queues(result: Result, ports: Sequence[PortAccount]) -> Table:
-    """Where most packets waited, and what became of them."""
+    """Return where most packets waited, and how many were lost."""
     drops, trims = (any(getattr(port, name) for port in ports) for name in ("dropped", "trimmed"))
     queued = [link for link, port in enumerate(ports) if port.longest_queue]
     ranked = sorted(queued, key=lambda link: -ports[link].longest_queue)

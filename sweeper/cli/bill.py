@@ -79,7 +79,7 @@ _NO_DIMENSIONS = ("topology.bandwidth=1 GB/s", "topology.latency=0 s", "topology
 
 
 def _bill(overrides: Sequence[str]) -> "tuple[Bill, str, Composed]":
-    """The bill of what ``overrides`` make, and what it is the bill of."""
+    """Return the bill of the configuration under ``overrides``, and its title."""
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.simulation.program import build_cluster

@@ -69,7 +69,7 @@ def show_command(shown: Sequence[str], sources: bool) -> int:
 
 
 def _parts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The presets of GROUP/NAME; those that a cluster chooses in its place."""
+    """Yield the presets of GROUP/NAME; of a cluster those that it chooses."""
     from dimsweep.sweeper.config.compose import CLUSTER, parts_of
     from dimsweep.sweeper.config.sources import preset
 

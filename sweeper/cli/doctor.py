@@ -59,7 +59,7 @@ def _kernel() -> str:
 
 
 def _problems() -> Iterator[str]:
-    """What would end a sweep, and what to do."""
+    """Yield each problem that would end a sweep, with its remedy."""
     for place, what in ((Path.cwd(), "results"), (Path("/dev/shm"), "Ray's shared memory")):
         if not place.exists():
             continue

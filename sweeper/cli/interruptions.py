@@ -35,7 +35,7 @@ def print_interruptions(result: Result, console: Console) -> None:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """What no row of a study has of it."""
+    """Return the figures that no row of a study has."""
     renewal = result.renewal
     if renewal is None:
         return {}
@@ -76,7 +76,7 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
 
 
 def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[str, ...]]:
-    """What one spare node less or more would leave, and as many as train most for each node."""
+    """Yield the effect of one spare node less or more, and the count that trains most per node."""
     n, between = result.program.n_npus, renewal.between
     best = spares.best(n, between)
     for count in sorted({max(0, spares.nodes - 1), spares.nodes, spares.nodes + 1, best}):
@@ -89,7 +89,7 @@ def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[
 
 
 def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:
-    """How long one is down, and how much longer an iteration takes then; and all of them."""
+    """Yield the duration of an outage and the slowdown during it, for each kind and in total."""
     yield from map(_outage, outages)
     time = 1 - math.prod(1 - outage.time for outage in outages)
     count = f"{sum(outage.count for outage in outages):,}"
@@ -110,7 +110,7 @@ def _outage(outage: Outage) -> tuple[str, ...]:
 
 
 def _kept(result: Result, reliability: Reliability, factor: float) -> float:
-    """The share that is left where ``factor`` times the time is between interruptions."""
+    """Return the share that is left with ``factor`` times the time between interruptions."""
     other = replace(reliability, npu_time=reliability.npu_time * factor)
     return float(
         other.renewal(result.program.n_npus, result.program.workload.state, result.time).kept

@@ -131,7 +131,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _as_key(error: click.UsageError) -> str:
-    """What is meant by an option that is a key of the configuration."""
+    """Suggest a key of the configuration for an unknown option."""
     from dimsweep.sweeper.places import groups
 
     name = error.option_name.lstrip("-") if isinstance(error, click.NoSuchOption) else ""

@@ -14,7 +14,7 @@ _OVERRIDE = re.compile(r"~[^\s=]+|(~|\+\+?)?[^\s=]+=.*", re.DOTALL)
 
 
 def is_override(word: str) -> bool:
-    """Whether a word sets a key, or takes one away."""
+    """Return whether a word sets or removes a key."""
     return _OVERRIDE.fullmatch(word) is not None
 
 
@@ -42,7 +42,7 @@ class Overrides(click.ParamType[str]):
         return f"{word!r} is no study and sets no key; did you mean {meant_by(word)}?"
 
     def meaning(self, word: str) -> str | None:
-        """The override that a word without a key stands for: a study, by its name or its file."""
+        """Return the override that a word without a key stands for: a study, by name or file."""
         from dimsweep.sweeper.places import find_study
 
         if not find_study(word):
@@ -81,7 +81,7 @@ class Asked:
     info: str | None
 
     def with_places(self, overrides: Sequence[str]) -> list[str]:
-        """The overrides, and one that has Hydra search where ``--config-dir`` says."""
+        """Return the overrides, and one that adds ``--config-dir`` to Hydra's search path."""
         from dimsweep.sweeper.config.overrides import quoted
 
         if not self.config_dir:
@@ -143,7 +143,7 @@ def hydra_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _search(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders, which are searched from now on: a study's bare name may be one of theirs."""
+    """Add the folders to the search path at once: a study's bare name may be in one of them."""
     if given:
         from dimsweep.sweeper.places import search_also
 

@@ -19,7 +19,7 @@ _LEAST = 10.0  # seconds that a rate is taken from
 
 @contextmanager
 def progress_bar(plan: StudyPlan, console: Console) -> "Iterator[Watch]":
-    """A watch on a sweep of ``plan``, which shows what :meth:`Watch.text` says."""
+    """Yield a watch on a sweep of ``plan``, which shows :meth:`Watch.text`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -79,7 +79,7 @@ class Watch:
         return (self._total - done) * (last - first) / (done - before)
 
     def text(self, progress: loop.Progress, seconds: float) -> str:
-        """What is known ``seconds`` after the start."""
+        """Describe the progress ``seconds`` after the start."""
         by_inputs = progress.failed - progress.lost
         counts = {
             "known already": progress.reused,
@@ -99,7 +99,7 @@ class Watch:
         return ", ".join(parts) + self._best(progress)
 
     def _best(self, progress: loop.Progress) -> str:
-        """The best value of the search that found one last."""
+        """Describe the best value of the latest search that has one."""
         if not progress.best:
             return ""
         number = max(progress.best)

@@ -121,7 +121,7 @@ def _what_takes_time(config: "Config") -> str:
 
 
 def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:
-    """What other programs are told."""
+    """Return the result as data for other programs."""
     from dimsweep.engine import MODEL_VERSION
     from dimsweep.sweeper.calibrate.evidence import evidence
     from dimsweep.sweeper.cli.account import plain
@@ -140,7 +140,7 @@ def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> 
 
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:
-    """The timeline and the pictures that the configuration asks for."""
+    """Write the timeline and the pictures that the configuration names."""
     from dimsweep.sweeper.output import write_file
     from dimsweep.sweeper.terminal import say
 

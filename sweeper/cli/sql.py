@@ -92,7 +92,7 @@ def _name_of(text: str) -> str:
 
 
 def _answers(asked: "duckdb.DuckDBPyConnection") -> Iterator[tuple[Any, ...]]:
-    """The rows of an answer, of which some are in memory at once."""
+    """Yield the rows of an answer in pieces."""
     while rows := asked.fetchmany(_AT_ONCE):
         yield from rows
 

@@ -208,7 +208,7 @@ def show_command(
 
 
 def _as_workload(traces: Traces) -> list[str]:
-    """The overrides that make the traces a configuration's workload."""
+    """Return the overrides that make the traces a configuration's workload."""
     source = str(traces.files[0])
     if not traces.alone:
         source = source.removesuffix(".0.et")

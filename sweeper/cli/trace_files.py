@@ -35,7 +35,8 @@ class Traces:
     groups: Path | None
 
     def group_ranks(self) -> dict[str, tuple[int, ...]]:
-        """The ranks of each communicator group.  Raises :class:`DimsweepError` for a bad file."""
+        """Return the ranks of each communicator group.  Raises :class:`DimsweepError` for a bad
+        file."""
         return read_groups(self.groups, MOST_RANKS)
 
 
@@ -73,7 +74,8 @@ def find_traces(source: str, groups: str | None = None) -> Traces:
 
 
 def job_names(folder: Path) -> list[str]:
-    """The prefixes of the jobs in a folder.  Raises :class:`DimsweepError` if there are none."""
+    """Return the prefixes of the jobs in a folder.  Raises :class:`DimsweepError` if there are
+    none."""
     names = list(dict.fromkeys(prefix for prefix, form in _jobs(folder) if form == "et"))
     if not names:
         hint = "a folder with traces, PREFIX.<rank>.et"
@@ -123,12 +125,12 @@ _HINT_OF_ALL = 'a JSON file such as {"job1": {"layers": 24, "tensor": 8}, "job2"
 
 
 def read_keys(prefix: str) -> Keys:
-    """The keys of the traces of a prefix.  Raises :class:`DimsweepError` for a file without."""
+    """Return the keys of a prefix's traces.  Raises :class:`DimsweepError` without a file."""
     return _read_keys(_Keys, Path(f"{prefix}.keys.json"), _HINT)
 
 
 def read_all_keys(file: Path) -> dict[str, Keys]:
-    """The keys of several jobs, by their names.  Raises :class:`DimsweepError` for other files."""
+    """Return the keys of several jobs, by name.  Raises :class:`DimsweepError` for other files."""
     return _read_keys(dict[str, _Keys], file, _HINT_OF_ALL)
 
 

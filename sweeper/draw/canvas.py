@@ -95,7 +95,7 @@ def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Seq
 
 @contextmanager
 def frame(title: str, height: float) -> "Iterator[Figure]":
-    """An empty figure, ``height`` inches high, below its title; the style holds until the end."""
+    """Yield an empty figure, ``height`` inches high, with its title; set the style meanwhile."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -121,7 +121,7 @@ def kind_of(file: str | PurePath, where: str) -> str:
 
 
 def encoded(figure: "Figure", kind: str) -> bytes:
-    """The finished picture as ``png``, ``svg`` or ``pdf``; equal pictures have equal bytes."""
+    """Encode a figure as ``png``, ``svg`` or ``pdf``; equal pictures have equal bytes."""
     for ax in figure.get_axes():
         for axis in (ax.xaxis, ax.yaxis):
             _write_numbers(axis)

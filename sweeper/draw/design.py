@@ -65,7 +65,7 @@ class Part:
         return f"{self.drawn} of {self.size:,} NPUs drawn" if self.drawn < self.size else ""
 
     def svg(self) -> str:
-        """Its network as an SVG of a page, whose colours of paper and ink are variables."""
+        """Return the network as an SVG of a page, whose colours of paper and ink are variables."""
         edge = _RADIUS + 2
         free = _BOX - 2 * edge
 
@@ -89,7 +89,7 @@ class Part:
         )
 
     def draw(self, ax: "Axes") -> None:
-        """Its network on an axes of Matplotlib, with its name and bandwidth below."""
+        """Draw the network on an axes of Matplotlib, with its name and bandwidth below."""
         from matplotlib.collections import LineCollection
 
         ax.add_collection(LineCollection(list(self.links), colors=self.colour, lw=self.width))
@@ -139,7 +139,6 @@ def the_design(report: Report) -> Design | None:
 
 
 def _built(cell: CellSummary, row: pd.Series) -> tuple[Any, ...]:
-    """What is drawn and told of a design."""
     return (*cell.dims, *cell.split(row), naming.searched(cell, row))
 
 
@@ -196,7 +195,7 @@ def _part(d: int, label: str, bandwidth: float, split: Any) -> Part:
 
 
 def _in_square(places: Points) -> Points:
-    """The same places, in the middle of the unit square and as large as it allows."""
+    """Centre the places in the unit square, as large as it allows."""
     low, extent = places.min(axis=0), np.ptp(places, axis=0)
     largest = float(extent.max()) or 1.0
     return np.asarray((places - low - extent / 2) / largest + 0.5)

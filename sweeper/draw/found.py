@@ -42,7 +42,7 @@ def write_picture(report: Report, file: str | Path) -> Path:
 
 
 def draw_found(report: Report, kind: str = "png") -> bytes:
-    """A picture of ``kind`` (``png``, ``svg`` or ``pdf``) of what a study found."""
+    """Return a picture of ``kind`` (``png``, ``svg`` or ``pdf``) of a study's findings."""
     cells, design = report.found, the_design(report)
     shown = cells[:_MOST]
     panels: list[tuple[float, Any]] = []
@@ -68,7 +68,7 @@ def draw_found(report: Report, kind: str = "png") -> bytes:
 
 
 def _foot(report: Report, shown: Sequence[CellSummary]) -> str:
-    """What the one best design has, how many cells are not drawn, and where all of it is from."""
+    """Describe the one best design, the number of cells left out, and the study."""
     study = report.study
     found = [_worth(report.found[0], long=True)] if len(report.found) == 1 else []
     if len(shown) < len(report.found):

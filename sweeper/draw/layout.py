@@ -53,7 +53,7 @@ class _Axis:
 
 
 def lay_out(network: Network) -> Layout:
-    """The layout of a network; the same one for the same network."""
+    """Return the layout of a network; equal networks have equal layouts."""
     dims = sorted({link.dim for link in network.links})
     if not network.sizes or not dims or dims[0] < 0:
         return _by_networkx(network)
@@ -85,7 +85,7 @@ def _lines(network: Network, d: int) -> Iterator[_Line]:
 
 
 def _is_round(network: Network, line: _Line) -> bool:
-    """Whether the ends of a line meet, or all its switches do."""
+    """Return whether the ends of a line meet, or all its switches do."""
     if line.levels:
         return len(line.levels) == 1
     return (line.npus[0], line.npus[-1]) in network.number
@@ -102,7 +102,7 @@ def _columns(network: Network) -> int | None:
 
 
 def _keep(ends: Sequence[tuple[Node, Node]], columns: int) -> bool:
-    """Whether all links keep to a row or a column, and some to each."""
+    """Return whether all links keep to a row or a column, and some to each."""
     numbers = [(int(a), int(b)) for a, b in ends]
     in_row = [a // columns == b // columns for a, b in numbers]
     in_column = [a % columns == b % columns for a, b in numbers]
@@ -147,7 +147,7 @@ def _grid(network: Network, lines: Mapping[int, Sequence[_Line]]) -> Layout:
 
 
 def _axes(sizes: Sequence[int], dims: Sequence[int]) -> dict[int, _Axis]:
-    """How the used dimensions make a grid: wider than high, if there is a choice."""
+    """Arrange the used dimensions as a grid, wider than high if possible."""
     axes: dict[int, _Axis] = {}
     extent = np.ones(2)
     for k, d in enumerate([*sorted(dims[:2], key=lambda d: -sizes[d]), *dims[2:]]):
@@ -165,7 +165,7 @@ def _axes(sizes: Sequence[int], dims: Sequence[int]) -> dict[int, _Axis]:
 
 
 def _above(line: _Line) -> dict[Node, Vector]:
-    """The switches of the only line, from its first NPU: a row for each level."""
+    """Place the switches of the only line from its first NPU: a row for each level."""
     height = 0.22 * len(line.npus)
     return {
         node: np.array([along * len(line.npus) - 0.5, (level + 1) * height])
@@ -193,7 +193,7 @@ def _beside(axis: _Axis, line: _Line, gap: tuple[float, float]) -> dict[Node, Ve
 
 
 def _bow(link: Link, axis: _Axis) -> float:
-    """What a link between NPUs needs to pass beside those that lie between them."""
+    """Return the bow with which a link passes the NPUs between its ends."""
     if isinstance(link.source, str) or isinstance(link.target, str):
         return 0.0
     steps = abs(link.source - link.target) // axis.stride + axis.blocks

@@ -90,7 +90,7 @@ class _Sketch:
 
 
 def _spacing(places: Points) -> float:
-    """How near nodes are to each other, but for a few, which would make all of them tiny."""
+    """Return the distance of near nodes, without a few that would make all of them tiny."""
     from scipy.spatial import KDTree
 
     distances, _ = KDTree(places).query(places, k=2)

@@ -29,7 +29,7 @@ def write_report(report: Report, folder: Place) -> Place:
 
 
 def render(report: Report) -> str:
-    """The page, with its charts, their data, styles and scripts inside it."""
+    """Return the page, with charts, data, styles and scripts inside it."""
     import yaml
 
     several = len(report.summaries) > 1
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
 
 
 def _foot(report: Report) -> list[str]:
-    """Where the page's numbers come from: what wrote the rows, each time that it was another."""
+    """Return the provenance of the numbers: each distinct writer of rows."""
     study, found = report.study, []
     for each in study.provenance:
         commit = f"commit {each.git[:12]}{'+' * each.git.endswith('+')}" if each.git else ""
@@ -71,7 +71,7 @@ def render_charts(report: Report, names: Sequence[str] = ()) -> str:
 
 
 def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
-    """What the template of the charts needs."""
+    """Return the values that the template of the charts needs."""
     from bokeh.document import Document
     from bokeh.embed import components
     from bokeh.resources import Resources
@@ -109,7 +109,7 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _breakable(text: str) -> Any:
-    """A text whose long names may end a line where their parts do: a shape between dimensions."""
+    """Let the long names of a text break where their parts end: a shape between dimensions."""
     from markupsafe import Markup, escape
 
     return Markup(str(escape(text)).replace("_", "_<wbr>"))

@@ -62,7 +62,7 @@ def draw_trace(trace: Trace, title: str, kind: str = "png") -> bytes:
 
 
 def _places(nodes: Sequence[TraceNode], levels: Sequence[int]) -> tuple[dict[int, Any], float]:
-    """Where each id is drawn, x by its level and y near what it waits for; and the height."""
+    """Return the place of each id, x by level and y near its dependencies, and the height."""
     by_level: dict[int, list[TraceNode]] = {}
     for node, level in zip(nodes, levels, strict=True):
         by_level.setdefault(level, []).append(node)
@@ -78,7 +78,7 @@ def _places(nodes: Sequence[TraceNode], levels: Sequence[int]) -> tuple[dict[int
 
 
 def _pull(node: TraceNode, places: dict[int, Any]) -> tuple[float, int]:
-    """The mean height of what a node waits for, so that few lines cross."""
+    """Return the mean height of a node's dependencies, so that few lines cross."""
     heights = [places[before][1] for before in node.dependencies]
     return (float(np.mean(heights)) if heights else 0.0, node.id)
 

@@ -35,7 +35,7 @@ class Answer:
 
 
 def answers(report: Report) -> list[Answer]:
-    """The answers of the study: of the decision that loses least over its scenarios, or of its one
+    """Return the answers about the decision that loses least over the scenarios, or about the one
     portfolio."""
     decisions = report.decisions
     cells = decisions.chosen()
@@ -67,7 +67,6 @@ def _unsure(cell: CellSummary) -> float:
 
 
 def _build(report: Report, decisions: Decisions) -> Answer:
-    """What was asked for, and what else belongs to it."""
     asked = "What to run" if report.question is Question.PLAN else "What to build"
     if len(report.chosen) > 1:
         return _build_for_all(asked, report, decisions)
@@ -92,14 +91,14 @@ def _build(report: Report, decisions: Decisions) -> Answer:
 
 
 def _describe_baseline(cell: CellSummary) -> str:
-    """The values that the searched keys have in the baseline, which is simulated for the cell."""
+    """Return the searched keys' values in the baseline, which is simulated for the cell."""
     if cell.reference is None or not cell.parameters:
         return ""
     return f" ({naming.searched(cell, cell.reference.row)})"
 
 
 def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
-    """The next decision, or, where there is but one, the next values of the searched keys."""
+    """Describe the next decision; of a single decision the next values of the searched keys."""
     found = decisions.behind(0)
     if found is not None:
         next_cell = decisions.cells[found[0], 0]
@@ -116,7 +115,6 @@ def _runner_up(decisions: Decisions, cell: CellSummary) -> str:
 
 
 def _over(cell: CellSummary) -> str:
-    """The dimensions that a split is over."""
     dims = ", ".join(name.split(": ", 1)[-1] for name in cell.dims)
     return sentences.OVER_DIMENSIONS(dims=dims)
 
@@ -126,20 +124,19 @@ def _split(cell: CellSummary, row: pd.Series) -> str:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    """The first of some texts, and how many more there are."""
+    """Return the first texts, and the number of the others."""
     more = len(texts) - _LISTED
     return [*texts[:_LISTED], *([sentences.MORE_IN_TABLE(n=more)] if more > 0 else [])]
 
 
 def _build_shared(one: SharedDesign, cell: CellSummary, row: pd.Series) -> Answer:
-    """The one network of a portfolio."""
     if builds := one.describe_builds():
         return Answer("What to build", one.split, join(*_listed(builds)))
     return Answer("What to build", _split(cell, row), sentences.ONE_FOR_ALL(over=_over(cell)))
 
 
 def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
-    """The decision that loses least over several scenarios, and what to build of it in each."""
+    """Return the decision that loses least over several scenarios, and its design in each."""
     best, first = decisions.ranking[0], report.chosen[0][0]
     name = decisions.name(best) if len(decisions.decisions) > 1 else ""
     designs = [
@@ -166,7 +163,7 @@ def _build_for_all(asked: str, report: Report, decisions: Decisions) -> Answer:
 
 
 def _search(report: Report, cell: CellSummary) -> Answer:
-    """How good the search was, by the ``cell`` of the answer of which least is known."""
+    """Say how good the search was, by the ``cell`` of the answer with the least certainty."""
     if report.search_claim is not None:
         return Answer(_HOW_SURE, *report.search_claim)
     if not any(each.split_varies or each.parameters for each in report.found):
@@ -195,8 +192,7 @@ def _search(report: Report, cell: CellSummary) -> Answer:
 
 
 def _model(report: Report) -> Answer:
-    """How far the model is from measurements, of the design of the answer of which least is
-    known."""
+    """Say how far the model is from measurements, by the chosen design with the least evidence."""
     every = [cell.evidence_of(row) for cell, row in report.chosen]
     found = min(every, key=lambda each: -each.width)
     sure = _differences(*report.chosen[0]) if len(report.chosen) == 1 else ()
@@ -238,7 +234,7 @@ def _cost(report: Report) -> Answer:
 
 
 def _left(cells: list[CellSummary], cost: float) -> str:
-    """What the most expensive design leaves of the budget of each."""
+    """Return what the most expensive design leaves of the budget."""
     stored = [cell.study.config_of(cell.cell) for cell in cells]
     asked = {each.get("space", {}).get("bandwidth", {}).get("cost") for each in stored}
     text = asked.pop() if len(asked) == 1 else None

@@ -62,7 +62,7 @@ def bill_of_design(report: Report) -> tuple[list[Table], list[str]]:
 
 
 def remarks(bill: Bill) -> list[str]:
-    """What has no price, what no watts, and what prices are assumed, a sentence each."""
+    """Return a sentence each about missing prices, missing watts and assumed prices."""
     found = [f"not in the sum: {text}" for text in bill.missing]
     found += [f"not in the watts: {text}" for text in bill.unpowered]
     assumed = math.fsum(i.cost for i in bill.items if i.price and i.price.level == "A")
@@ -86,7 +86,7 @@ def _sum(amount: float) -> str:
 
 
 def _said(item: Item, sources: Sources) -> str:
-    """The date and the level of a price, and who says it."""
+    """Return the date and the level of a price, and its source."""
     price = item.price
     if price is None or not price.source:
         return sources.get(item.part, "")
@@ -94,7 +94,7 @@ def _said(item: Item, sources: Sources) -> str:
 
 
 def _sums(bill: Bill) -> Iterator[tuple[str, ...]]:
-    """The sum, and what a data centre draws for it; neither where something is missing."""
+    """Yield the sum, and the data centre's power for it; neither if something is missing."""
     cost, power, n = bill.cost, bill.power, len(bill.missing)
     name = "sum" if cost is not None else f"no sum: {n} without a price"
     watts = "-" if power is None else _sum(power / bill.pue)

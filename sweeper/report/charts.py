@@ -74,12 +74,12 @@ class RowChart:
         return np.fmax.reduce([np.zeros(len(self.names)), *known])
 
     def shift(self, i: int) -> float:
-        """How far below the middle of a row the ``i``-th bars lie."""
+        """Return the distance of the ``i``-th bars below the middle of a row."""
         return 0.4 * (i - (len(self.bars) - 1) / 2)
 
 
 def chart_best_split(cell: CellSummary) -> RowChart:
-    """The bandwidths of the best split, beside the equal split's."""
+    """Return the bandwidths of the best split next to those of the equal split."""
     best = cell.split(cell.best)
     texts = [f"{words.gbps(b)} ({words.percent(b / best.sum())})" for b in best]
     colours = [dimension_colour(d) for d in range(len(best))]

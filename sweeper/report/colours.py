@@ -12,10 +12,10 @@ SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#D55E00", "#B8A900", GREY)
 
 
 def dimension_colour(d: int) -> str:
-    """The colour of dimension ``d``, the innermost being 0."""
+    """Return the colour of dimension ``d``, the innermost being 0."""
     return PALETTE[d % len(PALETTE)]
 
 
 def series_colour(i: int) -> str:
-    """The colour of the ``i``-th of things that are compared, from 0."""
+    """Return the colour of the ``i``-th compared series, from 0."""
     return SERIES[i % len(SERIES)]

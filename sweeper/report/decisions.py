@@ -91,15 +91,15 @@ class Decisions:
         )
 
     def name(self, decision: int) -> str:
-        """What to call a decision in a sentence."""
+        """Name a decision in a sentence."""
         return naming.coordinates_of(self.decisions[decision])
 
     def beside(self, decision: int, other: int) -> str:
-        """What to call a decision in a sentence that has named another one before."""
+        """Name a decision in a sentence that has named the ``other`` one."""
         return naming.beside(self.decisions[decision], self.decisions[other])
 
     def scene(self, scenario: int) -> str:
-        """What to call a scenario in a sentence."""
+        """Name a scenario in a sentence."""
         return naming.coordinates_of(self.scenarios[scenario])
 
     @property
@@ -116,11 +116,11 @@ class Decisions:
         return f"{len(self.scenarios)} {noun}"
 
     def best(self, scenario: int) -> CellSummary:
-        """The best decision's cell of a scenario."""
+        """Return the cell of a scenario's best decision."""
         return self.cells[self.order(scenario)[0], scenario]
 
     def order(self, scenario: int) -> list[int]:
-        """The decisions that are complete in a scenario, from the best to the worst."""
+        """Return the decisions that are complete in a scenario, the best first."""
         losses = self.losses[:, scenario]
         ranked = np.argsort(losses, kind="stable")
         return ranked[~np.isnan(losses[ranked])].tolist()
@@ -168,12 +168,13 @@ class Decisions:
         return np.lexsort((then, first, -runs)).tolist()
 
     def worst_scene(self, decision: int) -> str:
-        """The scenario in which a decision loses most, of those that count."""
+        """Name the weighted scenario in which a decision loses most."""
         regrets = np.where(self.share > 0, self.regrets[decision], -np.inf)
         return self.scene(int(regrets.argmax()))
 
     def chosen(self) -> list[CellSummary]:
-        """The cells of the answer: those of the decision that loses least over all scenarios."""
+        """Return the cells of the answer: those of the decision that loses least over all
+        scenarios."""
         return [self.cells[self.ranking[0], s] for s in self.places]
 
     @property
@@ -183,7 +184,7 @@ class Decisions:
 
 
 def _weight(scenario: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> float:
-    """How much a scenario counts: the product of the weights of its values."""
+    """Return the product of the weights of a scenario's values."""
     return math.prod(own.get(scenario.get(axis, ""), 1.0) for axis, own in weights.items())
 
 
@@ -199,7 +200,7 @@ class Question(StrEnum):
 
 
 def question(decisions: Decisions) -> Question:
-    """What is asked, of two objectives, decisions of the grid or the search, and scenarios."""
+    """Classify the question by its objectives, decisions and scenarios."""
     cells = list(decisions.cells.values())
     if len(cells[0].objectives) > 1:
         return Question.FRONT
@@ -215,7 +216,7 @@ def question(decisions: Decisions) -> Question:
 
 
 def _decided(decisions: Decisions, cell: CellSummary) -> list[str]:
-    """The keys of which the study chooses the values; a split has none."""
+    """Return the keys whose values the study chooses; a split has none."""
     axes = list(decisions.decisions[0]) if len(decisions.decisions) > 1 else []
     return [*axes, *cell.parameters]
 
@@ -308,7 +309,7 @@ def _of_axis(decisions: Decisions, axis: str) -> Factors | None:
 
 
 def _factor(cell: CellSummary, other: CellSummary) -> float:
-    """How many times better a cell's best is than another's."""
+    """Return how many times better a cell's best is than another's."""
     own, its = (c.objective.loss(c.objective.of(c.named)) for c in (cell, other))
     return float(its / own) if own else float("nan")
 
@@ -361,7 +362,7 @@ def _of_unlike_work(
 def _assumed(
     study: StudyRecord, cell: CellRecord, axes: Sequence[str], decided: set[str]
 ) -> dict[str, str]:
-    """What a cell's designs have to stand, by key."""
+    """Return the assumptions that a cell's designs must meet, by key."""
     config = study.config_of(cell)
     own = {
         name: str(value)

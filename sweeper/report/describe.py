@@ -31,7 +31,7 @@ _OF_PRICES = {COST.name, COST_PER_TOKEN.name, PERF_PER_COST.name}
 
 
 def noun(summary: CellSummary) -> str:
-    """What was searched for: a plan where nothing but its keys varies, a split, or a design."""
+    """Name the object of the search: a plan if only its keys vary, a split, or a design."""
     if summary.parameters:
         is_one = all(map(is_plan, summary.parameters)) and not summary.split_varies
         return "plan" if is_one else "design"
@@ -39,7 +39,7 @@ def noun(summary: CellSummary) -> str:
 
 
 def best_name(summary: CellSummary) -> str:
-    """What to call the best trial; of two objectives it is the best in neither."""
+    """Name the best trial; of two objectives it is the best in neither."""
     return f"{'advised' if len(summary.objectives) > 1 else 'best'} {noun(summary)}"
 
 
@@ -59,26 +59,26 @@ def values_of(summary: CellSummary, row: pd.Series) -> str:
 
 
 def short_split(summary: CellSummary, row: pd.Series) -> str:
-    """The split of ``row`` in GB/s, in few characters; a dash of a graph, which has none."""
+    """Format the split of ``row`` in GB/s briefly; a graph has a dash."""
     if summary.of_graph:
         return "-"
     return " ".join(f"{b:.0f}" if b >= 100 else f"{b:.3g}" for b in summary.split(row))
 
 
 def dim_name(summary: CellSummary, d: int) -> str:
-    """A dimension's name inside a sentence: "dim 0 Ring(4)" for "0: Ring(4)"."""
+    """Return a dimension's name for a sentence: "dim 0 Ring(4)" for "0: Ring(4)"."""
     # The spaces do not break, lest a title's line ends between "dim" and its number.
     return f"dim {summary.dims[d].replace(': ', ' ', 1)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def cost_head(summaries: Iterable[CellSummary]) -> str:
-    """The head of a column of costs: of clusters where NPUs are in them."""
+    """Return the head of a column of costs, which says whether NPUs are included."""
     with_npus = any(summary.npu_price for summary in summaries)
     return "cluster\ncost,\nM USD" if with_npus else "cost,\nM USD"
 
 
 def model_merits(summaries: Iterable[CellSummary]) -> list[Objective]:
-    """The figures of a model that any best trial has, for the columns of a table."""
+    """Return the figures of a model that any best trial has, as columns of a table."""
     rows = [summary.best for summary in summaries if summary.found]
     found = {each.name for row in rows for each in known_merits(row)}
     return [each for each in (TOKENS, THROUGHPUT, MFU) if each.name in found]
@@ -95,7 +95,7 @@ def behind_best(share: float, summary: CellSummary, row: pd.Series) -> str:
 
 
 def comparison(summary: CellSummary) -> str:
-    """How the best trial compares with the reference."""
+    """Compare the best trial with the reference."""
     gain, reference = summary.gain(summary.objective), summary.reference
     if gain is None or reference is None:
         claim = summary.objective.claim(summary.objective.of(summary.best))
@@ -138,14 +138,14 @@ def trade_off(summary: CellSummary) -> str:
 
 
 def convergence(summary: CellSummary) -> str:
-    """The finding, and when the search was close to it."""
+    """Return the comparison, and when the search came close to its best."""
     first = summary.trials.near_first() + 1
     soon = sentences.NEAR_SOON(n=first) if first > 1 else ""
     return sentences.join(comparison(summary), soon)
 
 
 def largest_share(summary: CellSummary) -> str:
-    """Where the best trial puts most of the bandwidth."""
+    """Say where the best trial puts most of the bandwidth."""
     if not summary.split_varies:
         return sentences.SAME_SPLIT()
     split = summary.split(summary.best)
@@ -154,7 +154,7 @@ def largest_share(summary: CellSummary) -> str:
 
 
 def tolerance(summary: CellSummary) -> str:
-    """How far the two most varied shares may stray from the best split."""
+    """Say how far the two most varied shares may stray from the best split."""
     low, high = summary.trials.shares_near()
     ranges = []
     for d in summary.trials.widest_dims:
@@ -184,7 +184,7 @@ def effort(study: StudyRecord, summaries: Sequence[CellSummary], by: str = "") -
 
 
 def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
-    """How much was planned, of a sweep that was stopped before its end or still runs."""
+    """Say how much was planned, for a stopped or running sweep."""
     if study.finished is not False:
         return ""
     n_cells = study.n_streamed or len(study.cells)
@@ -195,7 +195,7 @@ def _unfinished(study: StudyRecord, begun: Sequence[CellSummary]) -> str:
 
 
 def _stopped_early(summaries: Sequence[CellSummary]) -> str:
-    """How many searches were near enough to their bound to stop."""
+    """Say how many searches stopped near enough to their bound."""
     stopped = [s.cell.stops_at_gap or 0.0 for s in summaries if s.stopped]
     if not stopped:
         return ""

@@ -24,17 +24,17 @@ _FEW = 2  # axes, all of whose values are told
 
 
 def label(summary: "CellSummary") -> str:
-    """What tells a cell from the others of its study: its coordinates, or else its workload."""
+    """Name a cell among those of its study: by its coordinates, or else its workload."""
     return cell_label(summary.cell)
 
 
 def cell_label(cell: "CellRecord") -> str:
-    """What tells a cell of a study from the others, whether or not anything is found in it."""
+    """Name a cell of a study, whether or not it has results."""
     return coordinates_of(cell.coordinates) if cell.coordinates else cell.workload
 
 
 def labels(cells: "Sequence[CellSummary]") -> list[str]:
-    """What tells cells from each other: of their coordinates those that are not the same in all."""
+    """Name cells by the coordinates that differ among them."""
     told = [cell.cell.coordinates for cell in cells]
     alike = {key for key in told[0] if len({each.get(key) for each in told}) == 1} if told else ()
     others = [{key: value for key, value in each.items() if key not in alike} for each in told]
@@ -79,7 +79,7 @@ def _degraded(found: re.Match[str]) -> str:
 
 
 def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
-    """A cell's coordinates after those of another one: of many only what is not the same."""
+    """Describe coordinates next to ``named`` ones: of many only the different ones."""
     found = unlike(coordinates, named)
     return f"the same with {found}" if found else coordinates_of(coordinates)
 
@@ -103,7 +103,7 @@ def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
 
 
 def searched(summary: "CellSummary", row: "pd.Series") -> str:
-    """The values of the searched keys in a row."""
+    """Describe the values of the searched keys in a row."""
     return coordinates_of({key: str(row[key]) for key in summary.parameters})
 
 
@@ -116,7 +116,7 @@ def short_keys(keys: Sequence[str]) -> list[str]:
 
 
 def narrow(name: str) -> str:
-    """A name as the head of a narrow column."""
+    """Fold a name for the head of a narrow column."""
     return name.replace("_", "\n")
 
 

@@ -73,7 +73,7 @@ class Comparison:
         return min(self.complete, key=self.rank)
 
     def rank(self, recheck: Recheck) -> int:
-        """The rank by messages, from 1; equal designs have the same."""
+        """Return the rank by messages, from 1; equal designs share a rank."""
         values = [self.measure.of(other.messages) for other in self.complete]
         return self._rank(self.measure.of(recheck.messages), values)
 
@@ -95,7 +95,7 @@ class Comparison:
         return 1 + sum(_order(other, value) == -self.measure.sign for other in values)
 
     def ratio(self, recheck: Recheck) -> float:
-        """The measure by messages over that by phases."""
+        """Return the measure by messages over that by phases."""
         by_phases = self.measure.of(recheck.phases)
         return self.measure.of(recheck.messages) / by_phases if by_phases else math.nan
 
@@ -106,7 +106,7 @@ class Comparison:
         return self.measure.show(self.measure.of(recheck.messages), _DIGITS)
 
     def name(self, recheck: Recheck) -> str:
-        """What to call a design inside a sentence."""
+        """Name a design inside a sentence."""
         is_best = recheck.rank == 1 and self.measure is self.objective
         return self.first if is_best else f"design {recheck.rank}"
 
@@ -164,7 +164,7 @@ def _order(one: float, other: float) -> int:
 
 
 def tabulate_cell(summary: CellSummary) -> list[Table]:
-    """The designs looked at again in each fidelity, and those that failed."""
+    """Return the rechecked designs in each fidelity, and the failed ones."""
     again = summary.rechecked
     names = summary.fidelities if again else []
     return [table for name in names for table in _tabulate_fidelity(summary, name)]

@@ -48,7 +48,7 @@ def idle_axes(rows: pd.DataFrame | Rows, study: StudyRecord) -> list[str]:
 
 
 def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """The design and the results of the rows that are compared, some of them at a time."""
+    """Yield the design and the results of the comparable rows, in pieces."""
     results = rows.there(_RESULTS)
     for own in rows.pieces([*design, *results, "state", "origin"]):
         complete = (own["state"] == COMPLETE) & ~own["origin"].isin(_CHANGED)
@@ -56,7 +56,7 @@ def _compared(rows: Rows, design: Sequence[str]) -> Iterator[pd.DataFrame]:
 
 
 def _alike(rows: Rows, axis: str, design: Sequence[str]) -> pd.DataFrame:
-    """The rows that differ from some other one in nothing but the axis and the result."""
+    """Return the rows that differ from another one only in the axis and the result."""
     others = [name for name in design if name != axis]
     hashes = [_hashes(own, others) for own in _compared(rows, design)]
     every = np.sort(np.concatenate(hashes))
@@ -209,7 +209,7 @@ class Remark:
 
 
 def merged(texts: Iterable[str]) -> list[Remark]:
-    """The remarks, each where the first of its kind was."""
+    """Merge similar remarks, each at the place of the first one."""
     kinds: dict[str, list[str]] = {}
     for text in texts:
         kinds.setdefault(_kind(text), []).append(text)
@@ -217,6 +217,6 @@ def merged(texts: Iterable[str]) -> list[Remark]:
 
 
 def _kind(text: str) -> str:
-    """A text without the places and the amounts in it."""
+    """Strip the places and amounts from a text."""
     plain = _AMOUNT.sub(r"\1", _GROUP.sub("", _CELLS.sub("", text)))
     return " ".join("#" if re.search(r"\d", word) else word for word in plain.split(" "))

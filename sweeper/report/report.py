@@ -89,7 +89,7 @@ def _cheaper(decisions: Decisions) -> str:
 
 
 def _of_scenarios(decisions: Decisions) -> str:
-    """How the best design of each scenario compares with the reference there."""
+    """Compare the best design of each scenario with the reference there."""
     found, over = list(decisions.cells.values()), sentences.OVER(scenarios=decisions.count)
     names, objective = f"{describe.best_name(found[0])}s", found[0].objective
     own_gains = {scene: cell.gain(objective) for (_, scene), cell in decisions.cells.items()}
@@ -115,7 +115,7 @@ def _of_scenarios(decisions: Decisions) -> str:
 
 
 def _of_regrets(decisions: Decisions) -> str:
-    """Which decision loses least over all scenarios, what it gains, and how near the next is."""
+    """Name the decision that loses least over all scenarios, its gain, and the next one."""
     least, over = decisions.ranking[0], sentences.OVER(scenarios=decisions.count)
     name, worst, objective = (
         decisions.name(least),
@@ -179,12 +179,12 @@ def describe_gain(cell: CellSummary) -> str | None:
 
 
 def _baseline(cells: list[CellSummary]) -> str:
-    """The name of the study's baseline where a cell has it to compare with."""
+    """Name the study's baseline, if a cell is compared with it."""
     return next((c.reference.name for c in cells if c.reference and c.reference.is_common), "")
 
 
 def _who(cells: list[CellSummary]) -> str:
-    """The workload and the NPUs, where they are the same for all."""
+    """Name the workload and the number of NPUs, if they are the same in all cells."""
     names = {(cell.cell.workload, cell.cell.n_npus) for cell in cells}
     workloads = {name for name, _ in names}
     if len(workloads) > 1:

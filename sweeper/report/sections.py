@@ -54,7 +54,7 @@ _NEARLY = 0.99  # dimensions that are worth as much as this of the most are alik
 
 
 def tabulate_best_of_cells(report: Report) -> list[Table]:
-    """A row for each cell of a grid, or for each simulated design: its name and its best trial."""
+    """Return a row for each cell of a grid, or for each simulated design, with its best trial."""
     heads, named = report.named_cells()
     summaries = [cell for cell, _ in named]
     if len(summaries) <= 1:
@@ -156,7 +156,7 @@ def tabulate_scenarios(report: Report) -> list[Table]:
 
 
 def _describe_best(decisions: Decisions, scenario: int) -> str:
-    """The best decision, with the values of the searched keys."""
+    """Name the best decision, with the values of the searched keys."""
     cell, name = decisions.best(scenario), decisions.name(decisions.order(scenario)[0])
     own = naming.searched(cell, cell.best)
     return f"{name}; {own}" if own else name
@@ -276,7 +276,7 @@ def tabulate_outages(report: Report) -> list[Table]:
 
 
 def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
-    """Where the time goes and what it costs: the best trial, and what it is compared with."""
+    """Return the parts of the time and the cost: of the best trial and of its reference."""
     heads, shown = zip(*summary.compared, strict=True)
     rows: list[tuple[str, ...]] = []
 

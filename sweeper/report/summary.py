@@ -70,7 +70,7 @@ def reference_of(
 
 
 def baselines_of(rows: pd.DataFrame, study: StudyRecord) -> Baselines:
-    """The baseline's cell and row in each scenario in which it is complete."""
+    """Return the baseline's cell and row in each scenario in which it is complete."""
     own = rows[(rows["origin"] == BASELINE) & (rows["state"] == COMPLETE)]
     places = {(row["cell"], row["key"]): i for i, row in own[["cell", "key"]].iterrows()}
     return {
@@ -81,7 +81,7 @@ def baselines_of(rows: pd.DataFrame, study: StudyRecord) -> Baselines:
 
 
 def without_baseline(rows: pd.DataFrame, study: StudyRecord) -> list[tuple[Mapping[str, str], str]]:
-    """The scenarios (values of their axes) in which the baseline cannot be simulated, and why."""
+    """Return the scenarios (values of their axes) in which the baseline is infeasible, and why."""
     found = [(each.coordinates, each.error) for each in study.no_baselines]
     failed = rows[(rows["origin"] == BASELINE) & (rows["state"] != COMPLETE)]
     errors = dict(zip(failed["key"], failed["error"], strict=True))
@@ -109,7 +109,7 @@ def equal_split(
 
 
 def value_of(config: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted key of a stored configuration; None if there is none."""
+    """Return the value at a dotted key of a stored configuration; None if missing."""
     node: Any = config
     for part in name.split("."):
         node = node.get(part) if isinstance(node, Mapping) else None
@@ -117,7 +117,7 @@ def value_of(config: Mapping[str, Any], name: str) -> Any:
 
 
 def _is(text: str, value: Any) -> bool:
-    """Whether the text of a row is a value of the configuration; of one that is not set, yes."""
+    """Return whether a row's text is a value of the configuration; true for an unset one."""
     if value is None or str(value) == str(text):
         return True
     try:
@@ -145,7 +145,7 @@ class Recheck:
         return bool(self.messages["state"] != COMPLETE)
 
     def by_messages(self, digits: int = 4) -> str:
-        """The iteration time message by message."""
+        """Format the iteration time message by message."""
         time = self.messages["time_s"]
         return "failed" if self.failed else units.format_quantity(time, units.TIME, digits)
 
@@ -237,7 +237,7 @@ class CellSummary:
         return self.evidence_of(self.best)
 
     def evidence_of(self, row: pd.Series) -> Evidence:
-        """How far such times as the ``row``'s are from measured ones."""
+        """Return the errors of times comparable to the ``row``'s."""
         try:
             return evidence(design_of(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
@@ -417,7 +417,8 @@ class CellSummary:
         return self.trials.split_varies and not self.of_graph
 
     def gain(self, objective: Objective, row: pd.Series | None = None) -> float | None:
-        """How many times better a ``row``, or the best, is than the reference; None without one."""
+        """Return how many times better a ``row`` (default: the best) is than the reference; None
+        without one."""
         if self.reference is None:
             return None
         own = objective.of(self.best if row is None else row)
@@ -525,7 +526,7 @@ def _summary(
 
 
 def _npu_price(config: Mapping[str, Any]) -> float:
-    """What one NPU costs (USD)."""
+    """Return the price of one NPU (USD)."""
     cost = config.get("cost")
     if isinstance(cost, Mapping) and cost.get("parts"):
         return Cost.of(cost).npu_price

@@ -31,7 +31,7 @@ class Rows(ABC):
 
     @staticmethod
     def of(rows: "pd.DataFrame | Stored | Rows") -> "Rows":
-        """The rows of a table, in whatever order, or of a study's files."""
+        """Wrap the rows of a table, in any order, or of a study's files."""
         if isinstance(rows, Rows):
             return rows
         return _OfFiles(rows) if isinstance(rows, Stored) else _OfTable(rows)
@@ -51,11 +51,11 @@ class Rows(ABC):
         """All columns of the rows at ``places``, in their order."""
 
     def there(self, columns: Sequence[str]) -> list[str]:
-        """Those of some columns that there are, each once."""
+        """Return the existing ones of some columns, each once."""
         return [name for name in dict.fromkeys(columns) if name in self._known]
 
     def select(self, columns: Sequence[str], places: Places) -> pd.DataFrame:
-        """Those of some columns that there are, of the rows at ``places``, in their order."""
+        """Return the existing ``columns`` of the rows at ``places``, in row order."""
         wanted = np.sort(places)
         found = [
             piece[np.isin(piece.index, wanted, assume_unique=True)]
@@ -250,12 +250,12 @@ class Searched:
         return dict(zip(self._measured, pairs, strict=True))
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Some columns of the complete trials, some rows at a time."""
+        """Yield columns of the complete trials, in pieces."""
         for rows in self.every([*columns, "state"]):
             yield rows[(rows["state"] == COMPLETE).to_numpy()][list(dict.fromkeys(columns))]
 
     def every(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Some columns of all trials, whatever became of them, some rows at a time."""
+        """Yield columns of all trials, whatever their state, in pieces."""
         for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
             yield rows[~rows["origin"].isin(BESIDE).to_numpy()]
 
@@ -266,7 +266,7 @@ class Searched:
         return np.concatenate(found) if found else np.empty(0)
 
     def not_exceeded(self, objective: Objective, percent: float) -> float:
-        """The loss in an objective that so many of the complete trials do not exceed."""
+        """Return the loss in an objective that ``percent`` of the complete trials do not exceed."""
         if (objective.name, percent) not in self._not_exceeded:
             losses = objective.sign * self.values_of(objective)
             found = np.percentile(losses, percent, overwrite_input=True)
@@ -283,14 +283,14 @@ class Searched:
         return len(np.unique(np.concatenate(found)))
 
     def others(self, than: pd.Series) -> pd.DataFrame:
-        """The front of the complete trials that have other values of the searched keys."""
+        """Return the front of the complete trials with other values of the searched keys."""
         keys, kept = list(self.parameters), Kept(on_front(self.objectives))
         for rows in self.complete(["trial", *self.values, *keys]):
             kept.add(rows[(rows[keys] != than[keys]).any(axis=1).to_numpy()])
         return self.rows.take(kept.places)
 
     def near_first(self) -> int:
-        """The number of the first trial within 1% of the best in the first objective."""
+        """Return the number of the first trial within 1% of the best in the first objective."""
         values = self.steps[self.objectives[0].column].to_numpy(float)
         return int(self.steps["trial"].to_numpy()[near(values, values[-1])][0])
 
@@ -324,7 +324,7 @@ class Searched:
         return int(first), int(second)
 
     def _better_half(self) -> Callable[[pd.DataFrame], np.ndarray]:
-        """Which of some complete trials are of the better half, by the ranking of them all."""
+        """Return a test for the better half of the complete trials, by their ranking."""
         (first, *_), half = self.objectives, -(-self.n_complete // 2)
         losses = first.sign * self.values_of(first)
         losses.partition(half - 1)
@@ -380,7 +380,7 @@ class Overview:
 
     @classmethod
     def of(cls, rows: Rows, study: StudyRecord) -> Self:
-        """Look once through the rows of a study."""
+        """Wrap the rows of a table, in any order, or of a study's files."""
         parts = study.objectives, study.parameters
         found = {cell.cell: Searched(rows, cell, *parts) for cell in study.cells}
         names = dict.fromkeys(name for each in found.values() for name in each.bandwidths)
@@ -399,7 +399,7 @@ class Overview:
         return cls(rows, found, rows.take(np.array(beside, np.int64)), _arrays(shared))
 
     def complete(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """Some columns of the complete trials of the searches, some rows at a time."""
+        """Yield columns of the complete trials, in pieces."""
         wanted = self.rows.there(columns)
         for rows in self.rows.pieces([*wanted, "cell", "origin", "state"]):
             own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(BESIDE)

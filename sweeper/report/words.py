@@ -31,29 +31,29 @@ _LEVEL = 5e-4  # a smaller loss is none that anyone builds for
 
 
 def seconds(value: float, digits: int = 4) -> str:
-    """A time in seconds, as people read it; a dash for NaN."""
+    """Format seconds with a readable unit; a dash for NaN."""
     if 0 < value < 1 / units.PICOSECONDS:
         return "< 1 ps"  # the simulator counts no less
     return units.format_quantity(value, units.TIME, digits)
 
 
 def not_exceeded(times: npt.NDArray[np.float64], share: float) -> str:
-    """The shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
+    """Format the shortest of ``times`` (seconds) that a ``share`` of them do not exceed."""
     return seconds(float(np.quantile(times, share, method="inverted_cdf")))
 
 
 def watts(value: float) -> str:
-    """A power in watts, as people read it; a dash for NaN."""
+    """Format a power in watts; a dash for NaN."""
     return units.format_quantity(value, units.POWER)
 
 
 def usd(value: float) -> str:
-    """An amount of money in USD, as people read it; a dash for NaN."""
+    """Format an amount of money in USD; a dash for NaN."""
     return units.format_money(value)
 
 
 def million_usd(value: float) -> str:
-    """An amount of money in million USD, without the unit; a dash for NaN."""
+    """Format an amount in million USD, without the unit; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value / 1e6:.4g}"
 
 
@@ -63,7 +63,7 @@ def per_million_usd(value: float, digits: int = 4) -> str:
 
 
 def number(value: float) -> str:
-    """A bare number, such as of an axis: 1,536, 460 k, 0.00025; a dash for NaN."""
+    """Format a bare number, such as of an axis: 1,536, 460 k, 0.00025; a dash for NaN."""
     if math.isnan(value):
         return "-"
     large = (each for each in _LARGE if abs(value) >= max(each[0], 1e5))
@@ -72,21 +72,21 @@ def number(value: float) -> str:
 
 
 def gbps(value: float) -> str:
-    """A bandwidth in GB/s without its unit; a dash for NaN."""
+    """Format a bandwidth in GB/s without its unit; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return f"{value:,.1f}".removesuffix(".0") if 10 <= value < 1e15 else f"{value:.3g}"
 
 
 def percent(value: float) -> str:
-    """A share 0..1; a dash for NaN."""
+    """Format a share 0..1; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return f"{value * 100:.0f}%" if 0.0995 <= value < 1e6 else f"{value * 100:.1f}%"
 
 
 def fine_percent(value: float) -> str:
-    """A share 0..1 that may be close to 0; a dash for NaN."""
+    """Format a share 0..1 that may be close to 0; a dash for NaN."""
     if math.isnan(value):
         return "-"
     if 0.995 <= value < 1e6:
@@ -95,17 +95,17 @@ def fine_percent(value: float) -> str:
 
 
 def loss(share: float) -> str:
-    """A share 0.. by which something is worse; what is not worse loses nothing."""
+    """Format a relative loss; a negative one is 0."""
     return f"{100 * share:.0f}%" if share >= 0.0995 else f"{max(100 * share, 0.0):.2g}%"
 
 
 def measured_in(objective: Objective) -> str:
-    """What a share is one of, where it is not the time that anybody would think of."""
+    """Name the quantity that a share is one of, unless it is the time."""
     return "" if objective is TIME else f" in {objective.title or objective.unit}"
 
 
 def behind(share: float) -> str:
-    """How far something is behind the best, by the ``share`` by which it is worse."""
+    """Say how far something is behind the best, by its relative loss ``share``."""
     return BEHIND(share=loss(share)) if share >= _LEVEL else AS_GOOD()
 
 
@@ -123,24 +123,24 @@ def gained(values: Sequence[float], objective: Objective, name: str) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """How many times better; a dash for None."""
+    """Format a factor; a dash for None."""
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.2f}x" if value < 1e6 else f"{value:.3g}x"
 
 
 def cost_of(npu_price: float) -> str:
-    """What a cost is the cost of: networks are bought with the NPUs where these have a price."""
+    """Name the subject of a cost: it includes NPUs if these have a price."""
     return "cluster cost" if npu_price else "network cost"
 
 
 def waiting(exposed: Iterable[str]) -> str:
-    """What exposed communication with no dimension in use is, given what else is exposed."""
+    """Name the exposed communication with no dimension in use, given the rest."""
     return "of it pipeline waiting" if "receive" in exposed else "of it waiting for ranks"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:
-    """What to multiply an objective by to plot it, and the label of the axis."""
+    """Return the factor by which an objective is plotted, and the label of its axis."""
     if isinstance(objective.unit, str):
         title, unit = objective.title, objective.unit
         return objective.factor, f"{title} ({unit})" if title else unit
@@ -159,14 +159,14 @@ def known_merits(values: "Mapping[str, float] | pd.Series") -> list[Objective]:
 
 
 def merit_head(objective: Objective) -> str:
-    """The head of a figure's column."""
+    """Return the head of a figure's column."""
     if isinstance(objective.unit, units.Unit):
         return objective.unit.base
     return "MFU" if objective is MFU else objective.unit
 
 
 def merit_cell(objective: Objective, row: "pd.Series") -> str:
-    """A figure in a column that has its unit at the head; a dash where it is not known."""
+    """Format a figure whose unit is in the column's head; a dash if unknown."""
     value = row.get(objective.column)
     if not _is_known(value):
         return "-"

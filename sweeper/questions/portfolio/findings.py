@@ -121,7 +121,7 @@ class PortfolioSummary:
         return _NAMES[self.together.weighing.measure.value]
 
     def show(self, value: float) -> str:
-        """A value of the measure."""
+        """Format a value of the measure."""
         if self.together.weighing.of_regrets:
             return f"{max(100 * value, 0.0):.3g}%"
         objective = self.together.objective
@@ -131,11 +131,11 @@ class PortfolioSummary:
         return objective.show(value)
 
     def show_mean(self, value: float) -> str:
-        """The same, where regrets count from one."""
+        """Format a mean, in which regrets count from one."""
         return self.show(value - self.together.offset)
 
     def more(self, i: int) -> tuple[str, ...]:
-        """What else is told of a workload."""
+        """Return further columns about a workload."""
         return ()
 
     def describe_builds(self) -> list[str]:
@@ -143,11 +143,11 @@ class PortfolioSummary:
         return []
 
     def finding(self) -> str:
-        """The measure at the best split, and its proven bound."""
+        """Return the measure at the best split, and its proven bound."""
         return f"{self._found}{self._proven}"
 
     def headline(self) -> str:
-        """What one network for all comes to, in a sentence without a full stop."""
+        """Say what one network for all achieves, in a sentence without a full stop."""
         against = ""
         if self.together.weighing.of_regrets:
             measured = words.measured_in(self.together.objective)
@@ -271,12 +271,12 @@ class NetworkSummary(PortfolioSummary):
         return self._plan(i), self._alone(i)
 
     def _plan(self, i: int) -> str:
-        """The plan of a workload on the network."""
+        """Describe the plan of a workload on the network."""
         own = self.cells[i].cell.coordinates
         return naming.coordinates_of({key: value for key, value in own.items() if is_plan(key)})
 
     def _alone(self, i: int) -> str:
-        """The network that is best for a workload alone, beside the one for all."""
+        """Describe the network that is best for a workload alone, next to the one for all."""
         own, common = (self.designs.iloc[n].to_dict() for n in (i, self.best))
         return "the same" if own == common else naming.beside(own, common)
 
@@ -297,7 +297,7 @@ class NetworkSummary(PortfolioSummary):
 def summarise_portfolios(
     summaries: Sequence[CellSummary], study: StudyRecord
 ) -> list[PortfolioSummary]:
-    """The portfolios of a study that are searched already, or at least begun."""
+    """Return the portfolios of a study whose searches have begun."""
     by_number = {summary.cell.cell: summary for summary in summaries}
     found = list[PortfolioSummary]()
     for entry in study.portfolios:
@@ -324,7 +324,7 @@ def _on_networks(
     together: Together,
     study: StudyRecord,
 ) -> NetworkSummary:
-    """What one network is for the workloads of a study, beside those for each of them alone."""
+    """Compare one network for all workloads with the networks for each of them alone."""
     plans = [[cells.get(n) for n in numbers] for numbers in (*entry.alone, entry.cells)]
     objective = together.objective
     losses = [

@@ -115,7 +115,7 @@ class WhatIf:
         return self.of.row, self.row
 
     def _ratio(self, objective: Objective) -> float | None:
-        """The value after over that before; None if one of them is not known."""
+        """Return the value after over that before; None if one of them is not known."""
         values = [row.get(objective.column) for row in self._rows]
         if any(value is None or not math.isfinite(value) or not value for value in values):
             return None
@@ -134,7 +134,7 @@ def references(summary: CellSummary) -> list[Design]:
 
 
 def what_ifs(summary: CellSummary, of: Design) -> list[WhatIf]:
-    """The changes of a design, what does most first; those that cannot be simulated last."""
+    """Return the changes of a design, the largest effect first; the failed ones last."""
     if summary.changed.empty:
         return []
     rows = summary.changed[summary.changed["change_of"] == of.row["key"]]
@@ -170,17 +170,17 @@ def claim(changes: Sequence[WhatIf]) -> str:
 
 
 def factor(value: float) -> str:
-    """How many times, to a thousandth; a dash for NaN."""
+    """Format a factor to a thousandth; a dash for NaN."""
     return "-" if math.isnan(value) else f"{value:.3f}x"
 
 
 def _is_of_work(key: str) -> bool:
-    """Whether a key makes an iteration another piece of work."""
+    """Return whether a key makes an iteration another piece of work."""
     return key.startswith("workload") and default_role(key) is Role.SCENARIO
 
 
 def _effect(change: WhatIf) -> tuple[float, float]:
-    """How far speed and cost are from what they were, either way."""
+    """Return the relative change of speed and of cost, in either direction."""
     sizes = [abs(math.log(value)) if value > 0 else 0.0 for value in (change.speed, change.cost)]
     return tuple(size if size > _SAME else 0.0 for size in sizes)  # type: ignore[return-value]
 
@@ -226,7 +226,7 @@ def tabulate_cells(report: Report) -> list[Table]:
 
 
 def _columns_of_design(own: Sequence[WhatIf], *, several: bool, priced: bool) -> list[Column]:
-    """A design's columns, with its values before the change at their heads."""
+    """Return a design's columns, with its values before the change at their heads."""
     before, named = own[0].of, {each.name: each for each in own}
     measure = TIME if before.row.isna().get(EFFECTIVE_TIME.column, True) else EFFECTIVE_TIME
     what = "time" if measure is TIME else "effective time"
@@ -261,7 +261,7 @@ def _why(change: WhatIf) -> str:
 
 
 def _format_value(change: WhatIf) -> str:
-    """The time after the change; of another piece of work the throughput before and after."""
+    """Format the time after the change; for other work the throughput before and after."""
     measure = change.measure
     if measure in _TIMES:
         return "same" if change.speed == 1 else seconds(measure.of(change.row))
