@@ -15,7 +15,7 @@ from dimsweep.engine.collective.library import Answer, Library, Phases, Request
 from dimsweep.engine.collective.steps import PhaseSteps, Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
-from dimsweep.engine.lower.forms import Forms, Interned, TypedSteps, told_uses
+from dimsweep.engine.lower.forms import Forms, Interned, TypedSteps, answer_uses
 from dimsweep.engine.lower.tables import phase_tables
 
 _KEPT = 256  # vectors of choices, whose tables are kept
@@ -91,7 +91,7 @@ class Choices:
         for phase in self._phases:
             phases(phase)
         for asked, answer in zip(self._asked, answers, strict=True):
-            told = told_uses(asked.dims, asked.kind, answer.phases, phases)
+            told = answer_uses(asked.dims, asked.kind, answer.phases, phases)
             uses[asked.use_start : asked.use_start + len(told)] = np.array(list(told), dtype=p.USE)
         return _Tables(uses, *phase_tables(list(phases)))
 

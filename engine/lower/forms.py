@@ -64,7 +64,7 @@ class Form(NamedTuple):
     request: Request | None = None
 
 
-def told_uses(
+def answer_uses(
     dims: Iterable[int],
     kind: CollectiveKind,
     answer: Iterable[Phases],
@@ -130,7 +130,7 @@ class Forms:
         (way,) = library.chosen(request, np.array([request.bandwidth])).tolist()
         answer = library.answer(request, way)
         used = (d for d, members in enumerate(group.sizes) if members > 1)
-        uses = told_uses(used, work.kind, answer.phases, self.phase_steps)
+        uses = answer_uses(used, work.kind, answer.phases, self.phase_steps)
         chunks = answer.chunks
         size = work.n_bytes / chunks
         return self.forms(Form(work.kind, size, chunks, work.priority, uses, request))

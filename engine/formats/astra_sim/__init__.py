@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.formats.chakra.node import Node, node_of, noted_groups, read_groups
+from dimsweep.engine.formats.chakra.node import Node, node_of, read_groups, recorded_groups
 from dimsweep.engine.formats.chakra.trace import TraceNode
 from dimsweep.engine.formats.chakra.trace_files import read_traces
 from dimsweep.engine.formats.reading import read_json, read_yaml, validated
@@ -250,7 +250,7 @@ def with_noted_groups(
     names; groups of a file go before them."""
     distinct = {id(nodes): nodes for nodes in traces}
     texts = ((node.groups for node in nodes) for nodes in distinct.values())
-    noted = noted_groups(texts, inputs.network.n_npus, inputs.groups)
+    noted = recorded_groups(texts, inputs.network.n_npus, inputs.groups)
     named = {
         key: nodes
         if all(name == group for name, group in names.items())

@@ -4,8 +4,8 @@ from dimsweep.engine.formats.chakra.node import (
     MOST_RANKS,
     Node,
     groups_text,
-    noted_groups,
     read_groups,
+    recorded_groups,
 )
 from dimsweep.engine.formats.chakra.stats import TraceStats, levels, trace_stats
 from dimsweep.engine.formats.chakra.trace import (

@@ -28,7 +28,7 @@ from dimsweep.engine.formats.chakra.node import (
     groups_text,
     involved_group,
     node_of,
-    noted_groups,
+    recorded_groups,
 )
 from dimsweep.engine.formats.chakra.stats import collective_name
 from dimsweep.engine.formats.chakra.trace import (
@@ -38,7 +38,7 @@ from dimsweep.engine.formats.chakra.trace import (
     Trace,
     TraceNode,
     Value,
-    edges_of,
+    dependency_edges,
     issue_order,
     strong_components,
 )
@@ -80,11 +80,11 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
     for i, node in enumerate(nodes):
         first = nodes[index[node.id]]
         if index[node.id] != i:
-            equal = _mended(node, index) == _mended(first, index)
+            equal = _repair_node(node, index) == _repair_node(first, index)
             what = f"{first.name!r} has the same id" + (", and is equal" if equal else "")
             fix = "write a node once" if equal else "number the nodes, and what they wait for, anew"
             yield Finding(where(i), what, fix, "dropped" if equal else "")
-    edges = edges_of(nodes, index)
+    edges = dependency_edges(nodes, index)
     for i in np.unique(edges.sources[edges.targets < 0]).tolist():
         here = edges.targets[edges.offsets[i] : edges.offsets[i + 1]]
         waits = nodes[i].data_dependencies + nodes[i].control_dependencies
@@ -127,14 +127,14 @@ def _circles(edges: Edges, n: int) -> Iterator[list[int]]:
 def repaired(trace: Trace) -> Trace:
     """Return the trace with all safe repairs made, or the same object if nothing needs repair."""
     index = _index(trace)
-    nodes = [_mended(node, index) for node in trace.nodes]
+    nodes = [_repair_node(node, index) for node in trace.nodes]
     mended = tuple(
         node for i, node in enumerate(nodes) if index[node.id] == i or node != nodes[index[node.id]]
     )
     return trace if mended == trace.nodes else replace(trace, nodes=mended)
 
 
-def _mended(node: TraceNode, index: dict[int, int]) -> TraceNode:
+def _repair_node(node: TraceNode, index: dict[int, int]) -> TraceNode:
     def possible(ids: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i for i in ids if i in index and i != node.id)
 
@@ -516,7 +516,9 @@ class Deadlocks:
         pairs = [np.zeros((0, 2), np.int64)]
         for first, nodes in zip(self._first.tolist(), self._ranks, strict=False):
             if id(nodes) not in known:
-                known[id(nodes)] = edges_of(nodes, {node.id: i for i, node in enumerate(nodes)})
+                known[id(nodes)] = dependency_edges(
+                    nodes, {node.id: i for i, node in enumerate(nodes)}
+                )
             edges = known[id(nodes)]
             pairs.append(np.stack([edges.sources, edges.targets], axis=1) + first)
         pairs.append(self._pairs(messages))
@@ -608,9 +610,9 @@ def lint_job(
     texts = (map(groups_text, each.trace.nodes) for each in scanned)
     given = {name: tuple(ranks) for name, ranks in groups.items()}
     n = len(scanned)
-    noted = noted_groups(texts, MOST_RANKS if alone else n, given)
+    noted = recorded_groups(texts, MOST_RANKS if alone else n, given)
     traces = [
-        replace(each.trace, nodes=noted.of_trace(i, each.trace.nodes))
+        replace(each.trace, nodes=noted.rename_groups(i, each.trace.nodes))
         for i, each in enumerate(scanned)
     ]
     scanned = [each._replace(trace=trace) for each, trace in zip(scanned, traces, strict=True)]

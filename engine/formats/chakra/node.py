@@ -83,14 +83,14 @@ def groups_text(node: TraceNode) -> str:
     return node.inputs.values if has_groups and node.inputs else ""
 
 
-class Noted(NamedTuple):
+class RecordedGroups(NamedTuple):
     """The groups that traces record: ``ranks`` of each group, and by trace the group that each
     recorded name means.  A name may mean other ranks on another rank, as PyTorch names groups."""
 
     ranks: Mapping[str, tuple[int, ...]]
     names: Sequence[Mapping[str, str]]
 
-    def of_trace(self, i: int, nodes: tuple[TraceNode, ...]) -> tuple[TraceNode, ...]:
+    def rename_groups(self, i: int, nodes: tuple[TraceNode, ...]) -> tuple[TraceNode, ...]:
         """Return the nodes of a trace, whose ``pg_name`` are the names of :attr:`ranks`."""
         changed = {name: group for name, group in self.names[i].items() if name != group}
         if not changed:
@@ -103,9 +103,9 @@ class Noted(NamedTuple):
         )
 
 
-def noted_groups(
+def recorded_groups(
     texts: Iterable[Iterable[str]], n_npus: int, given: Mapping[str, tuple[int, ...]]
-) -> Noted:
+) -> RecordedGroups:
     """Return the groups in the ``texts`` of each trace (:func:`groups_text`).
 
     Groups that are ``given`` go before them.  Raises :class:`DimsweepError` for a text that lists
@@ -121,7 +121,7 @@ def noted_groups(
                     continue  # of a single trace, whose job has an unknown number of ranks
                 mine[name] = _unique(name, members or tuple(range(n_npus)), groups)
         names.append(mine)
-    return Noted(groups, names)
+    return RecordedGroups(groups, names)
 
 
 def _unique(name: str, ranks: tuple[int, ...], groups: dict[str, tuple[int, ...]]) -> str:
@@ -272,7 +272,7 @@ _MEANINGS: Mapping[CollectiveType, Meaning] = {
 assert set(_MEANINGS) == set(CollectiveType)
 
 
-def simulated_as(collective: int, size: float, members: int) -> tuple[CollectiveKind, float]:
+def native_collective(collective: int, size: float, members: int) -> tuple[CollectiveKind, float]:
     """Return the native collective, and the bytes that a member holds on entry.
 
     Parameters

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from dimsweep.engine.formats.chakra.node import MOST_RANKS, Node, groups_text, node_of, noted_groups
+from dimsweep.engine.formats.chakra.node import (
+    MOST_RANKS,
+    Node,
+    groups_text,
+    node_of,
+    recorded_groups,
+)
 from dimsweep.engine.formats.chakra.trace import (
     CollectiveType,
     NodeType,
@@ -73,8 +79,10 @@ def trace_stats(
     classes: list[tuple[TraceStats, list[int]]] = []
     texts = (map(groups_text, trace.nodes) for trace in traces)
     given = {name: tuple(ranks) for name, ranks in groups.items()}
-    noted = noted_groups(texts, MOST_RANKS, given)
-    traces = [replace(each, nodes=noted.of_trace(i, each.nodes)) for i, each in enumerate(traces)]
+    noted = recorded_groups(texts, MOST_RANKS, given)
+    traces = [
+        replace(each, nodes=noted.rename_groups(i, each.nodes)) for i, each in enumerate(traces)
+    ]
     groups = noted.ranks
     known: dict[int, Node] = {}  # ranks have most nodes in common
     for rank, trace in enumerate(traces):

@@ -139,7 +139,7 @@ def check(nodes: Sequence[TraceNode], places: Places) -> None:
         )
         error = DimsweepError(f"node {first[node.id]} has the same id")
         raise places.name(error, number, node.id)
-    edges = edges_of(nodes, index)
+    edges = dependency_edges(nodes, index)
     if (edges.targets < 0).any():
         number, node, missing = next(
             (number, node, dependency)
@@ -172,7 +172,7 @@ class Edges(NamedTuple):
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-def edges_of(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
+def dependency_edges(nodes: Sequence[TraceNode], index: Mapping[int, int]) -> Edges:
     """Return all dependencies, for data and for control; ``index`` maps an id to its place."""
     waits = [node.data_dependencies + node.control_dependencies for node in nodes]
     found = map(index.get, chain.from_iterable(waits), repeat(-1))

@@ -23,10 +23,10 @@ from dimsweep.engine.formats.chakra.node import (
     check_complete,
     groups_text,
     involved_group,
+    native_collective,
     node_of,
-    noted_groups,
     read_groups,
-    simulated_as,
+    recorded_groups,
 )
 from dimsweep.engine.formats.chakra.trace import NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.chakra.trace_files import FORMS, read_traces
@@ -81,7 +81,7 @@ def read_chakra_workload(
     files = [traces] if alone else _files(traces, n)
     read = read_traces(files)
     texts = (map(groups_text, trace.nodes) for trace in read)
-    noted = noted_groups(texts, n, read_groups(groups, n))
+    noted = recorded_groups(texts, n, read_groups(groups, n))
     conversion = _Conversion(sizes, noted.ranks)
     for file, trace in zip(files, read, strict=True):
         meant = trace.metadata.get(extras.SIZES, tuple(sizes))
@@ -97,7 +97,7 @@ def read_chakra_workload(
     keys = [
         (
             trace.metadata.get(extras.GRAPH, 0),
-            conversion.graph(rank, noted.of_trace(0 if alone else rank, trace.nodes)),
+            conversion.graph(rank, noted.rename_groups(0 if alone else rank, trace.nodes)),
         )
         for rank, trace in zip(range(ranks), read * ranks if alone else read, strict=True)
     ]
@@ -227,7 +227,7 @@ class _Conversion:
     def _collective(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         name = self._group_name(rank, node, ours)
         size, members = _exact(ours, extras.BYTES, node.size), self.groups[name].n_members
-        kind, held = simulated_as(node.collective, size, members)
+        kind, held = native_collective(node.collective, size, members)
         return Collective(
             kind, held, name, stream=str(ours.get(extras.STREAM, "")), priority=node.priority
         )

@@ -58,7 +58,7 @@ def is_communication(name: str) -> bool:
     return "nccl" in name.lower()
 
 
-def of_host(op: HostOp) -> Communication | None:
+def operator_communication(op: HostOp) -> Communication | None:
     """Return the communication of an operator, or None."""
     if op.name == "record_param_comms":
         return _communication(op.attributes, str(op.attributes.get("collective_name", "")), op)
@@ -67,7 +67,9 @@ def of_host(op: HostOp) -> Communication | None:
     return None
 
 
-def of_kernel(name: str, arguments: Mapping[str, Any], callers: Iterable[HostOp]) -> Communication:
+def kernel_communication(
+    name: str, arguments: Mapping[str, Any], callers: Iterable[HostOp]
+) -> Communication:
     """Return the communication of a kernel.
 
     ``callers`` are the operator that launched it, and its callers. Raises :class:`DimsweepError` if
@@ -321,7 +323,7 @@ class _Rank:
 
     def _host_node(self, op: HostOp, data: Iterable[int], control: Iterable[int]) -> TraceNode:
         # A kernel may do the communication that the operator only describes.
-        communication = None if op.id in self._communicates else of_host(op)
+        communication = None if op.id in self._communicates else operator_communication(op)
         attributes: dict[str, Value] = {"is_cpu_op": communication is None}
         span = Span(0.0, self._own_time[op.id])
         if communication is not None:
@@ -343,7 +345,7 @@ class _Rank:
             attributes: dict[str, Value] = {"is_cpu_op": False}
             type_ = NodeType.COMP
             if is_communication(kernel.name):
-                communication = of_kernel(kernel.name, kernel.arguments, callers)
+                communication = kernel_communication(kernel.name, kernel.arguments, callers)
                 type_ = communication.type
                 attributes |= self._communicated(communication)
             yield _node(number, kernel.name, type_, data, control, kernel.span, attributes)

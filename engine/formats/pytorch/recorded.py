@@ -24,7 +24,7 @@ def names(groups: Iterable[Group]) -> dict[str, Sequence[int]]:
     return {str(group.pg_name): group.ranks for group in groups}
 
 
-def first_fault(error: ValidationError) -> str:
+def describe_fault(error: ValidationError) -> str:
     """Return the first fault, with its key."""
     fault = explained(error)
     return ": ".join(filter(None, (fault.where, fault.what)))
@@ -102,7 +102,7 @@ def read_host(path: Path) -> HostTrace:
             else:
                 operators[named.id] = _operator(_Node.model_validate(node))
         except ValidationError as error:
-            what = f"it is not as the schema says: {first_fault(error)}"
+            what = f"it is not as the schema says: {describe_fault(error)}"
             raise DimsweepError(what, where=where) from error
         except RecursionError as error:
             raise DimsweepError("it is nested too deeply", where=where) from error
@@ -315,11 +315,11 @@ def read_profile(path: Path) -> Profile:
         try:
             read.add(_Event.model_validate(event))
         except ValidationError as error:
-            raise DimsweepError(f"it is no event: {first_fault(error)}", where=where) from error
+            raise DimsweepError(f"it is no event: {describe_fault(error)}", where=where) from error
     try:
         job = _Job.model_validate(content.get("distributedInfo") or {})
     except ValidationError as error:
-        what = f"it says nothing of a job: {first_fault(error)}"
+        what = f"it says nothing of a job: {describe_fault(error)}"
         raise DimsweepError(what, where=f"{path}: distributedInfo") from error
     waits = [Wait(span, thread, read.call_of.get(ext)) for span, thread, ext in read.waits]
     groups = names(job.pg_config or ())
