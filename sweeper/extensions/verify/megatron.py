@@ -106,7 +106,7 @@ def _formula(config: Config, recompute: str) -> float:
     workload = config.workload
     assert isinstance(workload, Model)
     model, plan, parallel = workload.model, workload.plan, workload.parallel
-    tokens = model.sequence * plan.micro_batch * model.hidden
+    tokens = model.sequence * (plan.micro_batch or 1) * model.hidden
     each = 2 * tokens if recompute == "full" else 34 * tokens / parallel["tensor"]
     stages, chunks = parallel["pipeline"], plan.interleave
     ahead = (stages - 1) / (stages * chunks) if chunks > 1 else 0.0
