@@ -23,7 +23,6 @@ from typing import (
 )
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -47,9 +46,40 @@ key = at  # `with key("npu"):` has errors from within say that they are of this 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
+
+def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Wrap a Pydantic validator so that its :class:`DimsweepError` arrives as it is."""
+
+    @wraps(check)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return check(*args, **kwargs)
+        except DimsweepError as error:
+            raise ValueError(error) from error
+
+    return checked
+
+
+class Within(Bounds):
+    """The bounds of a key's numbers: ``Annotated[Whole, Within(at_least=2)]``."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def refuse_outside(value: Any) -> Any:
+            self.check(value)
+            return value
+
+        return core_schema.no_info_after_validator_function(
+            teaching(refuse_outside), handler(source)
+        )
+
+
 Whole = Annotated[int, Strict()]  # not true, not 1.0, not "1"
 Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict()]
+Count = Annotated[Whole, Within(at_least=1)]
+Index = Annotated[Whole, Within(at_least=0)]
 
 
 class _NamesFile:
@@ -57,19 +87,6 @@ class _NamesFile:
 
 
 File = Annotated[str, _NamesFile()]
-
-
-def teaching(check: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function of Pydantic's whose :class:`DimsweepError` it tells as it is."""
-
-    @wraps(check)
-    def told(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return check(*args, **kwargs)
-        except DimsweepError as error:
-            raise ValueError(error) from error
-
-    return told
 
 
 def taking(what: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
@@ -390,12 +407,12 @@ def _key_of(setting: Setting) -> tuple[Any, Any]:
         if isinstance(start, int | float) and not isinstance(start, units.Written):
             start = made(start, f"{start:.15g} {base}")
         if bounds is not None:
-            parse = _bounded(parse, bounds, unit, whole=kind is int)
+            parse = bounded(parse, bounds, unit, whole=kind is int)
         kind = Annotated[made, Parsed(parse)]
     else:
         kind = _typed(kind)
         if bounds is not None:
-            kind = Annotated[kind, AfterValidator(teaching(_bounded(_same, bounds))), bounds]
+            kind = Annotated[kind, Within(**vars(bounds))]
     start = ... if start is dataclasses.MISSING else start
     return (kind | None if setting.optional else kind), start
 
@@ -411,11 +428,7 @@ def _typed(kind: Any) -> Any:
     return _STRICT.get(kind, kind)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _bounded(
+def bounded(
     parse: Callable[[Any], Any],
     bounds: Bounds,
     unit: units.Unit | None = None,

@@ -260,7 +260,7 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
     for step in first["loc"]:
         if isinstance(step, int):
             place += f"[{step}]"
-        elif step not in _ALTERNATIVES:
+        elif step not in _ALTERNATIVES and not step.startswith("function-after["):
             place += f".{step}"
     place = place.removeprefix(".")
     cause, kind, given = first.get("ctx", {}).get("error"), first["type"], in_yaml(first["input"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 import dimsweep.engine
 from dimsweep.engine import (
@@ -26,6 +26,7 @@ from dimsweep.sweeper.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
+    Count,
     File,
     Parsed,
     Part,
@@ -39,7 +40,6 @@ from dimsweep.sweeper.part import (
 )
 from dimsweep.sweeper.places import found
 
-_Count = Annotated[Whole, Field(ge=1)]
 _NEAR = 2  # sizes that are told on either side of one that is not possible
 
 
@@ -48,10 +48,10 @@ class Growth(Part):
     dimensions of a node stay, and the one after them joins the nodes.  A torus is built of cubes of
     ``cube`` NPUs a side, as nearly a cube as possible, ``within`` so many NPUs a side."""
 
-    node: _Count
-    most: _Count | None = None
-    cube: _Count | None = None
-    within: tuple[_Count, ...] | None = None
+    node: Count
+    most: Count | None = None
+    cube: Count | None = None
+    within: tuple[Count, ...] | None = None
 
     def shape(self, shape: str, nodes: int) -> str:
         """``shape`` with another number of nodes; raises :class:`DimsweepError` for a size that is

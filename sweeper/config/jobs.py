@@ -17,7 +17,13 @@ from dimsweep.engine.cluster import OtherNpus
 from dimsweep.engine.workload import together
 from dimsweep.sweeper.config.sources import values_of
 from dimsweep.sweeper.config.workload import Workload, any_workload
-from dimsweep.sweeper.part import Parsed, Part, Whole, key, teaching
+from dimsweep.sweeper.part import (
+    Count,
+    Parsed,
+    Part,
+    key,
+    teaching,
+)
 
 _PRESET = "preset"
 
@@ -52,7 +58,7 @@ class Job(Part):
     from it, on ``size`` members of the outermost dimension."""
 
     workload: Annotated[Workload, Parsed(_job)]
-    size: Annotated[Whole, Field(ge=1)]
+    size: Count
 
 
 class Jobs(Workload):

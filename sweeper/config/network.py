@@ -8,8 +8,6 @@ from functools import lru_cache
 from itertools import product
 from typing import Annotated, Any, get_origin, get_type_hints
 
-from pydantic import Field
-
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, PacketModel, units, within
 from dimsweep.engine.cluster import Mark
@@ -35,6 +33,7 @@ from dimsweep.sweeper.offers import load_offered
 from dimsweep.sweeper.part import (
     BYTES,
     Bandwidth,
+    Count,
     File,
     Flag,
     OneOf,
@@ -42,7 +41,6 @@ from dimsweep.sweeper.part import (
     Part,
     Quantity,
     Times,
-    Whole,
     default,
     key,
     member,
@@ -294,7 +292,7 @@ class Network(
     #: seed: 1}.
     degrade: tuple[_Change, ...] = ()  # type: ignore[valid-type]
     #: Number of NPUs of `levels`; by default the number of ranks.
-    npus: Annotated[Whole, Field(ge=1)] | None = None
+    npus: Count | None = None
     #: NPUs of a larger network that ranks run on, in their order: [0-7, 32-39], [0-31:2] (every
     #: second one), packed (on the first ones), scattered (equally far apart).
     placement: (

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
-
 import dimsweep.engine
 from dimsweep.engine import DimsweepError, suggestion, units, within
 from dimsweep.engine import network as engine
@@ -28,6 +26,7 @@ from dimsweep.sweeper.part import (
     Power,
     Quantity,
     Whole,
+    Within,
     default,
     key,
     mirror,
@@ -184,7 +183,7 @@ class NpuCost(Part):
 
     price: MoneyOrNone | None = None
     watts: Power | None = None
-    npus: Annotated[Whole, Field(ge=1, le=2**16)] = 1
+    npus: Annotated[Whole, Within(at_least=1, at_most=2**16)] = 1
     title: str = ""
     source: str = ""  # who says the price
 

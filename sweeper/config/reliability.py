@@ -1,17 +1,16 @@
 """How often training is interrupted, and what is done about it; what is down while it goes on."""
 
-from typing import Annotated
-
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 import dimsweep.engine.reliability
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.network import Share, SomeOf
 from dimsweep.sweeper.part import (
     Bandwidth,
+    Count,
+    Index,
     Part,
     Seconds,
-    Whole,
     default,
     key,
     teaching,
@@ -37,7 +36,7 @@ class Outage(Part):
     switch: SomeOf = None
     link: SomeOf = None
     down: Share = None
-    draw: Annotated[Whole, Field(ge=1)] = 2
+    draw: Count = 2
 
     @model_validator(mode="after")
     @teaching
@@ -58,7 +57,7 @@ class Repair(Part):
     it is back after that ``time`` in the mean."""
 
     time: Seconds | None = None
-    npus: Annotated[Whole, Field(ge=1)] | None = None
+    npus: Count | None = None
     share: Share = default("100 %")
 
 
@@ -72,7 +71,7 @@ class Reliability(Part):
     npu_time: Seconds | None = None
     restart: Seconds | None = None
     checkpoint: Checkpoint = default(Checkpoint)
-    spares: Annotated[Whole, Field(ge=0)] | None = None
+    spares: Index | None = None
     repair: Repair = default(Repair)
     outages: tuple[Outage, ...] = ()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, in_yaml, suggestion
 from dimsweep.engine.bound import Measure
@@ -19,7 +19,9 @@ from dimsweep.sweeper.part import (
     Bandwidth,
     Bandwidths,
     Bytes,
+    Count,
     Flag,
+    Index,
     Money,
     MoneyOrNone,
     Number,
@@ -29,6 +31,7 @@ from dimsweep.sweeper.part import (
     Seconds,
     Time,
     Whole,
+    Within,
     default,
     key,
     member,
@@ -38,7 +41,6 @@ from dimsweep.sweeper.part import (
 )
 
 _MOST_NPUS = 10**7  # as many as a dimension of a shape may have
-_Degree = Annotated[Whole, Field(ge=1)]
 
 
 class Tier(Part):
@@ -49,10 +51,10 @@ class Tier(Part):
     ``price``: the tier's name in cost.tiers."""
 
     blocks: tuple[str, ...]
-    sizes: tuple[_Degree, ...] = ()
+    sizes: tuple[Count, ...] = ()
     bandwidth: tuple[Bandwidth, ...]
     latency: Time = default("1 us")
-    radix: Annotated[Whole, Field(ge=2)] | None = None
+    radix: Annotated[Whole, Within(at_least=2)] | None = None
     algorithms: tuple[str, ...] = ()
     price: str = ""
 
@@ -74,11 +76,11 @@ class Tier(Part):
         return self
 
 
-class Count(Part):
+class NpuRange(Part):
     """Any number of NPUs between two."""
 
-    at_least: _Degree
-    at_most: _Degree
+    at_least: Count
+    at_most: Count
 
     @model_validator(mode="after")
     @teaching
@@ -105,19 +107,19 @@ class Count(Part):
         return few if few == many else f"{few} to {many}"
 
 
-def _count(value: Any) -> Count:
+def _npu_range(value: Any) -> NpuRange:
     """A number, or what it is between."""
-    if isinstance(value, Count):
+    if isinstance(value, NpuRange):
         return value
     if isinstance(value, Mapping):
-        return Count.of(value)
+        return NpuRange.of(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = "1 or more, such as 1024, or {at_least: 1024, at_most: 1152}"
         raise DimsweepError(f"{in_yaml(value)} is no number of NPUs", hint=hint)
-    return Count(at_least=value, at_most=value)
+    return NpuRange(at_least=value, at_most=value)
 
 
-def _written(count: Count) -> int | dict[str, Any]:
+def _written(count: NpuRange) -> int | dict[str, Any]:
     return count.at_least if count.at_least == count.at_most else count.plain()
 
 
@@ -132,8 +134,8 @@ class Racks(Part):
     """How many racks there are ``at_most``, each of which holds so many ``npus`` and feeds so much
     ``power``, whichever is used up first; one of them is enough."""
 
-    at_most: _Degree
-    npus: _Degree | None = None
+    at_most: Count
+    npus: Count | None = None
     power: Power | None = None
 
     @model_validator(mode="after")
@@ -153,7 +155,7 @@ class Networks(Part):
     most ``cost``, draws at most ``power`` and fills at most so many ``racks``, NPUs and fixed parts
     included."""
 
-    npus: Annotated[Count, Parsed(_count, _written)]
+    npus: Annotated[NpuRange, Parsed(_npu_range, _written)]
     tiers: tuple[Tier, ...] = ()
     generators: tuple[AnyFamily, ...] = ()
     memory: tuple[Memory, ...] = ()
@@ -174,19 +176,19 @@ class Plans(Part):
     nothing is said has a degree of 1.  Each is placed in each of the ``orders``, innermost first.
     Other keys have the workload's own value unless several are given."""
 
-    tensor: tuple[_Degree, ...] = (1,)
-    context: tuple[_Degree, ...] = (1,)
-    expert: tuple[_Degree, ...] = (1,)
-    pipeline: tuple[_Degree, ...] = (1,)
+    tensor: tuple[Count, ...] = (1,)
+    context: tuple[Count, ...] = (1,)
+    expert: tuple[Count, ...] = (1,)
+    pipeline: tuple[Count, ...] = (1,)
     orders: tuple[tuple[str, ...], ...] = default(
         [
             ["tensor", "context", "expert", "data", "pipeline"],
             ["tensor", "pipeline", "context", "expert", "data"],
         ]
     )
-    micro_batch: tuple[_Degree, ...] = ()
-    interleave: tuple[_Degree, ...] = ()
-    zero: tuple[Annotated[Whole, Field(ge=0, le=3)], ...] = ()
+    micro_batch: tuple[Count, ...] = ()
+    interleave: tuple[Count, ...] = ()
+    zero: tuple[Annotated[Whole, Within(at_least=0, at_most=3)], ...] = ()
     recompute: tuple[Annotated[Recompute, member(Recompute)], ...] = ()
     schedule: tuple[Annotated[Schedule, member(Schedule)], ...] = ()
     offload: tuple[Offloading, ...] = ()
@@ -210,8 +212,8 @@ class Search(Part):
     RENAMED: ClassVar = {"wave": "batch"}
 
     sampler: str
-    seed: Annotated[Whole, Field(ge=0, le=2**32 - 1)] = 0  # what NumPy and Optuna take
-    batch: Annotated[Whole, Field(ge=1)] = 8
+    seed: Annotated[Whole, Within(at_least=0, at_most=2**32 - 1)] = 0  # what NumPy and Optuna take
+    batch: Count = 8
     enqueue: Flag = True
     options: dict[str, Any] = default(dict)
 
@@ -318,8 +320,8 @@ class Budget(Part):
 
     RENAMED: ClassVar = {"points": "trials"}
 
-    trials: Annotated[Whole, Field(ge=1)] = 300
-    gap: Annotated[Number, Field(ge=0)] | None = None
+    trials: Count = 300
+    gap: Annotated[Number, Within(at_least=0)] | None = None
 
     @model_validator(mode="after")
     @teaching
@@ -331,9 +333,6 @@ class Budget(Part):
         return self
 
 
-_Top = Annotated[Whole, Field(ge=0)]
-
-
 class Recheck(Part):
     """How many of a search's best designs are simulated again, and in which ``fidelity``.
 
@@ -341,7 +340,7 @@ class Recheck(Part):
     8 by flows, and the best 2 of those by packets.
     """
 
-    top: _Top | tuple[_Top, ...] = 0
+    top: Index | tuple[Index, ...] = 0
     fidelity: Annotated[Fidelity | tuple[Fidelity, ...], Parsed(one_or_each(named(Fidelity)))] = (
         default("message")
     )

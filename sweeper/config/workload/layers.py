@@ -4,8 +4,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field
-
 import dimsweep.engine
 from dimsweep.engine import Cluster, CollectiveKind, Compute, DimsweepError, Group, place, within
 from dimsweep.engine import workload as engine
@@ -29,6 +27,7 @@ from dimsweep.sweeper.part import (
     Part,
     Time,
     Whole,
+    Within,
     default,
     key,
     member,
@@ -135,7 +134,7 @@ class Layer(Part):
     """``repeat`` equal layers."""
 
     name: str
-    repeat: Annotated[Whole, Field(ge=1, le=100_000)] = 1
+    repeat: Annotated[Whole, Within(at_least=1, at_most=100_000)] = 1
     forward: Pass = default(Pass)
     input_grad: Pass = default(Pass)
     weight_grad: Pass = default(Pass)

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 import dimsweep.engine
 from dimsweep.engine import Cluster, DimsweepError, InfeasibleError, check_memory
 from dimsweep.engine.registry import Registry
@@ -28,9 +26,11 @@ from dimsweep.engine.workload.plan import (
 from dimsweep.sweeper.config.workload.layers import check_size
 from dimsweep.sweeper.config.workload.workload import PRECISIONS, ModelParallel, Workload
 from dimsweep.sweeper.part import (
+    Number,
     OneOf,
     Parsed,
     Whole,
+    Within,
     default,
     key,
     mirror,
@@ -160,7 +160,7 @@ class Model(Workload):
     with NPUs as many times slower, makes an iteration as many times as long, and no different."""
 
     parallel: ModelParallel = default(dict)
-    scale: float = Field(1.0, strict=True, gt=0, allow_inf_nan=False)
+    scale: Annotated[Number, Within(above=0)] = 1.0
     model: Annotated[Any, Parsed(_MODEL.parse, _MODEL.write)]
     plan: Plan = default(Plan)
 

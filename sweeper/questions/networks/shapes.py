@@ -27,7 +27,7 @@ from dimsweep.engine.network import degraded
 from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.config.network import Network
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.config.study import Count, Networks, Tier
+from dimsweep.sweeper.config.study import Networks, NpuRange, Tier
 from dimsweep.sweeper.part import key, per_dimension, written
 from dimsweep.sweeper.simulation.outages import outlasted
 from dimsweep.sweeper.simulation.program import build_cluster
@@ -200,7 +200,7 @@ def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
     return listed
 
 
-def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
+def _sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
     """Return the sizes that a tier around ``inner`` NPUs may have."""
     if tier.sizes:
         return _once(tier.sizes)
@@ -211,7 +211,7 @@ def _sizes(tier: Tier, npus: Count, inner: int) -> Iterable[int]:
     return sorted({*low, *(most // n for n in low)})
 
 
-def _products(tiers: Sequence[Tier], npus: Count, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
+def _products(tiers: Sequence[Tier], npus: NpuRange, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
     """Yield all choices of these tiers around ``inner`` NPUs. A tier of one NPU sends nothing: it
     is the first of its blocks, whose algorithm has no effect."""
     if not tiers:

@@ -30,7 +30,7 @@ NO_READER = {
     "sweeper.cli.calibrate.measure_command": _OURS,
     "sweeper.extensions.verify.clusters.report.write_page": _OURS,
     "sweeper.extensions.verify.clusters.plans.entries": _OURS,
-    "sweeper.part._bounded": _MADE,
+    "sweeper.part.bounded": _MADE,
     "sweeper.part.one_or_each": _MADE,
     "sweeper.part.quantity": _MADE,
     "engine.fingerprint.fingerprint_of_modules": "our own modules, if code is loaded",
