@@ -229,7 +229,6 @@ MoneyOrNone = Annotated[Quantity, Parsed(quantity(units.MONEY, zero=True))]
 Power = Annotated[Quantity, Parsed(quantity(units.POWER, zero=True))]
 PowerPerBandwidth = Annotated[Quantity, Parsed(quantity(units.POWER_PER_BANDWIDTH))]
 PriceOfEnergy = Annotated[Quantity, Parsed(quantity(units.PRICE_OF_ENERGY, zero=True))]
-PricePerBandwidth = Annotated[Quantity, Parsed(quantity(units.PRICE_PER_BANDWIDTH))]
 Time = Annotated[Duration, Parsed(duration)]
 BitRate = Annotated[Bits, Parsed(bits)]
 Bandwidths = Annotated[Quantity | tuple[Quantity, ...], Parsed(one_or_each(BANDWIDTH))]
@@ -261,7 +260,7 @@ class Part(BaseModel):
     """A mapping of the configuration.  It is frozen, and its keys are all that there are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-    MIRRORS: ClassVar[type | None] = None  # the dataclass whose settings are keys of the part
+    MIRRORS: ClassVar[tuple[type, ...]] = ()  # the dataclasses whose settings are keys of the part
     RENAMED: ClassVar[Mapping[str, str]] = {}  # keys of earlier versions, and what they are now
     NESTED: ClassVar[str] = ""  # what to say where another mapping lies within
 
@@ -320,9 +319,10 @@ class Part(BaseModel):
     def meanings(cls) -> dict[str, str]:
         """Return the meaning of each key that is explained at its field, here or in the engine."""
         fields = cls.model_fields
-        told = {name: each.description for name, each in fields.items() if each.description}
-        told |= {**(meanings_of(cls.MIRRORS) if cls.MIRRORS else {}), **meanings_of(cls)}
-        return {name: told[name] for name in fields if name in told}
+        found = {name: each.description for name, each in fields.items() if each.description}
+        for record in (*cls.MIRRORS, cls):
+            found |= meanings_of(record)
+        return {name: found[name] for name in fields if name in found}
 
     def plain(self) -> dict[str, Any]:
         """Plain data that describes this part, as it was written."""
@@ -447,30 +447,40 @@ def bounded(
 
 
 def mirror(
-    cls: type,
-    names: Collection[str] | None = None,
-    *,
+    *records: type,
     without: Collection[str] = (),
-    unset: Collection[str] = (),
+    unset: Collection[str] | None = (),
+    base: type[Part] = Part,
     more: Mapping[str, Any] | None = None,
     **types: Any,
 ) -> Any:
-    """Return a part with the settings of the dataclass ``cls`` as its keys.
+    """Return a part whose keys are the settings of dataclasses.
 
-    ``names`` are the settings that it has (all unless given), ``without`` those that it lacks, and
-    ``unset`` those that are null unless given; ``types`` replaces the types of some keys.
-    ``more`` are the types of further keys, which are null unless given.
+    Parameters
+    ----------
+    records
+        The dataclasses; the first one with a setting of a name says what the key is.
+    without
+        Settings that the part lacks.
+    unset
+        Settings that are null unless given; None for all.
+    base
+        The part that it extends.
+    more
+        Types of further keys, which are null unless given.
+    **types
+        Types of keys that differ from those of their settings.
     """
     fields: dict[str, Any] = {name: (kind, None) for name, kind in (more or {}).items()}
-    for setting in settings_of(cls):
+    for setting in (each for record in records for each in settings_of(record)):
         name = setting.name
-        if name in without or (names is not None and name not in names):
+        if name in without or name in fields:
             continue
         kind, start = _key_of(setting)
         kind = types.get(name, kind)
-        fields[name] = (kind | None, None) if name in unset else (kind, start)
-    part = create_model(cls.__name__, __base__=Part, **fields)
-    part.MIRRORS = cls
+        fields[name] = (kind | None, None) if unset is None or name in unset else (kind, start)
+    part = create_model(records[0].__name__, __base__=base, **fields)
+    part.MIRRORS = (*base.MIRRORS, *records)
     return part
 
 

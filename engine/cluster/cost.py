@@ -12,25 +12,30 @@ What a graph costs, and what whole parts do, is billed (:mod:`engine.cluster.bil
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.network.fabric import Fabric, fitted
 from dimsweep.engine.topology.topology import Topology
+from dimsweep.engine.units import MONEY, PRICE_PER_BANDWIDTH
 
 
 @dataclass(frozen=True)
 class TierPrice:
-    """Prices of one tier's parts: ``link``, ``switch`` and ``nic`` in USD per byte/s of bandwidth
-    (``None``: not sold there); ``port`` and ``block`` in USD, whatever the bandwidth: of every NPU
-    in a dimension, and of every ring, full mesh or switch in it."""
+    """Prices of one tier's parts."""
 
-    link: float | None = None
-    switch: float | None = None
-    nic: float | None = None
-    port: float = 0.0
-    block: float = 0.0
+    #: Price of a link per bandwidth; null: links are not sold.
+    link: Annotated[float, PRICE_PER_BANDWIDTH] | None = None
+    #: Price of a switch port per bandwidth.
+    switch: Annotated[float, PRICE_PER_BANDWIDTH] | None = None
+    #: Price of a NIC per bandwidth.
+    nic: Annotated[float, PRICE_PER_BANDWIDTH] | None = None
+    #: Price of each NPU in a dimension, at any bandwidth.
+    port: Annotated[float, MONEY] = 0.0
+    #: Price of each ring, full mesh or switch in a dimension, at any bandwidth.
+    block: Annotated[float, MONEY] = 0.0
 
 
 @dataclass(frozen=True)

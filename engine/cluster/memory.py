@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.registry import Registry
-from dimsweep.engine.units import MAX_PICOSECONDS, PICOSECONDS
+from dimsweep.engine.settings import Bounds, Count, check_settings
+from dimsweep.engine.units import BANDWIDTH, BYTES, MAX_PICOSECONDS, PICOSECONDS, TIME
 
 
 class Sharing(StrEnum):
@@ -55,8 +56,7 @@ class Service(NamedTuple):
 
 @dataclass(frozen=True)
 class RemoteMemory:
-    """A server has ``bandwidth`` bytes/s and holds ``capacity`` bytes, or no limit; an access pays
-    ``latency`` ps.
+    """A memory beyond an NPU's own.
 
     A memory is a subclass that says who shares a server (``SHARING``) and, if it is not latency +
     bytes / bandwidth, how an access is served.  Accesses in flight share a server equally
@@ -70,20 +70,16 @@ class RemoteMemory:
     HOLDS: ClassVar[bool] = True  # whether a plan may keep in it what an NPU has no room for
     EXPANDS: ClassVar[bool] = False  # whether it is a part of the memory that kernels work on
 
-    bandwidth: float
-    latency: int = 0
-    capacity: float | None = None
+    #: Bandwidth of a server of the memory: an NPU's own, a node's, or that of the pool, by kind; of
+    #: one drive (zero_infinity) or of one group (hierarchical).
+    bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)]
+    #: Time of an access before its bytes move.
+    latency: Annotated[int, TIME, Bounds(at_least=0, at_most=MAX_PICOSECONDS)] = 0
+    #: Bytes that a server holds; null: no limit.
+    capacity: Annotated[float, BYTES, Bounds(above=0)] | None = None
 
     def __post_init__(self) -> None:
-        for key in ("bandwidth", "capacity"):
-            self._check_amount(key)
-        if not 0 <= self.latency <= MAX_PICOSECONDS:
-            raise DimsweepError(f"{self.latency} ps is no latency", where="latency")
-
-    def _check_amount(self, key: str) -> None:
-        value = getattr(self, key)
-        if value is not None and not 0 < value < math.inf:
-            raise DimsweepError(f"{value:g}; it must be more than zero", where=key)
+        check_settings(self)
 
     def moves(self, n_bytes: float) -> float:
         """Picoseconds in which a server moves ``n_bytes`` for an NPU that it serves alone."""
@@ -127,9 +123,9 @@ def rounded(picoseconds: float) -> int:
 
 @dataclass(frozen=True)
 class MemoryOfNodes(RemoteMemory):
-    """A memory that knows nodes of ``npus_per_node`` NPUs: those of the innermost dimension unless
-    given."""
+    """A memory that each node has, or that knows the nodes of its NPUs."""
 
+    #: NPUs of a node; by default the NPUs of the innermost dimension.
     npus_per_node: int | None = None
 
     def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -224,13 +220,10 @@ class ZeroInfinity(MemoryOfNodes):
 
     SHARING: ClassVar[Sharing] = Sharing.NODE
 
-    drives: int = 1
-    link_bandwidth: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, 1, "drives")
-        self._check_amount("link_bandwidth")
+    #: Drives of a node.
+    drives: Count = 1
+    #: Bandwidth of an NPU's own link to the drives (PCIe); null: no limit.
+    link_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
 
     def moves(self, n_bytes: float) -> float:
         """Picoseconds in which the drives move ``n_bytes``."""
@@ -319,14 +312,18 @@ class HierarchicalMemory(MemoryOfNodes):
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER
     GATHERS: ClassVar[bool] = True
 
-    groups: int = 0
-    switches: int = 0
-    switch_bandwidth: float = 0.0
-    fabric_bandwidth: float = 0.0
-    chunk: float = 2.0**20
+    #: Groups of remote memory.
+    groups: Count = 0
+    #: Switches between the groups and the nodes.
+    switches: Count = 0
+    #: Bandwidth of a switch's link to one node.
+    switch_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] = 0.0
+    #: Bandwidth of an NPU's port into the fabric of its node.
+    fabric_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] = 0.0
+    #: Bytes of each group in a chunk.
+    chunk: Annotated[float, BYTES, Bounds(above=0)] = 2.0**20
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for key, path in (
             ("switch_bandwidth", "from its switches to the nodes"),
             ("fabric_bandwidth", "from a node's fabric to its NPUs"),
@@ -335,9 +332,7 @@ class HierarchicalMemory(MemoryOfNodes):
                 raise DimsweepError(
                     f"remote memory has no path {path}", where=key, hint="such as 256 GB/s"
                 )
-            self._check_amount(key)
-        self._check_amount("chunk")
-        check_least(self, 1, "groups", "switches")
+        super().__post_init__()
         if self.groups < self.switches:
             raise DimsweepError(
                 f"{self.switches} switches for {self.groups} memory groups: some have no memory",

@@ -3,12 +3,15 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.graph import Medium
-from dimsweep.engine.units import BANDWIDTH, format_quantity
+from dimsweep.engine.settings import Bounds, check_settings
+from dimsweep.engine.units import BANDWIDTH, LENGTH, format_quantity
 
 _NOISE = 1e-9
+_PORTS = 2**16
 
 
 class PartKind(StrEnum):
@@ -53,24 +56,30 @@ class Amount:
 
 @dataclass(frozen=True)
 class Part:
-    """What is bought whole.
-
-    ``ports`` of ``bandwidth`` each (bytes/s in one direction; 0: of any), each of which can be
-    split into as many as ``splits``; of a server its NPUs.  ``medium`` and ``length`` (metres) are
-    a cable's, ``at`` says of a transceiver that it only suits a ``nic`` or a ``switch``.
-    """
+    """A part that is bought whole."""
 
     name: str
+    #: Device or joint.
     kind: PartKind
+    #: Name in reports; by default the name in the list.
     title: str = ""
-    ports: int = 1
-    bandwidth: float = 0.0
-    splits: int = 1
+    #: Number of ports; NPUs of a server.
+    ports: Annotated[int, Bounds(at_least=1, at_most=_PORTS)] = 1
+    #: Bandwidth of a port in one direction; any unless given.
+    bandwidth: Annotated[float, BANDWIDTH] = 0.0
+    #: Ports into which one port can be split.
+    splits: Annotated[int, Bounds(at_least=1, at_most=_PORTS)] = 1
+    #: Medium of a cable; nothing is bought on a board.
     medium: Medium = ""
-    length: float = math.inf
+    #: Length of a cable.
+    length: Annotated[float, LENGTH] = math.inf
+    #: The only device that a transceiver suits: nic or switch; empty: both.
     at: str = ""
     price: Amount | None = None
     watts: Amount | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     @property
     def called(self) -> str:

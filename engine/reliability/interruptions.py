@@ -3,34 +3,32 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
 from dimsweep.engine.network.graph import Device
-from dimsweep.engine.units import format_duration
+from dimsweep.engine.settings import Bounds, Count, Share, check_settings
+from dimsweep.engine.units import BANDWIDTH, LONG_TIME, format_duration
 
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """``interval``: seconds of training between two; None: the best.  ``bandwidth``: bytes/s that
-    the storage takes from all NPUs together.  ``stall``: seconds that training stands still for
-    each; None: until it is written.  The rest of the writing goes on beside training.
+    """Checkpoints of training, written while training stands still and then beside it."""
 
-    Raises :class:`DimsweepError` for numbers that are not positive.
-    """
-
-    interval: float | None = None
-    bandwidth: float | None = None
-    stall: float | None = None
+    #: Time of training between two checkpoints; by default the best.
+    interval: Annotated[float, LONG_TIME, Bounds(above=0)] | None = None
+    #: Bandwidth of the storage, from all NPUs together.
+    bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
+    #: Time that training stands still for each checkpoint; by default until it is written.
+    stall: Annotated[float, LONG_TIME, Bounds(above=0)] | None = None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and not 0 < value < math.inf:
-                raise DimsweepError(f"{value} is not positive and finite", where=name)
+        check_settings(self)
 
     def taken(self, state: float) -> tuple[float, float]:
         """The seconds that training stands still for a checkpoint of ``state`` bytes (0: nobody
@@ -74,7 +72,7 @@ _MOST = 100_000  # nodes
 
 @dataclass(frozen=True)
 class Spares:
-    """So many spare ``nodes`` of ``npus`` each.  A share ``broken`` of all interruptions breaks the
+    """Spare ``nodes`` of ``npus`` each.  A share ``broken`` of all interruptions breaks the
     node of the NPU that they began at, which is back ``repair`` seconds later in the mean.
 
     A job that lacks a node waits.  As many nodes as there are spares may be in repair while it
@@ -87,26 +85,19 @@ class Spares:
     at a time and independently, at the same rate while the job restarts as while it trains, that
     spares do not break before they are used, and that each node is repaired by itself.  How repairs
     are distributed about their mean makes no difference (Sevastyanov 1957).
-
-    Raises :class:`DimsweepError` for what is no such number.
     """
 
-    nodes: int
-    npus: int
-    repair: float
-    broken: float = 1.0
+    #: Spare nodes.
+    nodes: Annotated[int, Bounds(at_least=0, at_most=_MOST)]
+    #: NPUs of a node.
+    npus: Count
+    #: Mean time until a broken node is back.
+    repair: Annotated[float, LONG_TIME, Bounds(above=0)]
+    #: Share of all interruptions that break a node.
+    broken: Share = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.nodes <= _MOST:
-            raise DimsweepError(f"{self.nodes:,} spare nodes; there may be 0 to {_MOST:,}")
-        if self.npus < 1:
-            raise DimsweepError(f"a node of {self.npus} NPUs", where="npus", hint="such as 8")
-        if not 0 < self.repair < math.inf:
-            what = f"{self.repair} s is not positive and finite"
-            raise DimsweepError(what, where="repair")
-        if not 0 < self.broken <= 1:
-            what = f"{self.broken} is no share of all interruptions"
-            raise DimsweepError(what, where="broken", hint="more than 0 %, and 100 % at most")
+        check_settings(self)
 
     def broken_at_once(self, between: float) -> float:
         """The nodes that would be in repair in the mean, if the job never waited: it is interrupted
@@ -245,26 +236,21 @@ _LEAST = 1e-6  # of the time that must be left
 
 @dataclass(frozen=True)
 class Reliability:
-    """What interrupts the training on a cluster, and what is done about it.
+    """What interrupts the training on a cluster, and what is done about it."""
 
-    ``npu_time``: NPU-seconds between interruptions, whatever causes them: a job of N NPUs is
-    interrupted every ``npu_time`` / N seconds in the mean.  ``restart``: seconds from an
-    interruption until training goes on: it is noticed, a spare takes the place of what is broken,
-    the last checkpoint is read.  ``spares``: what takes the place of broken nodes; None: there is
-    always one.  Raises :class:`DimsweepError` for what is no such time.
-    """
-
-    npu_time: float
-    restart: float
+    #: NPU time between interruptions of any cause: a job of N NPUs is interrupted every
+    #: `npu_time` / N in the mean.
+    npu_time: Annotated[float, LONG_TIME, Bounds(above=0)]
+    #: Time from an interruption until training continues: it is noticed, a spare replaces the
+    #: broken node, and the last checkpoint is read.
+    restart: Annotated[float, LONG_TIME, Bounds(at_least=0, below=math.inf)]
+    #: Checkpoints of training.
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    #: Nodes that replace broken ones; None: one is always there.
     spares: Spares | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.npu_time < math.inf:
-            what = f"{self.npu_time} s is not positive and finite"
-            raise DimsweepError(what, where="npu_time")
-        if not 0 <= self.restart < math.inf:
-            raise DimsweepError(f"{self.restart} s is no time", where="restart")
+        check_settings(self)
 
     def renewal(
         self, n_npus: int, state: float, iteration: float | NDArray[np.float64] = 0.0

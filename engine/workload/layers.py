@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
+from dimsweep.engine.settings import Count, check_settings
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.graph import Access, Collective, Compute, GraphBuilder, Operator
 
@@ -152,17 +153,17 @@ class TransformerSlice:
     ``clock`` (ps) rounds every duration, as inputs in whole nanoseconds do.
     """
 
-    hidden: int
-    layers: int
-    batch: int
-    sequence: int
-    tensor: int
+    hidden: Count
+    layers: Count
+    batch: Count
+    sequence: Count
+    tensor: Count
     flops: float
-    bytes_per_value: int = 2
+    bytes_per_value: Count = 2
     clock: int = 1000
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "hidden", "layers", "batch", "sequence", "tensor", "bytes_per_value")
+        check_settings(self)
         if self.hidden % self.tensor:
             raise DimsweepError(
                 f"a hidden size of {self.hidden} does not divide by tensor degree {self.tensor}",

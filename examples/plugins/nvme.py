@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Service
+from dimsweep.engine.settings import Bounds
 from dimsweep.engine.units import BANDWIDTH, PICOSECONDS
 
 
 @dataclass(frozen=True)
 class Nvme(RemoteMemory):
-    """``bandwidth`` is what a drive reads, ``write_bandwidth`` what it writes (bytes/s)."""
+    """A drive that reads with ``bandwidth`` and writes more slowly."""
 
-    write_bandwidth: Annotated[float, BANDWIDTH] = 4e9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_amount("write_bandwidth")
+    #: Rate at which a drive writes.
+    write_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] = 4e9
 
     def service(self, request: Request) -> Service:
         """At the rate of its direction."""

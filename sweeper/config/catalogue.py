@@ -1,6 +1,5 @@
 """Parts that are bought whole, and the catalogue of them: conf/parts.yaml."""
 
-import math
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -20,10 +19,9 @@ from dimsweep.sweeper.part import (
     Part,
     Power,
     Quantity,
-    Whole,
     default,
     key,
-    member,
+    mirror,
     one_of,
     quantity,
 )
@@ -31,7 +29,6 @@ from dimsweep.sweeper.places import find_option
 
 MEDIA = ("board", "copper", "fibre")
 _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2]))?")
-_PORTS = 2**16
 
 
 def _date(value: Any) -> str:
@@ -82,45 +79,37 @@ class Watts(_Dated):
     value: Power
 
 
-class Sold(Part):
-    """A part (see engine.network.Part): ``ports`` of ``bandwidth`` each, and into how many each
-    ``splits``; of a server (``kind: npu``) its NPUs.  ``medium`` and ``length`` are a cable's, and
-    ``at`` says of a transceiver that it suits a nic or a switch only.  ``source`` is of these, and
-    ``announced``: it is told of by its maker."""
+class Sold(
+    mirror(  # type: ignore[misc]
+        engine.Part,
+        without=("name", "price", "watts"),
+        unset=("bandwidth", "length"),
+        bandwidth=Bandwidth,
+        length=Metres,
+        at=At,
+    )
+):
+    """A part that is bought whole: the settings of :class:`engine.network.Part`."""
 
-    kind: Annotated[PartKind, member(PartKind)]
-    title: str = ""
-    ports: Whole = 1
-    bandwidth: Bandwidth | None = None
-    splits: Whole = 1
+    #: Medium of a cable: copper or fibre; nothing is bought on a board.
     medium: Medium = "board"
-    length: Metres | None = None
-    at: At = ""
+    #: Who says this.
     source: str = ""
+    #: Whether its maker has announced it, and does not sell it yet.
     announced: Flag = False
+    #: What one costs.
     price: Price | None = None
+    #: What one draws.
     watts: Watts | None = None
 
     def build(self, name: str) -> engine.Part:
-        """The engine's part; raises :class:`DimsweepError` for numbers that no part has."""
-        for at in ("ports", "splits"):
-            if not 1 <= getattr(self, at) <= _PORTS:
-                raise DimsweepError(f"{getattr(self, at)} is not in 1..{_PORTS}", where=at)
+        """Return the engine's part; raises :class:`DimsweepError` for a cable without a medium."""
         if self.kind is PartKind.CABLE and self.medium == "board":
             raise DimsweepError("a cable has a medium", where="medium", hint="copper or fibre")
-        return engine.Part(
-            name=name,
-            kind=self.kind,
-            title=self.title,
-            ports=self.ports,
-            bandwidth=self.bandwidth or 0.0,
-            splits=self.splits,
-            medium=medium(self.medium),
-            length=math.inf if self.length is None else self.length,
-            at=self.at,
-            price=None if self.price is None else self.price.build(),
-            watts=None if self.watts is None else self.watts.build(),
-        )
+        given = {k: v for k, v in self.settings(engine.Part).items() if v is not None}
+        given |= {"medium": medium(self.medium), "name": name}
+        given |= {k: v.build() for k, v in (("price", self.price), ("watts", self.watts)) if v}
+        return engine.Part(**given)
 
 
 def medium(name: str) -> Any:

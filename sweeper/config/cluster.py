@@ -15,6 +15,7 @@ from dimsweep.engine import (
     CollectiveModel,
     DimensionOrder,
     DimsweepError,
+    RemoteMemory,
     suggestion,
     within,
 )
@@ -23,14 +24,11 @@ from dimsweep.engine.formats import GIVE, read_nccl_tests
 from dimsweep.engine.formats.astra_sim import read_topology
 from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.part import (
-    Bandwidth,
     Bandwidths,
-    Bytes,
     Count,
     File,
     Parsed,
     Part,
-    Time,
     Times,
     Whole,
     mirror,
@@ -165,40 +163,37 @@ class Topology(Part):
 
 
 @cache
-def _own_keys(memory: Any) -> type[Part]:
-    """The keys of a class of memories that no other one has."""
-    own = {each.name for each in dataclasses.fields(memory)} - set(Memory.model_fields)
-    return mirror(memory, own)
+def _plugged(memory: Any) -> type[Part]:
+    """Return the keys of a plug-in's memory that no other memory has."""
+    return mirror(memory, without=Memory.model_fields)
 
 
-class Memory(Part):
-    """Memory beyond an NPU's own (see engine.cluster.memory); none unless something is given.
+class _MemoryKind(Part):
+    #: Name in :data:`engine.cluster.MEMORIES`, whose class has some of the other keys.
+    kind: str = "npu"
 
-    ``kind`` is a name in :data:`engine.cluster.MEMORIES`, whose class says which of the other keys
-    it knows; the rest must stay null.  A kind of a plug-in has the keys of its class, too.
+
+class Memory(
+    mirror(  # type: ignore[misc]
+        *(each for each in MEMORIES.values() if each.__module__ == RemoteMemory.__module__),
+        unset=None,
+        base=_MemoryKind,
+    )
+):
+    """Memory beyond an NPU's own: the settings of all kinds of :class:`RemoteMemory`.
+
+    There is none unless something is given.  Keys that the kind lacks must stay null.  A kind of a
+    plug-in adds the keys of its class.
     """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Annotated[Any, Parsed(lambda value: value)]]
 
-    kind: str = "npu"
-    bandwidth: Bandwidth | None = None
-    latency: Time | None = None
-    capacity: Bytes | None = None
-    npus_per_node: Whole | None = None
-    drives: Whole | None = None
-    link_bandwidth: Bandwidth | None = None
-    groups: Whole | None = None
-    switches: Whole | None = None
-    switch_bandwidth: Bandwidth | None = None
-    fabric_bandwidth: Bandwidth | None = None
-    chunk: Bytes | None = None
-
     @classmethod
     def _more(cls, value: Mapping[str, Any]) -> type[Part] | None:
         kind = value.get("kind")
         memory: Any = MEMORIES.get(kind) if isinstance(kind, str) else None
-        return None if memory is None else _own_keys(memory)
+        return None if memory is None else _plugged(memory)
 
     def build(self) -> dimsweep.engine.RemoteMemory | None:
         """The memory, if there is one.  Raises :class:`DimsweepError` naming the key that is

@@ -20,6 +20,7 @@ from dimsweep.engine.cluster import (
 )
 from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, Network, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
+from dimsweep.engine.settings import settings_of
 from dimsweep.sweeper.config.catalogue import Medium, Metres, Sold, catalogue, medium
 from dimsweep.sweeper.part import (
     MoneyOrNone,
@@ -28,34 +29,32 @@ from dimsweep.sweeper.part import (
     Power,
     PowerPerBandwidth,
     PriceOfEnergy,
-    PricePerBandwidth,
     Seconds,
     default,
     key,
+    mirror,
     teaching,
 )
 
 _NAME = re.compile(r"[\w-]+")
 
 
-class TierPrice(Part):
-    """Prices per bandwidth, such as "7.8 USD/(GB/s)"; ``port`` and ``block`` are USD at any
-    bandwidth, of each NPU in a dimension and of each ring, full mesh or switch in it.  Where whole
-    parts are bought, the ``medium`` of the tier's links (board, copper or fibre; on a board nothing
-    is bought) and the ``length`` of one instead."""
+_TIER = tuple(each.name for each in settings_of(engine.TierPrice))
 
-    link: PricePerBandwidth | None = None
-    switch: PricePerBandwidth | None = None
-    nic: PricePerBandwidth | None = None
-    port: MoneyOrNone = default("0 USD")
-    block: MoneyOrNone = default("0 USD")
+
+class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]
+    """Prices of one tier's parts: the settings of :class:`engine.cluster.TierPrice`, or what whole
+    parts depend on."""
+
+    #: Medium of the tier's links, where whole parts are bought; nothing is bought on a board.
     medium: Medium | None = None
+    #: Length of one link, where whole parts are bought.
     length: Metres | None = None
 
     @property
     def is_linear(self) -> bool:
         """Whether it has a price of bandwidth, or one that is paid at any."""
-        return any(getattr(self, name) for name in ("link", "switch", "nic", "port", "block"))
+        return any(getattr(self, name) for name in _TIER)
 
 
 class TierPower(Part):
@@ -276,8 +275,6 @@ class Bought:
 
 
 def _tiers(tiers: Mapping[str, TierPrice | TierPower]) -> dict[str, engine.TierPrice]:
-    names = ("link", "switch", "nic", "port", "block")
     return {
-        tier: engine.TierPrice(**{name: getattr(each, name) for name in names})
-        for tier, each in tiers.items()
+        tier: engine.TierPrice(**each.settings(engine.TierPrice)) for tier, each in tiers.items()
     }

@@ -50,6 +50,7 @@ from dimsweep.sweeper.part import (
     one_or_each,
     per_dimension,
     spread,
+    taking,
     written,
 )
 from dimsweep.sweeper.places import found
@@ -206,7 +207,9 @@ def _written_which(which: Part) -> Any:
     return told["named"] if [*told] == ["named"] else told
 
 
-def _share(value: Any) -> Quantity:
+@taking("share, such as 50 %")
+def parse_share(value: Any) -> Quantity:
+    """Return a share such as ``"50 %"``."""
     text = value.text if isinstance(value, Quantity) else value
     return Quantity(units.parse_share(text), text)
 
@@ -236,7 +239,7 @@ def _placed(placement: str | tuple[int | str, ...], n_ranks: int, n_npus: int) -
 
 
 SomeOf = Annotated[Part, Parsed(_which, _written_which)] | None
-Share = Annotated[Quantity, Parsed(_share)] | None
+Share = Annotated[Quantity, Parsed(parse_share)] | None
 _Change = mirror(Change, link=SomeOf, switch=SomeOf, npu=SomeOf, bandwidth=Share, speed=Share)
 
 

@@ -1,41 +1,44 @@
 """How often training is interrupted, and what is done about it; what is down while it goes on."""
 
+from typing import Annotated
+
 from pydantic import model_validator
 
-import dimsweep.engine.reliability
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.config.network import Share, SomeOf
+from dimsweep.engine import reliability as engine
+from dimsweep.engine.settings import Bounds
+from dimsweep.sweeper.config.network import Share, SomeOf, parse_share
 from dimsweep.sweeper.part import (
-    Bandwidth,
     Count,
-    Index,
+    Parsed,
     Part,
+    Quantity,
     Seconds,
+    Whole,
+    Within,
+    bounded,
     default,
-    key,
+    mirror,
     teaching,
 )
 
+_SHARE = Bounds(above=0, at_most=1, hint="more than 0 %, and 100 % at most")
 
-class Checkpoint(Part):
-    """See engine.reliability.Checkpoint.  ``interval``: of training between two, the best unless
-    given; ``bandwidth`` of the storage, from all NPUs together; ``stall``: how long training stands
-    still for each, until it is written unless given."""
 
-    interval: Seconds | None = None
-    bandwidth: Bandwidth | None = None
-    stall: Seconds | None = None
+class Checkpoint(mirror(engine.Checkpoint)):  # type: ignore[misc]
+    """Checkpoints of training: the settings of :class:`engine.Checkpoint`."""
 
 
 class Outage(Part):
-    """Devices or links, as network.degrade names them, of which each is ``down`` for a share of the
-    time: {switch: leaf *, down: 0.03 %}; without it as long as the devices say by ``fails`` and
-    ``repair``.  Of those whose names differ by numbers only, ``draw`` are simulated as down, one at
-    a time."""
+    """Devices or links that are down while training continues: {switch: leaf *, down: 0.03 %}."""
 
+    #: Devices, named as in network.degrade.
     switch: SomeOf = None
+    #: Links, named as in network.degrade.
     link: SomeOf = None
+    #: Share of the time in which each is down; by default as the devices' `fails` and `repair` say.
     down: Share = None
+    #: How many are simulated as down, one at a time, of those whose names differ in numbers only.
     draw: Count = 2
 
     @model_validator(mode="after")
@@ -53,31 +56,40 @@ class Outage(Part):
 
 
 class Repair(Part):
-    """What becomes of a node of ``npus`` that breaks, as the ``share`` of all interruptions has it:
-    it is back after that ``time`` in the mean."""
+    """The repair of a broken node."""
 
+    #: Mean time until a broken node is back.
     time: Seconds | None = None
+    #: NPUs of a node.
     npus: Count | None = None
-    share: Share = default("100 %")
+    #: Share of all interruptions that break a node.
+    share: Annotated[Quantity, Parsed(bounded(parse_share, _SHARE))] = default("100 %")
 
 
-class Reliability(Part):
-    """See engine.reliability.Reliability.  ``npu_time``: NPU-days between interruptions (a job of N
-    NPUs is interrupted every ``npu_time`` / N in the mean; null: never); ``restart``: from an
-    interruption until training goes on; ``spares``: how many nodes there are to take the place of
-    broken ones, as many as are needed unless given, and ``repair``: of these.  ``outages``: of what
-    is down while training goes on."""
+class Reliability(
+    mirror(  # type: ignore[misc]
+        engine.Reliability,
+        without=("checkpoint", "spares"),
+        unset=("npu_time", "restart"),
+        restart=Seconds,
+    )
+):
+    """What interrupts training, if anything does: the settings of :class:`engine.Reliability`."""
 
-    npu_time: Seconds | None = None
-    restart: Seconds | None = None
+    #: Checkpoints of training.
     checkpoint: Checkpoint = default(Checkpoint)
-    spares: Index | None = None
+    #: Spare nodes; by default as many as are needed.
+    spares: Annotated[Whole, Within(at_least=0, at_most=100_000)] | None = None
+    #: The repair of broken nodes, where spares are counted.
     repair: Repair = default(Repair)
+    #: Devices and links that are down while training continues.
     outages: tuple[Outage, ...] = ()
 
-    def build(self) -> dimsweep.engine.reliability.Reliability | None:
-        """What interrupts training, if anything does.  Raises :class:`DimsweepError` naming the key
-        that is missing."""
+    def build(self) -> engine.Reliability | None:
+        """Return what interrupts training, if anything does.
+
+        Raises :class:`DimsweepError` that names a missing key.
+        """
         given = [self.npu_time, self.restart, *dict(self.checkpoint).values()]
         given += [self.spares, self.repair.time, *self.outages]
         if all(value is None for value in given):
@@ -88,15 +100,10 @@ class Reliability(Part):
         ):
             if getattr(self, name) is None:
                 raise DimsweepError("this key needs a value", where=name, hint=hint)
-        assert self.npu_time is not None
-        assert self.restart is not None
-        with key("checkpoint"):
-            checkpoint = dimsweep.engine.reliability.Checkpoint(**dict(self.checkpoint))
-        return dimsweep.engine.reliability.Reliability(
-            self.npu_time, self.restart, checkpoint, self._spares()
-        )
+        checkpoint = engine.Checkpoint(**dict(self.checkpoint))
+        return engine.Reliability(self.npu_time, self.restart, checkpoint, self._spares())
 
-    def _spares(self) -> dimsweep.engine.reliability.Spares | None:
+    def _spares(self) -> engine.Spares | None:
         if self.spares is None:
             return None
         repair = self.repair
@@ -109,12 +116,4 @@ class Reliability(Part):
                 raise DimsweepError(what, where=f"repair.{name}", hint=hint)
         assert repair.time is not None
         assert repair.npus is not None
-        assert repair.share is not None
-        if not 0 < repair.share <= 1:
-            hint = "more than 0 %, and 100 % at most"
-            what = f"{repair.share:.6g} is no share of all interruptions"
-            raise DimsweepError(what, where="repair.share", hint=hint)
-        with key("spares"):
-            return dimsweep.engine.reliability.Spares(
-                self.spares, repair.npus, float(repair.time), float(repair.share)
-            )
+        return engine.Spares(self.spares, repair.npus, float(repair.time), float(repair.share))

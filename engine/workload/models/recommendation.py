@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.settings import Count, check_settings
 from dimsweep.engine.workload.models.model import (
     CollectiveStep,
     LayerBlock,
@@ -34,18 +35,24 @@ class Dlrm(Model):
     of all expert-parallel ranks.
     """
 
+    #: Widths of the layers of the perceptron of dense features, inputs first.
     bottom: tuple[int, ...]
+    #: Widths of the layers of the last perceptron, inputs first.
     top: tuple[int, ...]
-    tables: int
-    rows: int
-    width: int
-    lookups: int = 1
+    #: Embedding tables, on the expert-parallel ranks.
+    tables: Count
+    #: Vectors of a table.
+    rows: Count
+    #: Values of a vector.
+    width: Count
+    #: Vectors of each table that a sample looks up.
+    lookups: Count = 1
 
     def __post_init__(self) -> None:
         for key in ("bottom", "top"):
             if len(getattr(self, key)) < 2 or min(getattr(self, key)) < 1:
                 raise DimsweepError("a perceptron needs the widths of 2 layers or more", where=key)
-        check_least(self, 1, "tables", "rows", "width", "lookups")
+        check_settings(self)
         if self.bottom[-1] != self.width:
             raise DimsweepError(
                 f"the bottom perceptron ends with {self.bottom[-1]} values, the tables with "

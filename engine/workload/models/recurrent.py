@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dimsweep.engine.errors import check_least
+from dimsweep.engine.settings import Count, check_settings
 from dimsweep.engine.workload.models.model import (
     LayerBlock,
     Model,
@@ -22,13 +22,17 @@ class Gnmt(Model):
     encoder, of which the first reads both ways, and as many in the decoder, which attends to the
     encoder's output at each of its ``sequence`` steps."""
 
-    hidden: int = 1024
-    layers: int = 8
-    sequence: int = 50
-    vocabulary: int = 32000
+    #: Features of a layer.
+    hidden: Count = 1024
+    #: LSTM layers of the encoder, and of the decoder.
+    layers: Count = 8
+    #: Steps of a sequence.
+    sequence: Count = 50
+    #: Tokens of the vocabulary.
+    vocabulary: Count = 32000
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "hidden", "layers", "sequence", "vocabulary")
+        check_settings(self)
 
     def for_rank(self, shard: Shard) -> RankModel:
         """The model as one rank runs it: data-parallel, perhaps in a pipeline."""

@@ -1,9 +1,11 @@
 """A transformer's dimensions, and the region of its tokens that one rank computes."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind as Kind
+from dimsweep.engine.settings import Bounds, Count, Index, check_settings
 from dimsweep.engine.workload.graph import Kernel
 from dimsweep.engine.workload.models.model import (
     NARROW,
@@ -23,70 +25,74 @@ from dimsweep.engine.workload.models.model import (
 # --- dimensions -----------------------------------------------------------------------------------
 
 
-_MOST_EXPERTS = 10**6
-
-
 @dataclass(frozen=True)
 class TransformerShape:
-    """A stack of ``layers`` blocks of attention and feed-forward network.
+    """A stack of blocks of attention and feed-forward network."""
 
-    ``kv_heads`` fewer than ``heads`` is grouped-query attention; with ``kv_rank`` attention is
-    latent (:func:`engine.workload.models.attention.latent_attention_block`), with ``query_rank``
-    and ``rope``.  ``gated`` is a feed-forward network with three matrices (SwiGLU).  ``experts``
-    take its place, ``top_k`` for each token, each with ``expert_ffn`` features inside (``ffn``
-    unless given), beside ``shared_experts`` that all tokens pass; the first ``dense_layers`` have
-    none.  ``clamped``: the input of their activation is limited first (GPT-OSS).  ``imbalance`` is
-    how many times the mean number of tokens the busiest rank gets, for which all others wait.
-    ``flash``: the scores never leave the chip, and a causal mask halves the work; without it all
-    scores are computed and stored.  ``window``: so many tokens, itself the last one, are what a
-    token sees, but for every ``window_pattern``-th layer, which sees all (0: none does).
-    ``vocabulary`` 0: no embedding and no logits; ``patch``: an image transformer's (values in a
-    patch), with a head of ``classes``.  ``mtp_layers``: so many tokens after the next one are
-    predicted in training, too, each by a layer and logits of its own.
-    """
-
-    hidden: int
-    layers: int
-    heads: int
-    sequence: int
-    ffn: int = 0
-    kv_heads: int = 0
-    head_size: int = 0
-    vocabulary: int = 0
+    #: Features of a token.
+    hidden: Count
+    #: Number of blocks.
+    layers: Count
+    #: Heads of attention.
+    heads: Count
+    #: Tokens of a sequence.
+    sequence: Count
+    #: Features within the feed-forward network; 0: 4 `hidden`.
+    ffn: Index = 0
+    #: Heads of keys and values; fewer than `heads` is grouped-query attention; 0: as many.
+    kv_heads: Index = 0
+    #: Features of a head; 0: `hidden` / `heads`.
+    head_size: Index = 0
+    #: Tokens of the vocabulary; 0: no embedding and no logits.
+    vocabulary: Index = 0
+    #: Whether the feed-forward network has three matrices (SwiGLU) instead of two.
     gated: bool = False
+    #: Whether linear layers have biases.
     bias: bool = True
+    #: Whether activations are dropped out in training.
     dropout: bool = True
+    #: Whether the embedding and the logits have the same weights.
     tied: bool = True
+    #: Whether positions are embedded.
     positions: bool = True
+    #: Whether a token only sees the tokens before it.
     causal: bool = True
+    #: Whether scores never leave the chip, so that a causal mask halves the work; otherwise all
+    #: scores are computed and stored.
     flash: bool = False
-    window: int = 0
-    window_pattern: int = 0
-    experts: int = 0
-    top_k: int = 2
-    expert_ffn: int = 0
-    shared_experts: int = 0
-    dense_layers: int = 0
+    #: Tokens that a token sees, itself the last one; 0: all.
+    window: Index = 0
+    #: Every n-th layer sees all tokens in spite of `window`; 0: no layer does.
+    window_pattern: Index = 0
+    #: Experts instead of the feed-forward network.
+    experts: Annotated[int, Bounds(at_least=0, at_most=10**6)] = 0
+    #: Experts that a token passes.
+    top_k: Count = 2
+    #: Features within an expert; 0: `ffn`.
+    expert_ffn: Index = 0
+    #: Experts that all tokens pass.
+    shared_experts: Index = 0
+    #: First layers that have a feed-forward network instead of experts.
+    dense_layers: Index = 0
+    #: Whether the input of the experts' activation is limited first (GPT-OSS).
     clamped: bool = False
-    imbalance: float = 1.0
-    kv_rank: int = 0
-    query_rank: int = 0
-    rope: int = 0
-    patch: int = 0
-    classes: int = 0
-    mtp_layers: int = 0
+    #: Tokens of the busiest expert-parallel rank relative to the mean; the other ranks wait for it.
+    imbalance: Annotated[float, Bounds(at_least=1)] = 1.0
+    #: Rank of latent keys and values (multi-head latent attention); 0: attention is not latent.
+    kv_rank: Index = 0
+    #: Rank of latent queries.
+    query_rank: Index = 0
+    #: Features of a head of latent attention that carry the position.
+    rope: Index = 0
+    #: Values in a patch of an image transformer; 0: it is none.
+    patch: Index = 0
+    #: Classes of the head of an image transformer.
+    classes: Index = 0
+    #: Tokens after the next one that are predicted in training, each by a further layer.
+    mtp_layers: Index = 0
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "hidden", "layers", "heads", "sequence", "top_k")
-        check_least(
-            self, 0, "ffn", "kv_heads", "head_size", "vocabulary", "experts", "patch", "classes",
-            "expert_ffn", "shared_experts", "dense_layers", "kv_rank", "query_rank", "rope",
-            "mtp_layers", "window", "window_pattern",
-        )  # fmt: skip
-        check_least(self, 1, "imbalance")
-        if self.experts > _MOST_EXPERTS:
-            what = f"{self.experts:,} experts; a model has at most {_MOST_EXPERTS:,}"
-            raise DimsweepError(what, where="experts")
+        check_settings(self)
         if self.kv_rank and not (self.query_rank and self.flash):
             raise DimsweepError(
                 "latent attention has latent queries too, and never stores its scores",

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, check_least
+from dimsweep.engine.errors import DimsweepError, InfeasibleError
+from dimsweep.engine.settings import Count, check_settings
 from dimsweep.engine.workload.graph import Footprint, Graph, Receive, Send, Workload, fullest
 from dimsweep.engine.workload.models.model import LayerBlock, Shard, Step, Task, elementwise
 from dimsweep.engine.workload.models.transformer import Transformer
@@ -14,22 +15,24 @@ from dimsweep.engine.workload.plan.steps import RankGraph, compile_steps
 
 @dataclass(frozen=True)
 class Serving:
-    """``batch`` sequences in ``micro_batch`` es through the pipeline, once.
+    """One pass of sequences through the pipeline."""
 
-    With ``decode`` each of them holds the model's ``sequence`` tokens already, and gets one more;
-    else they are prompts of that length.  ``value``: bytes of a weight, activation or cached key;
-    ``narrow``: the precision of linear layers, where it is narrower than the rest's.
-    """
-
-    batch: int
-    micro_batch: int = 1
+    #: Sequences of all replicas.
+    batch: Count
+    #: Sequences that a replica works on at once.
+    micro_batch: Count = 1
+    #: Whether each sequence holds the model's `sequence` tokens already, and gets one more;
+    #: otherwise the sequences are prompts of that length.
     decode: bool = False
+    #: Whether tensor-parallel ranks divide the sequence outside of attention and MLPs.
     sequence_parallel: bool = False
+    #: Bytes of a weight, activation or cached key.
     value: float = 2.0
+    #: Precision of linear layers, where it is narrower than the precision of other kernels.
     narrow: str = ""
 
     def __post_init__(self) -> None:
-        check_least(self, 1, "batch", "micro_batch")
+        check_settings(self)
 
     @property
     def task(self) -> Task:

@@ -235,7 +235,7 @@ def test_traffic_is_divided_as_the_footprint_is() -> None:
         (lambda: dataclasses.replace(HIERARCHICAL, switches=9), "switches", "have no memory"),
         (lambda: dataclasses.replace(HIERARCHICAL, groups=0), "groups", "1 or more"),
         (lambda: ZeroInfinity(1e9, drives=0), "drives", "1 or more"),
-        (lambda: ZeroInfinity(1e9, link_bandwidth=-1.0), "link_bandwidth", "more than zero"),
+        (lambda: ZeroInfinity(1e9, link_bandwidth=-1.0), "link_bandwidth", "more than 0 B/s"),
         (lambda: node_sizes(9, (4, 2)), "memory.npus_per_node", "the cluster has 8"),
         (lambda: node_sizes(3, (4, 2)), "memory.npus_per_node", "do not tile"),
         (

@@ -64,10 +64,10 @@ def test_checkpoints_are_as_near_as_they_can_be() -> None:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: Reliability(0.0, 1.0), "npu_time: 0.0 s is not positive"),
-        (lambda: Reliability(np.inf, 1.0), "npu_time: inf s is not positive and finite"),
-        (lambda: Reliability(1.0, -1.0), "restart: -1.0 s is no time"),
-        (lambda: Checkpoint(stall=0.0), "stall: 0.0 is not positive"),
+        (lambda: Reliability(0.0, 1.0), "npu_time: 0 s; it must be more than 0 s"),
+        (lambda: Reliability(np.inf, 1.0), "npu_time: inf; it must be more than 0 s and finite"),
+        (lambda: Reliability(1.0, -1.0), "restart: -1 s; it must be 0 s or more"),
+        (lambda: Checkpoint(stall=0.0), "stall: 0 s; it must be more than 0 s"),
         (lambda: Checkpoint().taken(1e12), "nothing is said of checkpoints"),
         (lambda: Checkpoint(bandwidth=1e9).taken(0.0), "stall: nobody knows how many bytes"),
         (

@@ -85,13 +85,13 @@ def test_what_is_left_is_of_the_time_that_the_job_does_not_wait() -> None:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (lambda: Spares(-1, 8, DAY), "-1 spare nodes"),
-        (lambda: Spares(10**9, 8, DAY), "1,000,000,000 spare nodes"),
-        (lambda: Spares(1, 0, DAY), "npus: a node of 0 NPUs"),
-        (lambda: Spares(1, 8, 0.0), "repair: 0.0 s is not positive"),
-        (lambda: Spares(1, 8, math.inf), "repair: inf s is not positive and finite"),
-        (lambda: Spares(1, 8, DAY, broken=1.5), "broken: 1.5 is no share"),
-        (lambda: Spares(1, 8, DAY, broken=0.0), "broken: 0.0 is no share"),
+        (lambda: Spares(-1, 8, DAY), "nodes: -1; it must be from 0 to 100000"),
+        (lambda: Spares(10**9, 8, DAY), "nodes: 1000000000; it must be from 0 to 100000"),
+        (lambda: Spares(1, 0, DAY), "npus: 0; it must be 1 or more"),
+        (lambda: Spares(1, 8, 0.0), "repair: 0 s; it must be more than 0 s"),
+        (lambda: Spares(1, 8, math.inf), "repair: inf; it must be more than 0 s and finite"),
+        (lambda: Spares(1, 8, DAY, broken=1.5), "broken: 1.5; it must be more than 0"),
+        (lambda: Spares(1, 8, DAY, broken=0.0), "broken: 0; it must be more than 0"),
     ],
 )
 def test_what_cannot_be(made: Callable[[], object], told: str) -> None:
