@@ -26,7 +26,7 @@ _SHARE = Bounds(above=0, at_most=1, hint="more than 0 %, and 100 % at most")
 
 
 class Checkpoint(mirror(engine.Checkpoint)):  # type: ignore[misc]
-    """Checkpoints of training: the settings of :class:`engine.Checkpoint`."""
+    """Checkpoints of training: the settings of :class:`engine.reliability.Checkpoint`."""
 
 
 class Outage(Part):
@@ -74,7 +74,7 @@ class Reliability(
         restart=Seconds,
     )
 ):
-    """What interrupts training, if anything does: the settings of :class:`engine.Reliability`."""
+    """What interrupts training: the settings of :class:`engine.reliability.Reliability`."""
 
     #: Checkpoints of training.
     checkpoint: Checkpoint = default(Checkpoint)

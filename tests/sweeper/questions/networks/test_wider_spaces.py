@@ -16,7 +16,7 @@ from dimsweep.engine.network.generators import Hpn
 from dimsweep.engine.workload.plan import Offload
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.network import Family
-from dimsweep.sweeper.config.study import Count, Networks
+from dimsweep.sweeper.config.study import Networks, NpuRange
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.designs import Designs
@@ -127,7 +127,7 @@ def test_a_number_of_npus_is_written_as_it_was_told() -> None:
         space = Networks.of({"npus": npus, **tiers})
         assert space.plain()["npus"] == npus
         assert Networks.of(space.plain()) == space
-    assert Count.of({"at_least": 16, "at_most": 20}).text == "16 to 20"
+    assert NpuRange.of({"at_least": 16, "at_most": 20}).text == "16 to 20"
     with pytest.raises(DimsweepError, match="at most 15 and at least 16") as error:
         Networks.of({"npus": {"at_least": 16, "at_most": 15}, **tiers})
     assert error.value.where == "npus.at_most"
