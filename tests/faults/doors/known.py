@@ -56,7 +56,7 @@ NO_READER = {
     "sweeper.run.executor.guest.sources": _OWN,
     "sweeper.run.executor.guest.unpacked": _OWN,
     "sweeper.run.executor.ray_inside.read_again": "the environment, by Ray",
-    "sweeper.run.executor.worker.Luggage.of": _OWN,
+    "sweeper.run.executor.worker.Luggage.pack": _OWN,
     "sweeper.run.executor.worker._data_bytes": "what Linux tells of a process",
     "sweeper.extensions.verify.command.verifications": "plug-ins that are installed",
     "sweeper.extensions.verify.files.Files.what": "a study's comment, whatever bytes it has",
