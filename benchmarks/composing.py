@@ -26,11 +26,13 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # as in a driver, whose modules were looked at by the collector before
     whole = [partial(compose_whole, list(map(read, each))) for each in others]
-    hydras = _tell("Hydra alone, two options", whole)
-    _tell("compose two options not seen before", [partial(compose, o) for o in others], hydras)
+    hydras = _print_median("Hydra alone, two options", whole)
+    _print_median(
+        "compose two options not seen before", [partial(compose, o) for o in others], hydras
+    )
     options = [[f"workload={model}", f"npu={chip}"] for model in _MODELS for chip in chips]
     together = [each for each in options if each not in (first, *others)]
-    _tell(
+    _print_median(
         "compose options not seen together", [partial(compose, each) for each in together], hydras
     )
     for name, axes in (
@@ -39,16 +41,20 @@ def main() -> None:
     ):
         study = compose([*_STUDY, axes], may_sweep=True)
         grid = Grid(study, study.config.grid, may_prune=True)
-        _tell(
+        _print_median(
             f"a cell of a grid of {name}",
             [partial(grid.compose, n) for n in range(len(grid))],
             hydras,
         )
     configs = [compose(_STUDY, {"collective.chunks": n}).config for n in range(1, 201, 10)]
-    _tell("lower GPT-3 on the 4D network", [partial(build_program, c) for c in configs], hydras)
+    _print_median(
+        "lower GPT-3 on the 4D network", [partial(build_program, c) for c in configs], hydras
+    )
 
 
-def _tell(what: str, runs: Sequence[Callable[[], object]], unit: float | None = None) -> float:
+def _print_median(
+    what: str, runs: Sequence[Callable[[], object]], unit: float | None = None
+) -> float:
     """Print and return the median CPU time of some runs, and its ratio to ``unit``."""
     times = [_cpu_seconds(run) for run in runs]
     median = statistics.median(times)
