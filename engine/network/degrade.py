@@ -30,13 +30,13 @@ _ANY = "*"
 
 @dataclass(frozen=True)
 class Which:
-    """Some devices or links of a network: those of which all of this is true.
+    """A selection of devices or links of a network that match every given criterion.
 
     ``named`` is a name as networks print it, such as ``leaf 0`` or ``NPU 3 -> leaf 0``, or both
     ways ``NPU 3 <-> leaf 0``; a ``*`` in it stands for any letters.  ``kind`` is that of devices.
-    Links lie ``between`` devices of two kinds, either way round, and belong to ``dim``.  Of these,
-    ``draw`` takes so many by lot, by ``seed``; of links so many cables, both ways.  Whoever draws
-    more draws the same ones, and others.
+    Links lie ``between`` devices of two kinds, either way round, and belong to ``dim``.  ``draw``
+    keeps that number of the matches, drawn at random by ``seed``; a drawn cable takes both of its
+    links.  A larger ``draw`` contains the smaller one.
     """
 
     named: str = _ANY
@@ -51,10 +51,11 @@ class Which:
             raise DimsweepError(f"{self.draw} are none", where="draw", hint="1 or more")
 
     def devices(self, kinds: Mapping[Node, Kind], *, npus: bool) -> list[Node]:
-        """Those of the NPUs among devices of these ``kinds``, or of all others.
+        """Return the selected NPUs (``npus``), or the selected devices that are not NPUs.
 
-        Raises :class:`DimsweepError`, with the nearest, for a name that there is not, and where
-        there is no such device, or fewer than are drawn.
+        ``kinds`` holds the kind of each device of the network.
+        Raises :class:`DimsweepError` for an unknown name, with the nearest one, and if no device
+        or too few devices match.
         """
         self._refuse(("between", "dim"), "links")
         what = f"{self.kind or 'NPU'}" if npus else f"{self.kind or 'switch'}"
@@ -69,7 +70,7 @@ class Which:
         return [names[name] for name in self._drawn(fitting, what)]
 
     def links(self, network: Network) -> list[Link]:
-        """Its links; raises :class:`DimsweepError` likewise."""
+        """Return the selected links.  Raises :class:`DimsweepError` as for devices."""
         self._refuse(("kind",), "devices")
         found = []
         for link in network.links:

@@ -298,8 +298,8 @@ _Wire = tuple[Node, Node, float, int]
 
 
 def is_product(network: Network, topology: Topology) -> bool:
-    """Whether the links of a network are those of the topology's own blocks, whatever its switches
-    are called: the same links between NPUs, and switches with the same links to the same NPUs."""
+    """Return whether a network has the links of the topology's blocks: equal links between NPUs,
+    and switches with equal links to the same NPUs.  Names of switches do not count."""
     try:
         own = build_network(topology)
     except DimsweepError:  # too large to be a graph
@@ -308,7 +308,7 @@ def is_product(network: Network, topology: Topology) -> bool:
 
 
 def _told(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_Wire]]]:
-    """The links between NPUs, and those of each switch, which goes without its name."""
+    """Return the links between NPUs, and the links of each switch without its name."""
     direct: Counter[_Wire] = Counter()
     at: dict[Node, set[_Wire]] = {}
     for link in network.links:

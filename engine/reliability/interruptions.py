@@ -300,8 +300,11 @@ _YEAR = 365.25 * 86400
 
 @dataclass(frozen=True)
 class Outage:
-    """Things of a kind, so many of them: each is ``down`` for a share of the time, and training has
-    these ``speeds`` (shares of its own) while one of them is, one a thing that was simulated."""
+    """A group of identical devices.
+
+    ``down`` is the fraction of the time that each device is down.  ``speeds`` holds the speed of
+    training, as a fraction of its speed on the whole network, once per simulated outage.
+    """
 
     what: str
     count: int
@@ -333,8 +336,8 @@ def mean_speed(outages: Iterable[Outage]) -> float:
 
 
 def share_down(device: Device) -> float | None:
-    """The share of the time that a device is down which fails so many times a year of its being up,
-    and is repaired so long; None where it does not say both."""
+    """Return the fraction of the time that a device is down, from its failures per year of
+    operation and its repair time; None if either is unknown."""
     if device.fails is None or device.repair is None:
         return None
     down = device.fails * device.repair / _YEAR
