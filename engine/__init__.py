@@ -26,13 +26,13 @@ from dimsweep.engine.errors import (
     InfeasibleError,
     TooManyError,
     accessing,
-    at,
-    in_yaml,
-    nearest,
+    describe_defect,
+    find_nearest,
+    format_yaml,
+    naming_place,
     needing,
-    suggestion,
-    told_defect,
-    within,
+    prefixing_errors,
+    suggest_names,
 )
 from dimsweep.engine.kernels.phase.batch import Measures, Runner, outcome_error, run_batch, run_one
 from dimsweep.engine.kernels.phase.path import Path

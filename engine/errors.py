@@ -1,96 +1,155 @@
-"""The one error a user of dimsweep is meant to read."""
+"""The errors that a user of dimsweep reads, and what all rooms use to raise them."""
 
 import difflib
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Literal
+
+#: The kinds of fault.  Scripts and tests check the code of an error and its place, not its words.
+Code = Literal[
+    "invalid",  # wrong in a way that no other code names
+    "unknown-key",  # a setting that does not exist
+    "unknown-name",  # a value that is none of the known names
+    "wrong-type",  # a value of another type, or text that does not parse as a value
+    "out-of-range",  # a number outside its bounds
+    "mismatch",  # sizes, counts or names that must agree and do not
+    "conflict",  # settings that exclude each other
+    "missing",  # a setting, file or figure that is needed and was not given
+    "duplicate",  # a name or an entry that was given twice
+    "unsupported",  # a valid description that this part of dimsweep does not model
+    "bad-syntax",  # a text or a file that does not follow its format
+    "inaccessible",  # a file, port, package or machine that cannot be opened or reached
+    "damaged",  # stored results that contradict themselves
+    "stalled",  # a simulation whose ranks wait for each other
+    "infeasible",  # a design that cannot be built or run
+    "too-many",  # more messages, packets or cells than may be simulated
+]
 
 
 class DimsweepError(Exception):
-    """Something the user can mend: what is wrong, where, and what would be right.
+    """A fault that the user can mend.
 
-    ``where`` names the place in the user's own terms (a configuration key, a file and line, a
-    rank); ``hint`` says what would be right.  Both may be added later by a caller that knows more
-    (see :meth:`at`), so deep code need not know which file its input came from.
+    Parameters
+    ----------
+    problem
+        One phrase that says what is wrong.
+    where
+        The place in the user's own terms: a configuration key, a file and line, a rank.  A caller
+        that knows more adds to it (see :meth:`with_prefix` and :meth:`in_place`), so deep code
+        need not know which file its input came from.
+    hint
+        What would be right, or what to do next.
+    code
+        The kind of fault.
     """
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
+    code: Code = "invalid"
+
+    def __init__(
+        self, problem: str, *, where: str = "", hint: str = "", code: Code | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
         self.where = where
         self.hint = hint
+        if code is not None:
+            self.code = code
 
-    def at(self, prefix: str) -> "DimsweepError":
-        """The same error with ``prefix`` put in front of its place (``topology`` + ``size``)."""
+    def with_prefix(self, prefix: str) -> "DimsweepError":
+        """Return this error with ``prefix`` in front of its place: ``topology`` + ``size``."""
         joint = "" if not self.where or self.where.startswith("[") else "."
-        return type(self)(self.what, where=f"{prefix}{joint}{self.where}", hint=self.hint)
+        return self.replace(where=f"{prefix}{joint}{self.where}")
 
-    def within(self, file: object) -> "DimsweepError":
-        """The same error, whose place is one within a ``file``: ``a.yaml: topology``."""
-        place = f"{file}: {self.where}" if self.where else str(file)
-        return type(self)(self.what, where=place, hint=self.hint)
+    def in_place(self, place: object) -> "DimsweepError":
+        """Return this error with its place inside ``place``: ``a.yaml: topology``."""
+        return self.replace(where=f"{place}: {self.where}" if self.where else str(place))
+
+    def replace(
+        self,
+        *,
+        problem: str | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> "DimsweepError":
+        """Return an error of this type and code with the given parts replaced."""
+        return _rebuild(
+            type(self),
+            self.problem if problem is None else problem,
+            self.where if where is None else where,
+            self.hint if hint is None else hint,
+            self.code,
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by their positional arguments; keep the place and the hint on the way
-        # back from a worker process.
-        return (_rebuild, (type(self), self.what, self.where, self.hint))
+        # Exceptions pickle by their positional arguments; keep the place, the hint and the code on
+        # the way back from a worker process.
+        return (_rebuild, (type(self), self.problem, self.where, self.hint, self.code))
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"\n  {self.hint}" if self.hint else ""
-        return f"{place}{self.what}{advice}"
+        return f"{place}{self.problem}{advice}"
 
 
 class InfeasibleError(DimsweepError):
-    """A design that cannot be: nothing is wrong with how it was written down."""
+    """A design that is described correctly but cannot be built or run."""
+
+    code = "infeasible"
 
 
 class TooManyError(DimsweepError):
-    """More messages or packets than may be simulated: the design can be, its time is not known."""
+    """A simulation with more messages or packets than allowed: the design's time is unknown."""
+
+    code = "too-many"
 
 
-def check_least(of: object, least: float, *keys: str) -> None:
-    """Raise :class:`DimsweepError` naming the attribute among ``keys`` that is below ``least``."""
+def check_minimum(part: object, minimum: float, *keys: str) -> None:
+    """Raise :class:`DimsweepError` for the first attribute among ``keys`` below ``minimum``."""
     for key in keys:
-        if not getattr(of, key) >= least:
-            raise DimsweepError(f"{getattr(of, key)}; it must be {least} or more", where=key)
+        if not getattr(part, key) >= minimum:
+            problem = f"{getattr(part, key)}; it must be {minimum} or more"
+            raise DimsweepError(problem, where=key, code="out-of-range")
 
 
 @contextmanager
-def at(place: str) -> Iterator[None]:
-    """Errors from within get ``place`` put in front of theirs (see :meth:`DimsweepError.at`)."""
+def prefixing_errors(prefix: str) -> Iterator[None]:
+    """Put ``prefix`` in front of the place of errors (see :meth:`DimsweepError.with_prefix`)."""
     try:
         yield
     except DimsweepError as error:
-        raise error.at(place) from error.__cause__
+        raise error.with_prefix(prefix) from error.__cause__
 
 
 @contextmanager
-def within(file: object) -> Iterator[None]:
-    """Errors from within have their place in the ``file`` (see :meth:`DimsweepError.within`)."""
+def naming_place(place: object) -> Iterator[None]:
+    """Name the outer ``place`` in errors (see :meth:`DimsweepError.in_place`)."""
     try:
         yield
     except DimsweepError as error:
-        raise error.within(file) from error.__cause__
+        raise error.in_place(place) from error.__cause__
 
 
 @contextmanager
-def accessing(file: object, failed: str, *others: type[Exception]) -> Iterator[None]:
-    """Errors of the system from within, and ``others``, are told of the ``file``: what ``failed``,
-    such as "it cannot be read", and why."""
+def accessing(file: object, failure: str, *others: type[Exception]) -> Iterator[None]:
+    """Turn system errors, and ``others``, into a :class:`DimsweepError` that names ``file``.
+
+    ``failure`` says which attempt failed, such as "it cannot be read".
+    """
     raised: tuple[type[Exception], ...] = OSError, *others
     try:
         yield
     except raised as error:
-        reason = error.strerror or error if isinstance(error, OSError) else error
-        raise DimsweepError(f"{failed}: {reason}", where=str(file)) from error
+        reason = str(getattr(error, "strerror", None) or error)
+        code: Code = "inaccessible" if isinstance(error, OSError) else "bad-syntax"
+        raise DimsweepError(f"{failure}: {reason}", where=str(file), code=code) from error
 
 
 @contextmanager
 def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
-    """Within it, an optional ``package`` is imported: where it is missing, ``otherwise`` is raised.
+    """Raise ``otherwise`` if the optional ``package`` is missing when it is imported here.
 
-    One that is there and broken raises what it raises: to install it again need not mend it.
+    A package that is installed but broken raises its own error: to install it again need not help.
     """
     try:
         yield
@@ -100,8 +159,8 @@ def needing(package: str, otherwise: DimsweepError) -> Iterator[None]:
         raise otherwise from error
 
 
-def told_defect(error: BaseException) -> str:
-    """A defect of ours or of a library's in a line: its type, its text, and where we were."""
+def describe_defect(error: BaseException) -> str:
+    """Return one line about an unexpected exception: type, text, and our innermost line."""
     frames = [
         (frame.f_globals.get("__name__", "?"), line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -111,9 +170,8 @@ def told_defect(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ") + place
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that a word which is none of ``known`` stands for: one that begins with it, or the
-    one that is most like it, whatever the case of their letters."""
+def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known name that begins with ``word`` or resembles it, ignoring case; else None."""
     names = {name.casefold(): name for name in known}
     lower = word.casefold()
     close = [name for name in names if lower and name.startswith(lower)]
@@ -121,18 +179,20 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return names[close[0]] if close else None
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """``did you mean ...? known: ...``, a hint for a word that is none of ``known``."""
+def suggest_names(word: str, known: Iterable[str]) -> str:
+    """Return the hint ``did you mean ...? known: ...`` for a ``word`` that is not known."""
     names = list(known)
-    close = nearest(word, names)
+    close = find_nearest(word, names)
     return (f"did you mean {close!r}? " if close else "") + f"known: {', '.join(names)}"
 
 
-def in_yaml(value: object) -> str:
-    """A value in an error as its user wrote it: ``null`` and ``true``."""
+def format_yaml(value: object) -> str:
+    """Return a value as its user wrote it in YAML: ``null`` and ``true``."""
     words = {None: "null", True: "true", False: "false"}
     return words[value] if value is None or isinstance(value, bool) else repr(value)
 
 
-def _rebuild(cls: type[DimsweepError], what: str, where: str, hint: str) -> DimsweepError:
-    return cls(what, where=where, hint=hint)
+def _rebuild(
+    kind: type[DimsweepError], problem: str, where: str, hint: str, code: Code
+) -> DimsweepError:
+    return kind(problem, where=where, hint=hint, code=code)

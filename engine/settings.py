@@ -19,7 +19,7 @@ from operator import index
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.units import (
     PICOSECONDS,
     TIME,
@@ -192,7 +192,7 @@ def _member(kind: type[Enum], value: object, where: str) -> Enum:
     try:
         return kind(value)
     except ValueError:
-        hint = suggestion(str(value), map(str, kind))
+        hint = suggest_names(str(value), map(str, kind))
         raise DimsweepError(f"{value!r} is no {where}", where=where, hint=hint) from None
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Self, TypeGuard
 
-from dimsweep.engine.errors import DimsweepError, in_yaml
+from dimsweep.engine.errors import DimsweepError, format_yaml
 from dimsweep.engine.meant import meant, of_number
 
 PICOSECONDS = 10**12  # in a second
@@ -179,7 +179,7 @@ def parse_share(value: object) -> float:
     if match is None:
         asked = f"did you mean {100 * value:g} %? " if _is_part(value) else ""
         hint = f"{asked}write percent, such as 50 %"
-        raise DimsweepError(f"{in_yaml(value)} is no share", hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is no share", hint=hint)
     return float(Decimal(match[1]) / 100)
 
 
@@ -194,7 +194,7 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
         asked = _asked(of_number(value, unit.base, _BARE.get(unit, ())))
         raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
     if not isinstance(value, str):
-        raise DimsweepError(f"{in_yaml(value)} is not {a_kind}", hint=example)
+        raise DimsweepError(f"{format_yaml(value)} is not {a_kind}", hint=example)
     text = value.strip().replace("\u03bc", "µ")  # the letter mu for the sign micro
     number = _magnitude(text, unit.base)
     if number is None:

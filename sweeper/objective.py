@@ -7,7 +7,7 @@ from math import nan
 from operator import attrgetter
 from typing import Any, Literal, Self, TypeVar
 
-from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, format_yaml, suggest_names, units
 from dimsweep.engine.registry import Registry
 
 _Values = TypeVar("_Values", float, Any)  # a number, or a NumPy array or Pandas column of them
@@ -317,7 +317,7 @@ def parse_objectives(value: Any) -> tuple[Objective, ...]:
     for name in names:
         if not isinstance(name, str) or name not in OBJECTIVES:
             raise DimsweepError(
-                f"{in_yaml(name)} is no objective", hint=suggestion(str(name), OBJECTIVES)
+                f"{format_yaml(name)} is no objective", hint=suggest_names(str(name), OBJECTIVES)
             )
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
         raise DimsweepError(

@@ -34,14 +34,14 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from dimsweep.engine import DimsweepError, at, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, format_yaml, prefixing_errors, suggest_names, units
 from dimsweep.engine.formats import explained
 from dimsweep.engine.settings import Bounds, Setting, meanings_of, settings_of
 
 Quantity = units.Quantity
 Duration = units.Duration
 Bits = units.Bits
-key = at  # `with key("npu"):` has errors from within say that they are of this key
+key = prefixing_errors  # `with key("npu"):` puts "npu" in front of the place of an error
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -171,8 +171,8 @@ def one_of(value: Any, known: Iterable[object]) -> str:
     name; raises :class:`DimsweepError` for any other."""
     names = list(map(str, known))
     if not isinstance(value, str | Enum) or str(value) not in names:
-        what = f"{in_yaml(value)} is none of {', '.join(names)}"
-        raise DimsweepError(what, hint=suggestion(str(value), names))
+        what = f"{format_yaml(value)} is none of {', '.join(names)}"
+        raise DimsweepError(what, hint=suggest_names(str(value), names))
     return str(value)
 
 
@@ -273,12 +273,12 @@ class Part(BaseModel):
         more = cls._more(value) if isinstance(value, Mapping) else None
         known = [*cls.model_fields, *(more.model_fields if more else ())]
         if not isinstance(value, Mapping):
-            what = f"{in_yaml(value)} is no mapping"
+            what = f"{format_yaml(value)} is no mapping"
             raise DimsweepError(what, hint=f"its keys: {', '.join(known)}")
         for name in value:
             if name not in known:
                 now, (first, _, rest) = cls.RENAMED.get(name), str(name).partition(".")
-                hint = f"it is called {now!r} now" if now else suggestion(str(name), known)
+                hint = f"it is called {now!r} now" if now else suggest_names(str(name), known)
                 if cls.NESTED and isinstance(value[name], Mapping):
                     hint = cls.NESTED
                 if rest and first in known:
@@ -506,7 +506,7 @@ class OneOf:
             raise DimsweepError(
                 f"{kind!r} is no {self._what}",
                 where=self._key if isinstance(value, Mapping) else "",
-                hint=suggestion(str(kind), self._kinds),
+                hint=suggest_names(str(kind), self._kinds),
             )
         return self._kinds[kind](**dict(self._part(self._kinds[kind]).of(given)))
 
@@ -554,7 +554,7 @@ def numbers(value: Any) -> tuple[int | str, ...]:
     for i, each in enumerate(listed):
         fits = isinstance(each, str) and _RANGE.fullmatch(each)
         if not fits and (not isinstance(each, int) or isinstance(each, bool)):
-            what = f"{in_yaml(each)} is no NPU"
+            what = f"{format_yaml(each)} is no NPU"
             raise DimsweepError(what, where=f"[{i}]", hint="its number, or several, such as 8-15")
     return tuple(listed)
 

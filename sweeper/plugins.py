@@ -286,5 +286,5 @@ def _explained(error: Exception, plugin: Plugin) -> DimsweepError:
         where = lines[-1] if lines else plugin.path or plugin.name
         what = f"it raises {type(error).__name__}: {error}".rstrip(": ")
     if isinstance(error, DimsweepError):
-        return DimsweepError(error.what, where=f"plugins: {where}", hint=error.hint)
+        return error.replace(where=f"plugins: {where}")
     return DimsweepError(what, where=f"plugins: {where}")

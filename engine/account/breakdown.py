@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dimsweep.engine.errors import at
+from dimsweep.engine.errors import prefixing_errors
 from dimsweep.engine.kernels.phase.batch import Measures
 from dimsweep.engine.kernels.phase.path import Path
 from dimsweep.engine.lower.program import Floats, Longs, Program
@@ -244,5 +244,5 @@ def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:
     """
     if (reliability := program.cluster.reliability) is None:
         return None
-    with at("reliability"):
+    with prefixing_errors("reliability"):
         return reliability.renewal(program.n_npus, program.workload.state, seconds)

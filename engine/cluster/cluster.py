@@ -12,7 +12,7 @@ from dimsweep.engine.cluster.cost import Prices
 from dimsweep.engine.cluster.memory import RemoteMemory
 from dimsweep.engine.cluster.network import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
-from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.errors import DimsweepError, prefixing_errors
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
 from dimsweep.engine.network.degrade import speeds
 from dimsweep.engine.network.fabric import Auto
@@ -168,7 +168,7 @@ class Cluster:
         """
         model = self.network
         n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
-        with at("network.degrade"):
+        with prefixing_errors("network.degrade"):
             slow = speeds(model.degrade, n_npus)
         if not slow and not self.other_npus:
             return Npus((self.npu,), None)
@@ -177,7 +177,7 @@ class Cluster:
         whole["kind"] = 0
         whole["share"][list(slow)] = list(slow.values())
         for number, (npu, numbers) in enumerate(self.other_npus):
-            with at(f"other_npus[{number}]"):
+            with prefixing_errors(f"other_npus[{number}]"):
                 self._check_others(npu, numbers, whole["kind"])
             whole["kind"][list(numbers)] = number + 1
         own = whole[list(model.placement)] if model.placement else whole

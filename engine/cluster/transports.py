@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, ClassVar
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.registry import Registry
 from dimsweep.engine.units import BANDWIDTH, TIME
 
@@ -109,7 +109,7 @@ def _member(kind: type[Enum], value: Any, key: str) -> Enum:
     except ValueError as error:
         names = [str(each) for each in kind]
         told = f"{value!r} is none of {', '.join(names)}"
-        raise DimsweepError(told, where=key, hint=suggestion(str(value), names)) from error
+        raise DimsweepError(told, where=key, hint=suggest_names(str(value), names)) from error
 
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
@@ -129,6 +129,6 @@ def transport_of(chosen: Transport | str) -> Transport:
         raise DimsweepError(
             f"there is no transport {chosen!r}",
             where="transport",
-            hint=suggestion(str(chosen), TRANSPORTS),
+            hint=suggest_names(str(chosen), TRANSPORTS),
         )
     return TRANSPORTS[chosen]()

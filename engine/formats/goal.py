@@ -105,7 +105,7 @@ def read_goal(path: Path, sizes: Sequence[int], name: str) -> Workload:
     try:
         graphs = [tuple(rank.operators(i)) for i, rank in enumerate(schedule.ranks)]
     except DimsweepError as error:
-        raise error.within(path) from None
+        raise error.in_place(path) from None
     return Workload(tuple(graphs), {}, np.arange(n), name=name)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.formats.reading import Line, read_lines
 from dimsweep.engine.network import Network
 from dimsweep.engine.network.wires import MAX_LINKS
@@ -128,7 +128,7 @@ def read_htsim_topology(path: Path) -> FatTree:
     try:
         _check(tree, {i: tiers[i] for i in range(n)})
     except DimsweepError as error:
-        raise error.within(path) from None
+        raise error.in_place(path) from None
     return tree
 
 
@@ -145,7 +145,7 @@ def _read_tiers(path: Path) -> tuple[dict[str, Line], dict[int, dict[str, Line]]
             into, known = tiers.setdefault(tier, {}), [*_OF_TIER, "tier"]
             continue
         if key not in known:
-            raise line.wrong(f"unknown key {line.words[0][:40]!r}", suggestion(key, known))
+            raise line.wrong(f"unknown key {line.words[0][:40]!r}", suggest_names(key, known))
         if key in into:
             raise line.wrong(f"{line.words[0]} is there twice")
         into[key] = line
@@ -275,7 +275,7 @@ def _connection(line: Line, nodes: Line | None, unit: int) -> _Connection:
     while place < len(line.words):
         word = line.words[place]
         if word not in (*_WITH_NUMBER, *_WITHOUT):
-            raise line.wrong(f"unknown word {word[:40]!r}", suggestion(word, _WITH_NUMBER))
+            raise line.wrong(f"unknown word {word[:40]!r}", suggest_names(word, _WITH_NUMBER))
         if word in values:
             raise line.wrong(f"{word} is there twice")
         if word == "start":
@@ -296,7 +296,7 @@ def _trigger_id(line: Line) -> int:
     """Return the number of a trigger of a kind that is simulated."""
     strange = sorted({*line.words[1:]} - {"id", "count", *_KINDS})
     if other := next((word for word in strange if not word.isdigit()), ""):
-        raise line.wrong(f"unknown word {other[:40]!r}", suggestion(other, _KINDS))
+        raise line.wrong(f"unknown word {other[:40]!r}", suggest_names(other, _KINDS))
     kinds = [word for word in line.words if word in _KINDS]
     if "id" not in line.words or len(kinds) != 1:
         raise line.wrong("a trigger has an id and a kind", "trigger id 1 oneshot")

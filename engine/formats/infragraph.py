@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from dimsweep.engine.errors import DimsweepError, at, suggestion, within
+from dimsweep.engine.errors import DimsweepError, naming_place, prefixing_errors, suggest_names
 from dimsweep.engine.formats.reading import read_json, read_text, read_yaml, validated
 from dimsweep.engine.network import Kind, LinkRate, Network
 from dimsweep.engine.topology.blocks import Node
@@ -151,12 +151,12 @@ def read_infragraph(path: Path, rates: Mapping[str, LinkRate] | None = None) -> 
     if _WRAPPER in content and "devices" not in content:
         content, where = content[_WRAPPER], f"{path}: {_WRAPPER}"
     file = validated(_File, content, where)
-    with within(where):
+    with naming_place(where):
         graph = _Graph(file, rates or {})
         network = graph.network()
         if unused := sorted((rates or {}).keys() - graph.used):
             what = f"no link of the network is called {unused[0]!r}"
-            raise DimsweepError(what, where="links", hint=suggestion(unused[0], graph.used))
+            raise DimsweepError(what, where="links", hint=suggest_names(unused[0], graph.used))
     return network
 
 
@@ -256,7 +256,7 @@ class _Graph:
         ends: Callable[[_End], list[str]],
         where: str,
     ) -> None:
-        with at(where):
+        with prefixing_errors(where):
             attributes = _named(links, edge.link, "link").attributes(self._rates)
             self.used.add(edge.link)
             for one, other in self._pairs(edge.scheme, ends(edge.ep1), ends(edge.ep2)):
@@ -297,7 +297,7 @@ def _by_name(listed: Sequence[_T], what: str) -> dict[str, _T]:
 
 def _named(known: Mapping[str, _T], name: str, what: str) -> _T:
     if name not in known:
-        raise DimsweepError(f"there is no {what} {name!r}", hint=suggestion(name, known))
+        raise DimsweepError(f"there is no {what} {name!r}", hint=suggest_names(name, known))
     return known[name]
 
 

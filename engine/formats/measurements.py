@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from dimsweep.engine import units
 from dimsweep.engine.cluster.cluster import Timing, Timings
-from dimsweep.engine.errors import DimsweepError, within
+from dimsweep.engine.errors import DimsweepError, naming_place
 from dimsweep.engine.formats.reading import (
     delimiter_of,
     first_line,
@@ -40,7 +40,7 @@ def read_measured(file: Path) -> dict[str, int]:
         if not name or name in measured:
             what = f"kernel {name!r} is there twice" if name else "a kernel without a name"
             raise DimsweepError(what, where=where)
-        with within(where):
+        with naming_place(where):
             measured[name] = units.parse_time(row["duration"])
     return measured
 

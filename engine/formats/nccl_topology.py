@@ -57,7 +57,7 @@ def read_nccl_topology(path: Path) -> Network:
     except RecursionError as error:
         raise DimsweepError("it is nested too deeply", where=str(path)) from error
     except DimsweepError as error:
-        raise error.within(path) from None
+        raise error.in_place(path) from None
 
 
 class _Node:

@@ -323,7 +323,7 @@ def _transport(lines: Mapping[str, Line]) -> Transport:
     try:
         return TRANSPORTS[kind](**keys)
     except DimsweepError as error:
-        raise lines[_KEYS[kind][error.where]].wrong(error.what, error.hint) from None
+        raise lines[_KEYS[kind][error.where]].wrong(error.problem, error.hint) from None
 
 
 def _value(key: str, line: Line) -> float | int | bool:
@@ -356,7 +356,7 @@ def _marks(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
             try:
                 marks.append(Mark(rate, low[rate] * _KB, high[rate] * _KB, most[rate]))
             except DimsweepError as error:
-                raise lines["KMIN_MAP"].wrong(f"{rate} bit/s: {error.what}") from None
+                raise lines["KMIN_MAP"].wrong(f"{rate} bit/s: {error.problem}") from None
     return tuple(marks)
 
 

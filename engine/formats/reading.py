@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from dimsweep.engine.errors import DimsweepError, accessing, in_yaml, suggestion
+from dimsweep.engine.errors import DimsweepError, accessing, format_yaml, suggest_names
 
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 32  # bytes of an inflated file, which is held in memory as a whole
@@ -250,7 +250,7 @@ def validated(kind: type[_T], content: Any, path: object) -> _T:
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
-        raise explained(error, missing="add it to the file").within(path) from error
+        raise explained(error, missing="add it to the file").in_place(path) from error
 
 
 def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
@@ -263,10 +263,14 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
         elif step not in _ALTERNATIVES and not step.startswith("function-after["):
             place += f".{step}"
     place = place.removeprefix(".")
-    cause, kind, given = first.get("ctx", {}).get("error"), first["type"], in_yaml(first["input"])
+    cause, kind, given = (
+        first.get("ctx", {}).get("error"),
+        first["type"],
+        format_yaml(first["input"]),
+    )
     if isinstance(cause, ValueError) and cause.args and isinstance(cause.args[0], DimsweepError):
         found = cause.args[0]
-        return found.at(place) if place else found
+        return found.with_prefix(place) if place else found
     if kind == "value_error":  # of a validator, whose text says it all
         return DimsweepError(str(cause), where=place)
     if kind == "missing":
@@ -284,7 +288,7 @@ def explained(error: ValidationError, missing: str = GIVE) -> DimsweepError:
     if kind == "literal_error":
         expected = first["ctx"]["expected"]
         known = re.findall(r"'([^']*)'", expected)
-        hint = suggestion(str(first["input"]), known)
+        hint = suggest_names(str(first["input"]), known)
         return DimsweepError(f"{given} is none of {expected}", where=place, hint=hint)
     return DimsweepError(f"{given}: {first['msg']}", where=place)
 
@@ -368,7 +372,7 @@ def _check(
         raise DimsweepError(what, where=str(file), hint=hint)
     for name in header:
         if more is not None and name not in (known := [*columns, *more]):
-            hint = suggestion(name, known)
+            hint = suggest_names(name, known)
             raise DimsweepError(f"unknown column {name!r}", where=str(file), hint=hint)
         if name and header.count(name) > 1:
             raise DimsweepError(f"the column {name} twice", where=str(file))

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms import chosen_algorithms
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.errors import DimsweepError, at
+from dimsweep.engine.errors import DimsweepError, prefixing_errors
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.choices import Choices
 from dimsweep.engine.lower.fold import fold_ranks
@@ -41,7 +41,7 @@ def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Progr
         stages = workload.stages and workload.groups[workload.stages]
         check_memory(workload.footprint, cluster, stages or None)
     if cluster.reliability is not None:
-        with at("reliability"):  # before anything is simulated
+        with prefixing_errors("reliability"):  # before anything is simulated
             cluster.reliability.renewal(cluster.topology.n_npus, workload.state)
     _check_acyclic(workload)
     cluster, nodes_shared = with_expansion(cluster, workload.footprint), nodes_of(workload, cluster)

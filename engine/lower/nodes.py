@@ -120,7 +120,7 @@ def _operator(name: str) -> Iterator[None]:
     try:
         yield
     except DimsweepError as error:
-        what = f"operator {name!r}: {error.what}"
+        what = f"operator {name!r}: {error.problem}"
         raise DimsweepError(what, where=error.where, hint=error.hint) from None
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, prefixing_errors
 from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
 from dimsweep.engine.topology.blocks import Node
 
@@ -206,14 +206,14 @@ class Change:
         for name in ("switch", "npu"):
             which: Which | None = getattr(self, name)
             if which is not None:
-                with at(name):
+                with prefixing_errors(name):
                     return which.devices(kinds, npus=name == "npu")
         return []
 
     def links(self, network: Network) -> list[Link]:
         """The links that it is of, or all those of its devices."""
         if self.link is not None:
-            with at("link"):
+            with prefixing_errors("link"):
                 return self.link.links(network)
         devices = {*self.devices(_kinds(network))}
         return [link for link in network.links if {link.source, link.target} & devices]
@@ -262,7 +262,7 @@ def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "
     for i, change in enumerate(changes):
         if change.speed is not None:
             continue
-        with at(f"[{i}]"):
+        with prefixing_errors(f"[{i}]"):
             links, devices = change.links(network), change.devices(_kinds(network))
             if change.down:
                 _check_spared(devices, npus)
@@ -291,7 +291,7 @@ def speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
     # A million NPUs are looked at where one of them is slower.
     kinds: dict[Node, Kind] = dict.fromkeys(range(n_npus if slower else 0), Kind.NPU)
     for i, change, speed in slower:
-        with at(f"[{i}]"):
+        with prefixing_errors(f"[{i}]"):
             npus = change.devices(kinds)
         for npu in npus:
             assert isinstance(npu, int)

@@ -283,7 +283,7 @@ def fitted(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimensio
         try:
             fabric.check(dim)
         except DimsweepError as error:
-            raise error.at(f"network.fabric[{d}]") from None
+            raise error.with_prefix(f"network.fabric[{d}]") from None
     return pairs
 
 

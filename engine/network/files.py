@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.errors import DimsweepError, nearest
+from dimsweep.engine.errors import DimsweepError, find_nearest
 from dimsweep.engine.network.graph import Device, Kind, Link, Network, node_name, some
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
@@ -95,7 +95,7 @@ def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
         with no_collector():
             return Network(_graph(*read(content)))
     except DimsweepError as error:
-        raise error.at(str(path)) from None
+        raise error.with_prefix(str(path)) from None
 
 
 def _is_json(path: Path) -> bool:
@@ -372,7 +372,7 @@ def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
         raise DimsweepError(f"more than one node is {kind} {doubled[0]}")
     if not any(isinstance(name, int) for name in names.values()):
         known = sorted({str(name) for _, data in nodes for name in data})
-        near = nearest("npu", known)
+        near = find_nearest("npu", known)
         asked = f"did you mean {near!r}? " if near else ""
         hint = f'{asked}each NPU has its rank from 0 as an attribute, such as "npu": 3'
         raise DimsweepError("no node has the attribute npu, so the network has no NPU", hint=hint)
@@ -416,5 +416,5 @@ def _parsed(
         try:
             attributes[name] = parsers[name](value)
         except DimsweepError as error:
-            raise error.at(name).at(place) from None
+            raise error.with_prefix(name).with_prefix(place) from None
     return attributes

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, LENGTH, MAX_PICOSECONDS, MONEY, POWER, TIME
 
@@ -268,7 +268,7 @@ def _device(node: Node, attributes: Mapping[str, object]) -> Device:
     for name, value in attributes.items():
         wrong = "an unknown attribute" if name not in known else _wrong_of_device(name, value)
         if wrong:
-            hint = suggestion(name, known) if name not in known else ""
+            hint = suggest_names(name, known) if name not in known else ""
             raise DimsweepError(f"{name} {value!r}; {wrong}", where=f"[{node}]", hint=hint)
     kind = Kind(attributes.get("kind", usual))  # type: ignore[arg-type]  # checked above
     device = Device(**{**attributes, "kind": kind})  # type: ignore[arg-type]  # checked above

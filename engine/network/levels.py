@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from dimsweep.engine.errors import DimsweepError, at, suggestion
+from dimsweep.engine.errors import DimsweepError, prefixing_errors, suggest_names
 from dimsweep.engine.network.graph import Device, Kind, Medium, Network
 from dimsweep.engine.network.wires import MAX_LINKS, Wires, divisors_hint
 from dimsweep.engine.topology.blocks import Node
@@ -61,7 +61,7 @@ def build_levels(n_npus: int, levels: Sequence[Level]) -> Network:
     wires.graph.add_nodes_from(range(n_npus))
     devices: dict[str, Sequence[Node]] = {NPUS: range(n_npus)}
     for i, level in enumerate(levels):
-        with at(f"[{i}]"):
+        with prefixing_errors(f"[{i}]"):
             devices[level.switch] = _add_level(wires, level, devices)
     return wires.network()
 
@@ -70,7 +70,7 @@ def _add_level(wires: Wires, level: Level, devices: dict[str, Sequence[Node]]) -
     """Add a level's links, and return its switches."""
     below = devices.get(level.below)
     if below is None:
-        hint = suggestion(level.below, devices)
+        hint = suggest_names(level.below, devices)
         raise DimsweepError(f"there is no level {level.below!r} yet", where="below", hint=hint)
     if level.switch in devices or not level.switch.strip():
         hint = f"a name of its own; there are {', '.join(devices)}"

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, at
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, prefixing_errors
 from dimsweep.engine.network.graph import Device
 from dimsweep.engine.settings import Bounds, Count, Share, check_settings
 from dimsweep.engine.units import BANDWIDTH, LONG_TIME, format_duration
@@ -263,7 +263,7 @@ class Reliability:
         nobody knows how long, and :class:`InfeasibleError` where nothing is left of the time.
         """
         between = self.npu_time / n_npus
-        with at("checkpoint"):
+        with prefixing_errors("checkpoint"):
             stall, beside = self.checkpoint.taken(state)
         interval = self.checkpoint.interval or max(best_interval(stall, between), beside)
         waiting = 0.0 if self.spares is None else self.spares.waiting(between)

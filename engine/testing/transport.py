@@ -107,7 +107,7 @@ def _findings(transport: Transport) -> Iterator[str]:
         if transport.resends:
             yield from _incast(transport, Star(13, buffer=20_000, pauses=False))
     except DimsweepError as error:  # flows that never end
-        yield f"{error.what}"
+        yield f"{error.problem}"
         return
     for field in dataclasses.fields(transport):
         if not _matters(transport, field.name):

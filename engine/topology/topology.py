@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, at, in_yaml, nearest
+from dimsweep.engine.errors import DimsweepError, find_nearest, format_yaml, prefixing_errors
 from dimsweep.engine.topology.blocks import BLOCKS, GRIDS, Block, Grid
 from dimsweep.engine.units import MAX_PICOSECONDS
 
@@ -94,9 +94,9 @@ class Topology:
         blocks = parse_shape(shape)
         for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
             if isinstance(values, str) or not isinstance(values, Sequence):
-                n, each = len(blocks), in_yaml(values)
+                n, each = len(blocks), format_yaml(values)
                 hint = f"one for each dimension of {shape}: [{', '.join([each] * n)}]"
-                raise DimsweepError(f"{in_yaml(values)} is no list", where=name, hint=hint)
+                raise DimsweepError(f"{format_yaml(values)} is no list", where=name, hint=hint)
             if len(values) != len(blocks) and not (name == "tiers" and not values):
                 raise DimsweepError(
                     f"{len(values)} values for the {len(blocks)} dimensions of {shape}",
@@ -105,7 +105,7 @@ class Topology:
                 )
         dims = []
         for d, (block, size) in enumerate(blocks):
-            with at(f"dimension {d}"):
+            with prefixing_errors(f"dimension {d}"):
                 tier = tiers[d] if tiers else ""
                 dims.append(Dimension(block, size, bandwidth[d], latency[d], tier))
         return cls(tuple(dims))
@@ -121,7 +121,7 @@ def parse_shape(shape: str) -> list[tuple[Block, int]]:
     blocks = []
     if not isinstance(shape, str):
         hint = f"write {_alternatives()}, joined by _"
-        raise DimsweepError(f"{in_yaml(shape)} is no shape", where="shape", hint=hint)
+        raise DimsweepError(f"{format_yaml(shape)} is no shape", where="shape", hint=hint)
     for part in shape.replace(" ", "").split("_"):
         match = _BLOCK.fullmatch(part)
         found = _find(match[1].lower(), match[2]) if match else None
@@ -155,7 +155,7 @@ def _asked(shape: str) -> str:
         return ""
     meant = []
     for name, sides in _LIKE_A_BLOCK.findall(shape):
-        close = nearest(name, (*BLOCKS, *GRIDS)) or ""
+        close = find_nearest(name, (*BLOCKS, *GRIDS)) or ""
         sides = re.sub(r" *[,x] *", ",", sides)
         if close not in (*BLOCKS, *GRIDS) or _find(close.lower(), sides) is None:
             return ""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeGuard
 
-from dimsweep.engine.errors import DimsweepError, InfeasibleError, at, suggestion
+from dimsweep.engine.errors import DimsweepError, InfeasibleError, prefixing_errors, suggest_names
 from dimsweep.engine.topology.coordinates import Group
 
 AXES = ("tensor", "context", "expert", "pipeline", "data")  # of the models' parallel plans
@@ -35,13 +35,13 @@ def place(
     for name in axes:
         if known is not None and name not in known:
             raise DimsweepError(
-                f"{name!r} is no axis of a plan", where=name, hint=suggestion(name, known)
+                f"{name!r} is no axis of a plan", where=name, hint=suggest_names(name, known)
             )
     taken = [1] * len(sizes)
     groups = {}
     for name, axis in _with_rest(axes, sizes):
         room = [n // t for n, t in zip(sizes, taken, strict=True)]
-        with at(name):
+        with prefixing_errors(name):
             _check_product(axes, sizes, axis, room)
             split = _split(axis, room)
         groups[name] = Group(sizes=tuple(split), strides=tuple(taken))

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 
 Values = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class TrainedLayer:
                 what = "a weight or bias is not finite, or too large"
                 raise DimsweepError(what, where=self.name, hint=f"at most {LARGEST:g}")
         if self.activation not in ACTIVATIONS:
-            hint = suggestion(self.activation, ACTIVATIONS)
+            hint = suggest_names(self.activation, ACTIVATIONS)
             raise DimsweepError(f"{self.activation!r} is no activation", where=self.name, hint=hint)
         if self.stride < 1 or self.padding < 0 or self.pool < 1:
             raise DimsweepError("stride and pool are 1 or more, padding 0 or more", where=self.name)

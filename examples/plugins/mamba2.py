@@ -14,7 +14,7 @@ A workload's file, such as conf/workload/mamba2.yaml, and how to simulate it:
 from dataclasses import dataclass
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.errors import check_least
+from dimsweep.engine.errors import check_minimum
 from dimsweep.engine.workload.models import LayerBlock, Model, RankModel, Shard, refuse
 from dimsweep.engine.workload.models.model import Step, Task, elementwise, linear, product
 from dimsweep.sweeper.config.workload.model import FAMILIES
@@ -39,7 +39,7 @@ class Mamba2(Model):
     chunk: int = 256
 
     def __post_init__(self) -> None:
-        check_least(self, 1, *self.__dataclass_fields__)
+        check_minimum(self, 1, *self.__dataclass_fields__)
         if self.inner % self.head:
             what = f"{self.inner} channels do not divide into heads of {self.head}"
             raise DimsweepError(what, where="head")

@@ -128,7 +128,7 @@ def _read(folder: Place) -> Standing:
         stored = Stored(folder)
         return Standing.of(folder.name, stored.study, stored)
     except DimsweepError as error:
-        return Standing(folder.name, None, trouble=error.what)
+        return Standing(folder.name, None, trouble=error.problem)
 
 
 @dataclass(frozen=True)

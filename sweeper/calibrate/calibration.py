@@ -185,7 +185,7 @@ def _predicted(
         changed = own.changed(changes(own, parameters, at)) if at.any() else own
         return math.log(observation.predict(changed))
     except DimsweepError as error:
-        told = f"it cannot be simulated: {error.where}: {error.what}"
+        told = f"it cannot be simulated: {error.where}: {error.problem}"
         raise DimsweepError(told, where=observation.name, hint=error.hint) from error
 
 

@@ -629,7 +629,7 @@ def _stored(config: Config) -> _StoredPosterior:
         where = f"calibration.{fault.where}".removesuffix(".")
         hint = fault.hint if fault.hint != GIVE else ""
         raise DimsweepError(
-            fault.what, where=where, hint=hint or "`dimsweep calibrate` writes it"
+            fault.problem, where=where, hint=hint or "`dimsweep calibrate` writes it"
         ) from error
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.formats import TrainingRun, delimiter_of, read_text, read_training_log
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
@@ -198,8 +198,8 @@ def _config(settings: Mapping[str, Any], overrides: Sequence[str], where: str) -
     except DimsweepError as error:
         known = [*_SHORT, _GPUS, "nodes", "workload", "seconds"]
         is_column = error.where in said and "." not in error.where
-        hint = suggestion(error.where, known) if is_column else error.hint
-        placed = DimsweepError(f"{error.where}: {error.what}", where=where, hint=hint)
+        hint = suggest_names(error.where, known) if is_column else error.hint
+        placed = DimsweepError(f"{error.where}: {error.problem}", where=where, hint=hint)
         raise placed from error
 
 
@@ -226,7 +226,7 @@ def _placed(where: str) -> Iterator[None]:
     try:
         yield
     except DimsweepError as error:
-        raise DimsweepError(error.what, where=where, hint=error.hint) from error
+        raise error.replace(where=where) from error
 
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:

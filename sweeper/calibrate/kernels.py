@@ -155,7 +155,7 @@ def read_cases(path: Path) -> Iterator[Case]:
         except ValidationError as error:
             fault = explained(error, missing="add it to the line")
             raise DimsweepError(
-                f"{fault.where}: {fault.what}", where=where, hint=fault.hint
+                f"{fault.where}: {fault.problem}", where=where, hint=fault.hint
             ) from error
 
 

@@ -133,14 +133,14 @@ class _Group(click.ParamType[str]):
     name = "group"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from dimsweep.engine import DimsweepError, suggestion
+        from dimsweep.engine import DimsweepError, suggest_names
         from dimsweep.sweeper import places
 
         groups = places.groups()
         if value in groups:
             return value
         problem = f"there is no configuration group {value!r}"
-        raise DimsweepError(problem, hint=suggestion(value, groups))
+        raise DimsweepError(problem, hint=suggest_names(value, groups))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

@@ -23,13 +23,13 @@ class _Results(Overrides):
         return super().meaning(word) or (word if (results_in(word) / STUDY).is_file() else None)
 
     def unknown(self, word: str) -> str:
-        from dimsweep.engine import nearest
+        from dimsweep.engine import find_nearest
         from dimsweep.sweeper.ledger.place import STUDY
         from dimsweep.sweeper.places import study_names
 
         names = [folder.parent.name for folder in Path("results").glob(f"*/{STUDY}")]
         what = f"{word!r} is neither a study nor a folder of results"
-        if close := nearest(word, [*names, *study_names()]):
+        if close := find_nearest(word, [*names, *study_names()]):
             return f"{what}; did you mean {close}?"
         return f"{what}; results/ has {', '.join(sorted(names)) or 'no results'}"
 

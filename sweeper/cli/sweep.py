@@ -103,7 +103,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
             return INTERRUPTED
         except LostClusterError as error:
             raise DimsweepError(
-                f"{error.what}; {len(ledger.index)} rows are safe in {plan.folder}",
+                f"{error.problem}; {len(ledger.index)} rows are safe in {plan.folder}",
                 hint="the same command continues, once there is a cluster",
             ) from error
     new = len(ledger.index) - before - progress.borrowed

@@ -100,7 +100,7 @@ def write_repaired(
 def _write_mended(one: Scanned, target: Path) -> str:
     """Write a trace; or why not."""
     if one.fault is not None:
-        return one.fault.what
+        return one.fault.problem
     mended, file = repaired(one.trace), one.places.path
     try:
         if mended is one.trace:
@@ -109,7 +109,7 @@ def _write_mended(one: Scanned, target: Path) -> str:
         else:
             write_trace(target, mended, compress=file.read_bytes().startswith(_GZIP))
     except DimsweepError as error:
-        return error.what
+        return error.problem
     return ""
 
 

@@ -138,7 +138,7 @@ def _read_keys(kind: Any, file: Path, hint: str) -> Any:
     try:
         return validated(kind, read_json(file, "file of keys"), file)
     except DimsweepError as error:
-        raise DimsweepError(error.what, where=error.where, hint=hint) from error.__cause__
+        raise error.replace(hint=hint) from error.__cause__
 
 
 def parse_keys(words: Sequence[str]) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from omegaconf import OmegaConf
 
-from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, format_yaml, suggest_names, units
 from dimsweep.engine import network as engine
 from dimsweep.engine.network import LEVELS, PartKind
 from dimsweep.sweeper.config.options import read_options
@@ -35,14 +35,14 @@ def _date(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _DATE.fullmatch(text):
         hint = 'a year, or a year and a month, such as "2024-08"'
-        raise DimsweepError(f"{in_yaml(value)} is no date", hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is no date", hint=hint)
     return text
 
 
 def _source(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         hint = "who says so: a list, a quotation, a page"
-        raise DimsweepError(f"{in_yaml(value)} is no source", hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is no source", hint=hint)
     return value
 
 
@@ -161,7 +161,7 @@ class Catalogue(Part):
     def kind(self, name: str) -> Kind:
         """The links of a kind; raises :class:`DimsweepError` if there is none of the name."""
         if name not in self.links:
-            hint = suggestion(name, self.links)
+            hint = suggest_names(name, self.links)
             raise DimsweepError(f"there are no links {name!r} in conf/parts.yaml", hint=hint)
         return self.links[name]
 

@@ -16,8 +16,8 @@ from dimsweep.engine import (
     DimensionOrder,
     DimsweepError,
     RemoteMemory,
-    suggestion,
-    within,
+    naming_place,
+    suggest_names,
 )
 from dimsweep.engine.cluster import MEMORIES, Nccl, Timings
 from dimsweep.engine.formats import GIVE, read_nccl_tests
@@ -127,7 +127,7 @@ class Topology(Part):
     def build(self) -> dimsweep.engine.Topology:
         """Raises :class:`DimsweepError` naming the key within the topology."""
         if self.file is not None:
-            with within("file"):
+            with naming_place("file"):
                 return read_topology(found(self.file), list(self.tiers))
         for name in ("shape", "bandwidth", "latency"):
             if getattr(self, name) is None:
@@ -205,7 +205,7 @@ class Memory(
             raise DimsweepError(
                 f"there is no memory {self.kind!r}",
                 where="kind",
-                hint=suggestion(self.kind, MEMORIES),
+                hint=suggest_names(self.kind, MEMORIES),
             )
         known = {field.name for field in dataclasses.fields(MEMORIES[self.kind])}
         for name in given:
@@ -278,7 +278,7 @@ class Collective(
                     hint="collective.measured=FILE, whose links had these bandwidths",
                 )
             return None
-        with within("measured"):
+        with naming_place("measured"):
             timings = read_nccl_tests(found(self.measured))
         if self.measured_bandwidth is None:
             return timings
@@ -293,7 +293,7 @@ class Collective(
             raise DimsweepError(
                 f"there is no collective library {self.library!r}",
                 where="library",
-                hint=suggestion(self.library, ["nccl"]),
+                hint=suggest_names(self.library, ["nccl"]),
             )
         if self.gpu is None:
             raise DimsweepError(

@@ -303,7 +303,7 @@ def _of_portfolio(error: DimsweepError, plain: Any, choices: Mapping[str, str]) 
         return error
     hint = f"the study itself stands on workload={chosen}, whose keys they are that are known: add"
     hint += f" `override /{WORKLOAD}: {next(iter(weights))}` to its defaults, before _self_"
-    return type(error)(error.what, where=error.where, hint=hint)
+    return error.replace(hint=hint)
 
 
 def _check_choice(word: Word) -> None:

@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from dimsweep.engine import DimsweepError, nearest, suggestion
+from dimsweep.engine import DimsweepError, find_nearest, suggest_names
 from dimsweep.engine.formats import GIVE
 from dimsweep.engine.workload import AXES as PLAN_AXES
 from dimsweep.sweeper.config.composition import compose_files, state_of_files
@@ -121,7 +121,7 @@ class Origin:
     def blame(self, error: DimsweepError) -> DimsweepError:
         """The same error, with the file that its key came from."""
         where = f"{error.where} (in {self.source(error.where)})" if error.where else ""
-        return type(error)(error.what, where=where, hint=error.hint)
+        return error.replace(where=where)
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
@@ -203,10 +203,13 @@ def _explain_missing(text: str) -> DimsweepError | None:
     if found := _NO_KIND.search(text):
         what, hint = (
             f"there is no kind of workload {found['kind']!r}",
-            suggestion(found["kind"], KINDS),
+            suggest_names(found["kind"], KINDS),
         )
     elif found := _NO_GROUP.search(text):
-        what, hint = f"there is no group {found['group']!r}", suggestion(found["group"], groups())
+        what, hint = (
+            f"there is no group {found['group']!r}",
+            suggest_names(found["group"], groups()),
+        )
     elif found := _NO_SLASH.search(text):
         group, _, option = found["entry"].partition("/")
         what = f"{group!r} in its defaults is no group of studies"
@@ -223,10 +226,10 @@ def _explain_missing(text: str) -> DimsweepError | None:
 def _meant(name: str, group: str, options: str) -> str:
     """A hint for a name of no option: a name like it, or options whose files speak of it."""
     names = options.split()
-    close = nearest(name, names, _ALIKE)
+    close = find_nearest(name, names, _ALIKE)
     told = [close] if close else list(_described(name, group, names))[:_MOST]
     if not told:
-        return suggestion(name, names)
+        return suggest_names(name, names)
     return f"did you mean {' or '.join(map(repr, told))}? known: {', '.join(names)}"
 
 
@@ -302,8 +305,8 @@ def refuse_unknown(name: str, node: DictConfig | Mapping[str, Any]) -> None:
     keys = [key for key, _ in keys_in(plain)]
     meant = [key for key in [ALIASES.get(name.lower().replace("-", "_"), "")] if _has(plain, key)]
     meant = meant or [key for key in keys if key.endswith(f".{name}")]
-    if not meant and nearest(first, known):
-        raise DimsweepError("unknown key", where=first, hint=suggestion(first, known))
+    if not meant and find_nearest(first, known):
+        raise DimsweepError("unknown key", where=first, hint=suggest_names(first, known))
     if not meant and len(name) > _SHORT:
         last = {key.rsplit(".", 1)[-1]: key for key in reversed(keys)}
         close = difflib.get_close_matches(name.rsplit(".", 1)[-1], last, n=1, cutoff=_ALIKE)

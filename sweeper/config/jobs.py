@@ -129,7 +129,7 @@ class Jobs(Workload):
             except DimsweepError as error:
                 if not error.where.startswith("workload"):
                     raise
-                raise error.at(f"workload.jobs.{name}") from error.__cause__
+                raise error.with_prefix(f"workload.jobs.{name}") from error.__cause__
             start += job.size
         with key("workload"):
             whole = together(built)

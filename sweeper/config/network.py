@@ -9,7 +9,7 @@ from itertools import product
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, PacketModel, units, within
+from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, PacketModel, naming_place, units
 from dimsweep.engine.cluster import Mark
 from dimsweep.engine.formats import read_any_network, read_ns3_config
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Balance, Transport
@@ -178,7 +178,7 @@ class Packets(
         """The keys that the file gives.  Raises :class:`DimsweepError` for one that is also set."""
         if self.file is None:
             return {}
-        with within("file"):
+        with naming_place("file"):
             known = read_ns3_config(found(self.file)).packets
         usual = Packets()
         for name in known:
@@ -336,7 +336,7 @@ class Network(
         """What stands in the place of the dimensions' own links, but for an interconnect."""
         graph = None
         if self.file is not None:
-            with within("file"):
+            with naming_place("file"):
                 rates = {name: LinkRate(**dict(rate)) for name, rate in self.links.items()}
                 graph = read_any_network(found(self.file), rates)
         elif self.links:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, suggestion, units, within
+from dimsweep.engine import DimsweepError, naming_place, suggest_names, units
 from dimsweep.engine import network as engine
 from dimsweep.engine.cluster import (
     EfficiencyCurve,
@@ -49,7 +49,7 @@ def _peak(value: Any) -> Quantity | dict[str, Quantity]:
     rates = {}
     for precision, rate in value.items():
         if precision not in PRECISIONS:
-            hint = suggestion(str(precision), PRECISIONS)
+            hint = suggest_names(str(precision), PRECISIONS)
             raise DimsweepError("unknown key", where=str(precision), hint=hint)
         with key(precision):
             rates[precision] = RATE(rate)
@@ -64,7 +64,9 @@ def _relative_time(value: Any) -> dict[str, float]:
         raise DimsweepError(f"{value!r} is no mapping", hint="such as {fp8: 0.5}")
     for name, factor in value.items():
         if name not in narrow:
-            raise DimsweepError("unknown key", where=str(name), hint=suggestion(str(name), narrow))
+            raise DimsweepError(
+                "unknown key", where=str(name), hint=suggest_names(str(name), narrow)
+            )
         if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor > 0:
             raise DimsweepError(f"{factor!r} is no factor", where=str(name))
     return {name: float(factor) for name, factor in value.items()}
@@ -131,7 +133,7 @@ class Npu(
             peaks = {narrow: peak}
         curve, measured = self.matmul_efficiency, None
         if self.measured is not None:
-            with within("measured"):
+            with naming_place("measured"):
                 measured = read_measured(found(self.measured))
         own: dict[str, Any] = {
             "flops": self.peak(precision),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.settings import Bounds
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload import KINDS, Workload
@@ -43,7 +43,7 @@ def part_at(place: str) -> type[Part]:
         kinds = [part, *(KINDS.values() if part is Workload else ())]
         found = [each for kind in kinds for each in parts_in(type_of(kind, name))]
         if not found:
-            hint = suggestion(name, part.model_fields)
+            hint = suggest_names(name, part.model_fields)
             raise DimsweepError(f"{name!r} has no keys of its own", where=place, hint=hint)
         part = found[0]
     return part

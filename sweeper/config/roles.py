@@ -9,7 +9,7 @@ of their axes have weights.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.part import key
@@ -77,7 +77,7 @@ def weights_of(config: Config, axes: Mapping[str, Sequence[Any]]) -> dict[str, d
                 raise DimsweepError(
                     f"{value!r} is no value of the axis",
                     where=where,
-                    hint=suggestion(value, values),
+                    hint=suggest_names(value, values),
                 )
         if missing := [value for value in values if value not in weights]:
             raise DimsweepError(
@@ -106,7 +106,7 @@ def roles_of(config: Config, axes: Iterable[str]) -> dict[str, Role]:
             raise DimsweepError(
                 f"{name} is no axis of this study",
                 where=f"roles.{name}",
-                hint=suggestion(name, known) if known else "the study has no grid",
+                hint=suggest_names(name, known) if known else "the study has no grid",
             )
     roles = {
         name: Role.SCENARIO if isinstance(role, Mapping) else role

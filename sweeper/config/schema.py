@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import model_validator
 
 import dimsweep.engine
-from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, in_yaml, suggestion
+from dimsweep.engine import DimsweepError, Fidelity, NetworkModel, format_yaml, suggest_names
 from dimsweep.sweeper.config.cluster import Collective, Growth, Memory, Topology
 from dimsweep.sweeper.config.cost import Bought, Cost
 from dimsweep.sweeper.config.jobs import Jobs
@@ -55,11 +55,11 @@ def _axis(values: Any) -> tuple[Any, ...]:
         hint = "such as [16, 64]"
         if isinstance(values, Mapping):
             hint = "an axis is a dotted key, such as 'grid={collective.chunks: [16, 64]}'"
-        raise DimsweepError(f"{in_yaml(values)} is no list of values", hint=hint)
+        raise DimsweepError(f"{format_yaml(values)} is no list of values", hint=hint)
     seen = set[str]()
     for value in values:
         if (text := repr(value)) in seen:
-            raise DimsweepError(f"{in_yaml(value)} is there twice", hint="give each value once")
+            raise DimsweepError(f"{format_yaml(value)} is there twice", hint="give each value once")
         seen.add(text)
     return tuple(values)
 
@@ -68,7 +68,7 @@ def _names(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, (list, tuple)) else [value]
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise DimsweepError(
-            f"{in_yaml(wrong[0])} is no name of a link", hint="such as NPU 3 -> leaf 0"
+            f"{format_yaml(wrong[0])} is no name of a link", hint="such as NPU 3 -> leaf 0"
         )
     return tuple(names)
 
@@ -76,7 +76,7 @@ def _names(value: Any) -> tuple[str, ...]:
 def _plugins(value: Any) -> tuple[str, ...]:
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if wrong := [name for name in names if not isinstance(name, str) or not name]:
-        raise DimsweepError(f"{in_yaml(wrong[0])} is no plug-in", hint="such as [mine.py]")
+        raise DimsweepError(f"{format_yaml(wrong[0])} is no plug-in", hint="such as [mine.py]")
     stems = [Path(name).stem for name in names]
     if twice := [name for name, stem in zip(names, stems, strict=True) if stems.count(stem) > 1]:
         raise DimsweepError(f"{' and '.join(twice)} have the same name", hint="rename one of them")
@@ -289,7 +289,7 @@ def _parent(node: Any, name: str) -> tuple[Any, Any]:
         except (KeyError, IndexError, ValueError, TypeError):
             known = map(str, node) if isinstance(node, Mapping) else ()
             raise DimsweepError(
-                f"the configuration has no key {part!r} there", hint=suggestion(part, known)
+                f"the configuration has no key {part!r} there", hint=suggest_names(part, known)
             ) from None
     if isinstance(node, list) and last:
         return node, int(last) if last.isdecimal() else -1

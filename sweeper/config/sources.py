@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.network import LEVELS
 from dimsweep.sweeper.config.catalogue import Price, Watts
 from dimsweep.sweeper.config.options import read_options
@@ -74,11 +74,11 @@ def preset(group: str, name: str) -> Path:
     known = groups()
     if group not in known or group == "study":
         raise DimsweepError(
-            f"there is no group of presets {group!r}", hint=suggestion(group, known)
+            f"there is no group of presets {group!r}", hint=suggest_names(group, known)
         )
     if (file := find_option(group, name)) is not None:
         return file
-    raise DimsweepError(f"{group} has no option {name!r}", hint=suggestion(name, known[group]))
+    raise DimsweepError(f"{group} has no option {name!r}", hint=suggest_names(name, known[group]))
 
 
 def values_of(group: str, name: str) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _said(text: str, known: Mapping[str, Document], where: str) -> tuple[Documen
     named = re.fullmatch(r"(\w+)(?: \((.*)\))?", text)
     if named is None or named[1] not in known:
         name = named[1] if named else text
-        hint = suggestion(name, known)
+        hint = suggest_names(name, known)
         raise DimsweepError(f"conf/sources.yaml has no {name!r}", where=where, hint=hint)
     return known[named[1]], named[2] or ""
 

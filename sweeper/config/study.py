@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, in_yaml, suggestion
+from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, format_yaml, suggest_names
 from dimsweep.engine.bound import Measure
 from dimsweep.engine.topology import parse_shape
 from dimsweep.engine.workload import AXES
@@ -71,7 +71,7 @@ class Tier(Part):
             known |= dict.fromkeys(algorithms_of(found))
         for name in self.algorithms:
             if name not in known:
-                what, hint = f"{name!r} runs on none of the blocks", suggestion(name, known)
+                what, hint = f"{name!r} runs on none of the blocks", suggest_names(name, known)
                 raise DimsweepError(what, where="algorithms", hint=hint)
         return self
 
@@ -115,7 +115,7 @@ def _npu_range(value: Any) -> NpuRange:
         return NpuRange.of(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = "1 or more, such as 1024, or {at_least: 1024, at_most: 1152}"
-        raise DimsweepError(f"{in_yaml(value)} is no number of NPUs", hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is no number of NPUs", hint=hint)
     return NpuRange(at_least=value, at_most=value)
 
 
@@ -300,7 +300,7 @@ def _role(value: Any) -> Any:
     for name, weight in value.items():
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not is_number or not 0 <= weight < math.inf:
-            what = f"{in_yaml(weight)} is no weight"
+            what = f"{format_yaml(weight)} is no weight"
             raise DimsweepError(what, where=str(name), hint="zero or more, and finite, such as 2")
     if not any(value.values()):
         raise DimsweepError(

@@ -369,7 +369,7 @@ class Ledger:
             old = read_record(self.folder) if file.exists() else None
         except DamagedStudyError as error:
             self._check_owner(study)
-            self._set_aside(file, error.what)
+            self._set_aside(file, error.problem)
         else:
             if old is not None:
                 check_same(old, study, self.folder)

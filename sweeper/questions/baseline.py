@@ -104,7 +104,7 @@ class Baselines(CellSource):
         except InfeasibleError as error:
             return PrunedCell(coordinates=scenario, error=str(error), baseline=self._given)
         except DimsweepError as error:
-            raise error.within("baseline") from error.__cause__
+            raise error.in_place("baseline") from error.__cause__
 
     def _planned(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
         searched = list(composed.config.space.parameters)

@@ -1,6 +1,6 @@
 """Which sampler a configuration asks for."""
 
-from dimsweep.engine import DimsweepError, Prices, suggestion
+from dimsweep.engine import DimsweepError, Prices, suggest_names
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.objective import follows_slopes
@@ -125,7 +125,7 @@ def make_sampler(
         raise DimsweepError(
             f"there is no sampler {name!r}",
             where="search.sampler",
-            hint=suggestion(name, [AUTO, *SAMPLERS]),
+            hint=suggest_names(name, [AUTO, *SAMPLERS]),
         )
     return SAMPLERS[name](_task(config, space, first, prices))
 

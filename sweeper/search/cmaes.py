@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, in_yaml
+from dimsweep.engine import DimsweepError, format_yaml
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
 from dimsweep.sweeper.space.trials import Floats, Trial, Trials, plain, trial_of
 
@@ -298,8 +298,8 @@ def _check_options(options: Mapping[str, object]) -> None:
     """Raise :class:`DimsweepError` for an invalid population or first step."""
     size, sigma = options.get("popsize", _LEAST), options.get("sigma0", _SIGMA)
     if not isinstance(size, int) or isinstance(size, bool) or size < _LEAST:
-        what, where = f"{in_yaml(size)} is no size of a population", "search.options.popsize"
+        what, where = f"{format_yaml(size)} is no size of a population", "search.options.popsize"
         raise DimsweepError(what, where=where, hint=f"a whole number, {_LEAST} or more")
     if not isinstance(sigma, (int, float)) or not 0 < sigma <= 1:
-        what, where = f"{in_yaml(sigma)} is no first step", "search.options.sigma0"
+        what, where = f"{format_yaml(sigma)} is no first step", "search.options.sigma0"
         raise DimsweepError(what, where=where, hint="more than 0, up to 1, the side of the space")

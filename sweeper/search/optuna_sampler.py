@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, in_yaml, needing
+from dimsweep.engine import DimsweepError, format_yaml, needing
 from dimsweep.sweeper.search.sampler import State, Task, Values, refuse_options
 from dimsweep.sweeper.space.design import coordinates, encoded
 from dimsweep.sweeper.space.space import Choice, Parameter
@@ -154,7 +154,7 @@ def _check_option(name: str, value: Any, accepted: inspect.Parameter) -> None:
         return
     types, what, hint = _KINDS[kind]
     if not isinstance(value, types) or (kind != "bool" and isinstance(value, bool)):
-        raise DimsweepError(f"{in_yaml(value)} is no {what}", where=where, hint=hint)
+        raise DimsweepError(f"{format_yaml(value)} is no {what}", where=where, hint=hint)
     if kind != "bool" and not value >= 0:
         raise DimsweepError(f"{value}; it must be 0 or more", where=where)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from dimsweep.engine import DimsweepError, Prices, suggestion
+from dimsweep.engine import DimsweepError, Prices, suggest_names
 from dimsweep.sweeper.config.study import Search
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.space.space import Space
@@ -47,7 +47,7 @@ def refuse_options(task: Task, known: Sequence[str] = ()) -> None:
             raise DimsweepError(what, where="search.options", hint=hint)
         if name not in known:
             what, where = f"{task.name} has no option {name!r}", f"search.options.{name}"
-            raise DimsweepError(what, where=where, hint=suggestion(name, known))
+            raise DimsweepError(what, where=where, hint=suggest_names(name, known))
 
 
 # Raise it when a sampler proposes other trials than before, or its state is another one.

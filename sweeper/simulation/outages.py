@@ -90,7 +90,7 @@ class Outages:
             return self._time(program, bandwidth)
         except InfeasibleError as error:
             raise InfeasibleError(
-                f"{error.what}: that interrupts training",
+                f"{error.problem}: that interrupts training",
                 where="reliability.outages",
                 hint="leave it out, for reliability.npu_time counts what interrupts training",
             ) from error
@@ -141,7 +141,7 @@ def _kinds(
             except DimsweepError as error:
                 if lacked is None:
                     raise
-                lacked[i] = error.at(f"reliability.outages[{i}]")
+                lacked[i] = error.with_prefix(f"reliability.outages[{i}]")
                 continue
             if twice := [thing.name for thing in things if thing.name in before]:
                 what = f"{twice[0]!r} is one of outages[{before[twice[0]]}], too"

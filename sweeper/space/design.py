@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dimsweep.engine import DimsweepError, in_yaml, suggestion, units
+from dimsweep.engine import DimsweepError, format_yaml, suggest_names, units
 from dimsweep.sweeper.part import key
 from dimsweep.sweeper.space.space import Choice, Parameter, Range, Space, number_and_unit
 from dimsweep.sweeper.space.split import AnySplit
@@ -51,7 +51,7 @@ def read_design(space: Space, design: Mapping[str, Any]) -> Trial:
     own = [] if space.split is None else [SPLIT, *coordinates(space)]
     for name in design:
         if name not in own and name not in space.parameters:
-            hint = suggestion(str(name), [*own[:1], *space.parameters])
+            hint = suggest_names(str(name), [*own[:1], *space.parameters])
             raise DimsweepError(f"{name!r} is not searched", hint=hint)
     parameters = {}
     for name, parameter in space.parameters.items():
@@ -86,7 +86,7 @@ def _split(space: Space, split: AnySplit, design: Mapping[str, Any]) -> tuple[fl
 def _unit(name: str, value: Any) -> float:
     number = number_and_unit(value)[0]
     if number is None or isinstance(value, str) or not 0 <= number <= 1:
-        what = f"{in_yaml(value)} is no coordinate of a split"
+        what = f"{format_yaml(value)} is no coordinate of a split"
         raise DimsweepError(what, where=name, hint="a number from 0 to 1")
     return number
 
@@ -119,8 +119,8 @@ def _chosen(parameter: Choice, value: Any) -> Any:
     for each in parameter.values:
         if isinstance(value, str) and value == json.dumps(each):
             return each
-    listed = ", ".join(map(in_yaml, parameter.values))
-    raise DimsweepError(f"{in_yaml(value)} is none of its values", hint=f"they are {listed}")
+    listed = ", ".join(map(format_yaml, parameter.values))
+    raise DimsweepError(f"{format_yaml(value)} is none of its values", hint=f"they are {listed}")
 
 
 def _ranged(parameter: Range, value: Any) -> Any:
@@ -129,10 +129,10 @@ def _ranged(parameter: Range, value: Any) -> Any:
     ends = f"from {low:g} to {high:g} {unit}".rstrip()
     number, own = number_and_unit(value)
     if number is None or own not in (("", unit) if not isinstance(value, str) else (unit,)):
-        raise DimsweepError(f"{in_yaml(value)} is no value of it", hint=ends)
+        raise DimsweepError(f"{format_yaml(value)} is no value of it", hint=ends)
     room = _NOISE * max(abs(low), abs(high))
     if not low - room <= number <= high + room:
-        raise DimsweepError(f"{in_yaml(value)} is out of its range", hint=ends)
+        raise DimsweepError(f"{format_yaml(value)} is out of its range", hint=ends)
     if parameter.integer and not math.isclose(number, round(number)):
-        raise DimsweepError(f"{in_yaml(value)} is no whole number", hint=ends)
+        raise DimsweepError(f"{format_yaml(value)} is no whole number", hint=ends)
     return parameter.value(number)

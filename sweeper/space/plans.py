@@ -46,7 +46,9 @@ def reason_of(what: str, error: DimsweepError, where: str) -> str:
     """Return the reason why ``what`` is left out: the key ``where`` and the error, which may have
     other numbers in other designs."""
     such = "such as: " * isinstance(error, InfeasibleError)
-    return f"{what} ({where}{', ' if where and such else ': ' if where else ''}{such}{error.what})"
+    return (
+        f"{what} ({where}{', ' if where and such else ': ' if where else ''}{such}{error.problem})"
+    )
 
 
 # The keys of workload.plan that may have several values, the slowest to vary first.

@@ -184,7 +184,7 @@ def check_values(config: Config) -> None:
             except DimsweepError as error:
                 where = f"space.parameters.{error.where or name}"
                 hint = _whole(config, name, value) or error.hint
-                raise DimsweepError(error.what, where=where, hint=hint) from error.__cause__
+                raise error.replace(where=where, hint=hint) from error.__cause__
 
 
 def _whole(config: Config, name: str, value: Any) -> str:

@@ -27,11 +27,11 @@ def fault(what: str, name: str, thing: Any) -> str | None:
     try:
         check(name, thing)
     except DimsweepError as error:
-        return error.what
+        return error.problem
     except Exception as error:
         if (of_plugin := raised(error)) is None:
             raise
-        return f"{of_plugin.where.removeprefix('plugins: ')}: {of_plugin.what}"
+        return f"{of_plugin.where.removeprefix('plugins: ')}: {of_plugin.problem}"
     return ""
 
 
@@ -103,7 +103,7 @@ def _of_generator(kind: str) -> None:
     try:
         made = Network.of({"generator": {"kind": kind}}).generator
     except DimsweepError as error:
-        what = f"{error.where}: {error.what}; what is checked is the network of its defaults"
+        what = f"{error.where}: {error.problem}; what is checked is the network of its defaults"
         raise DimsweepError(what) from error
     assert made is not None
     check_generator(made)

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from dimsweep.engine import DimsweepError, accessing
+from dimsweep.engine import DimsweepError, InfeasibleError, accessing
 
 ERROR = DimsweepError("it is too big", where="size", hint="at most 7")
 
@@ -15,15 +15,22 @@ def test_it_reads_place_problem_advice() -> None:
 
 
 def test_callers_add_the_place_they_know() -> None:
-    assert ERROR.at("topology").where == "topology.size"
-    assert DimsweepError("no", where="[2]").at("bandwidth").where == "bandwidth[2]"
-    assert DimsweepError("no").at("topology").where == "topology"
+    assert ERROR.with_prefix("topology").where == "topology.size"
+    assert DimsweepError("no", where="[2]").with_prefix("bandwidth").where == "bandwidth[2]"
+    assert DimsweepError("no").with_prefix("topology").where == "topology"
     assert ERROR.where == "size"  # the original is left alone
+
+
+def test_a_code_survives_places_and_workers() -> None:
+    error = DimsweepError("no", code="mismatch").with_prefix("a").in_place("b.yaml")
+    assert pickle.loads(pickle.dumps(error)).code == "mismatch"
+    assert error.replace(hint="yes").code == "mismatch"
+    assert InfeasibleError("no").with_prefix("a").code == "infeasible"
 
 
 def test_it_survives_the_way_back_from_a_worker() -> None:
     copy = pickle.loads(pickle.dumps(ERROR))
-    assert (copy.what, copy.where, copy.hint) == (ERROR.what, ERROR.where, ERROR.hint)
+    assert (copy.problem, copy.where, copy.hint) == (ERROR.problem, ERROR.where, ERROR.hint)
     assert str(copy) == str(ERROR)
 
 

@@ -83,7 +83,7 @@ def lower_structure(
         lowering = _Lowering(inputs, traces, folding)
         return lowering.structure(), tuple(lowering.rows)
     except DimsweepError as error:
-        raise NotLoweredError(error.what) from error
+        raise NotLoweredError(error.problem) from error
 
 
 def _check(inputs: Inputs) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.extensions.repurpose.placement import (
     Placement,
     alternate,
@@ -157,7 +157,7 @@ def restructure(
     samples of another shape.
     """
     if method not in METHODS:
-        hint = suggestion(method, METHODS)
+        hint = suggest_names(method, METHODS)
         raise DimsweepError(f"{method!r} is no method", where="method", hint=hint)
     if max(network.units) < len(workers.speed):
         raise DimsweepError(

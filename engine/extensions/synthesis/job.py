@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, within
+from dimsweep.engine.errors import DimsweepError, naming_place
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.topology.coordinates import Group, Offset, all_coordinates, modulo
 from dimsweep.engine.workload.graph import (
@@ -289,7 +289,7 @@ def _names(groups: Mapping[str, Group]) -> dict[str, str]:
 
 def _step(operator: Operator, place: _Place, stage: int, groups: Mapping[str, str]) -> Step:
     work = operator.work
-    with within(f"{place.job}, rank {place.first_rank(stage)}, operator {operator.name!r}"):
+    with naming_place(f"{place.job}, rank {place.first_rank(stage)}, operator {operator.name!r}"):
         kind, over, peer, values = _parts(work, place, stage, groups)
     priority = work.priority if isinstance(work, Collective) else 0
     return Step(Symbol(kind, _plain(operator.name), over, peer, priority), values, operator.after)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.extensions.synthesis.formula import Formula
 from dimsweep.engine.extensions.synthesis.grammar import Place, leaf, loops, unroll
 from dimsweep.engine.extensions.synthesis.job import Job, Symbol, offset_to, stage_of
@@ -138,7 +138,7 @@ def _keys(model: TraceModel, asked: Mapping[str, float]) -> tuple[dict[str, floa
     warnings = []
     for name, value in asked.items():
         if name not in model.keys:
-            hint = suggestion(name, model.keys)
+            hint = suggest_names(name, model.keys)
             raise DimsweepError("no such key was learnt", where=name, hint=hint)
         low, high = model.keys[name][0], model.keys[name][-1]
         learnt = f"it was learnt from {low:g} to {high:g}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import permutations, product
 from typing import Any, ClassVar
 
-from dimsweep.engine.errors import DimsweepError, check_least
+from dimsweep.engine.errors import DimsweepError, check_minimum
 from dimsweep.engine.extensions.wafer.fred_switch import (
     Flow,
     FredSwitch,
@@ -157,9 +157,9 @@ class FredWafer(Interconnect):
     remedy: Remedy = Remedy.REFUSE
 
     def __post_init__(self) -> None:
-        check_least(self, 2, "leaves", "leaf", "middles")
-        check_least(self, 1, "controllers", "pieces")
-        check_least(self, 0, "latency")
+        check_minimum(self, 2, "leaves", "leaf", "middles")
+        check_minimum(self, 1, "controllers", "pieces")
+        check_minimum(self, 0, "latency")
         check_positive(self, "npu", "trunk", "io")
 
     @property

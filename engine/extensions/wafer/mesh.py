@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
-from dimsweep.engine.errors import check_least
+from dimsweep.engine.errors import check_minimum
 from dimsweep.engine.extensions.wafer.fred import both, check_positive
 from dimsweep.engine.network.graph import Kind, Network
 from dimsweep.engine.network.interconnect import Interconnect, ReductionTree, Route
@@ -37,9 +37,9 @@ class MeshWafer(Interconnect):
     preempts: bool = False
 
     def __post_init__(self) -> None:
-        check_least(self, 2, "columns", "rows")
-        check_least(self, 1, "pieces")
-        check_least(self, 0, "latency")
+        check_minimum(self, 2, "columns", "rows")
+        check_minimum(self, 1, "pieces")
+        check_minimum(self, 0, "latency")
         check_positive(self, "link", "io")
 
     @property

@@ -74,7 +74,7 @@ def lint_trace(scanned: Scanned) -> Iterator[Finding]:
 
     if fault is not None:
         fix = fault.hint or "write the trace again; what follows is of the nodes before"
-        yield Finding(fault.where, fault.what, fix)
+        yield Finding(fault.where, fault.problem, fix)
     elif not nodes:
         yield Finding(str(places.path), "the trace has no nodes", "give the rank something to do")
     for i, node in enumerate(nodes):
@@ -664,7 +664,7 @@ def _read(raw: TraceNode) -> Node | Fault | None:
     try:
         node = node_of(raw)
     except DimsweepError as error:
-        return f"{error.where.rpartition('.')[2]}: {error.what}", "write a number there"
+        return f"{error.where.rpartition('.')[2]}: {error.problem}", "write a number there"
     if raw.type not in COMMUNICATION:
         return None
     if node.lacks:

@@ -121,7 +121,7 @@ class Places:
 
     def name(self, error: DimsweepError, number: int, node_id: int | None = None) -> DimsweepError:
         """Return ``error`` with the place of node ``number`` (from 1) of the file."""
-        return DimsweepError(error.what, where=self.of(number, node_id), hint=error.hint)
+        return error.replace(where=self.of(number, node_id))
 
 
 def check(nodes: Sequence[TraceNode], places: Places) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
 
 from dimsweep.engine.collector import no_collector
-from dimsweep.engine.errors import DimsweepError, accessing, within
+from dimsweep.engine.errors import DimsweepError, accessing, naming_place
 from dimsweep.engine.formats.chakra.protobuf import (
     Attributes,
     Decoder,
@@ -120,7 +120,7 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
     except DimsweepError as error:
         if header is None:
             named = isinstance(error, _OtherFileError)
-            what = f"this is not a Chakra trace: {error.what}"
+            what = f"this is not a Chakra trace: {error.problem}"
             raise DimsweepError(
                 what, where=str(path), hint=error.hint if named else _HINT
             ) from error
@@ -130,7 +130,7 @@ def _scan(path: Path, decode: Callable[[bytes], TraceNode]) -> Scanned:
 
 
 def _messages(trace: Trace, places: Places) -> Iterator[Any]:
-    with within(f"{places.path}: metadata"):
+    with naming_place(f"{places.path}: metadata"):
         yield encode_metadata(trace)
     for number, node in enumerate(trace.nodes, 1):
         try:

@@ -202,7 +202,7 @@ class _Conversion:
                 raise DimsweepError(conflict.what, hint=conflict.fix)
             return self._work_of(rank, node, raw.attributes)
         except DimsweepError as error:
-            raise DimsweepError(error.what, where=where, hint=error.hint) from None
+            raise error.replace(where=where) from None
 
     def _work_of(self, rank: int, node: Node, ours: Mapping[str, Value]) -> Work:
         match node.type:

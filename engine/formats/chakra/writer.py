@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.errors import DimsweepError, accessing, within
+from dimsweep.engine.errors import DimsweepError, accessing, naming_place
 from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.node import KINDS
 from dimsweep.engine.formats.chakra.protobuf import encode_metadata, encode_node
@@ -182,7 +182,7 @@ class _Writer:
         fixed = [delimited(encode_metadata(metadata).SerializeToString())]
         seen: dict[tuple[Offset, int], int] = {}  # receives
         for index, operator in enumerate(graph):
-            with within(f"{where}, operator {operator.name!r}"):
+            with naming_place(f"{where}, operator {operator.name!r}"):
                 piece = self._piece(index, operator, seen)
             if isinstance(piece, bytes):
                 fixed.append(piece)

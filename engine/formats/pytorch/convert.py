@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dimsweep.engine.errors import DimsweepError, within
+from dimsweep.engine.errors import DimsweepError, naming_place
 from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.trace import CollectiveType, NodeType, Trace, TraceNode, Value
 from dimsweep.engine.formats.pytorch.recorded import (
@@ -232,7 +232,7 @@ def convert_traces(hosts: Sequence[Path], profiles: Sequence[Path]) -> Converted
         number = profile.rank if profile.rank is not None and len(hosts) == 1 else rank
         names = groups.of_rank(host.groups, profile, len(hosts))
         conversion = _Rank(host, profile, number, names)
-        with within(path):
+        with naming_place(path):
             traces.append(Trace(tuple(conversion.nodes())))
         n_kernels += len(profile.kernels)
         n_left_out += len(profile.kernels) - conversion.n_kernels

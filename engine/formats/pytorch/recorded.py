@@ -27,7 +27,7 @@ def names(groups: Iterable[Group]) -> dict[str, Sequence[int]]:
 def describe_fault(error: ValidationError) -> str:
     """Return the first fault, with its key."""
     fault = explained(error)
-    return ": ".join(filter(None, (fault.where, fault.what)))
+    return ": ".join(filter(None, (fault.where, fault.problem)))
 
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:')

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.errors import DimsweepError, accessing, needing, within
+from dimsweep.engine.errors import DimsweepError, accessing, naming_place, needing
 from dimsweep.engine.formats.weights.archive import (
     check_size,
     from_bfloat16,
@@ -54,7 +54,7 @@ def read_network(
     for a package that would read it and is not installed.
     """
     path = Path(path)
-    with within(path):
+    with naming_place(path):
         if path.suffix == ".onnx":
             layers, shape = read_onnx(path)
         else:
@@ -221,7 +221,7 @@ def read_samples(path: Path | str) -> Samples:
     Raises :class:`DimsweepError` naming the file and the array.
     """
     path = Path(path)
-    with within(path):
+    with naming_place(path):
         arrays = _tensors(path) if path.suffix == ".npz" else {}
         missing = [name for name in ("inputs", "labels") if name not in arrays]
         if missing:

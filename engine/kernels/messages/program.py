@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.errors import DimsweepError, TooManyError, at
+from dimsweep.engine.errors import DimsweepError, TooManyError, prefixing_errors
 from dimsweep.engine.kernels.carriers import CARRIERS
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
 from dimsweep.engine.kernels.phase.batch import Measures, explain_stuck, outcome_error, try_one
@@ -223,7 +223,7 @@ def network_of(program: Program) -> Network:
     topology, the fabrics do not fit the dimensions, or what is left joins its NPUs no more.
     """
     whole, model = _whole(program), program.communication.network
-    with at("network.degrade"):
+    with prefixing_errors("network.degrade"):
         return degraded(whole, model.degrade, model.placement)
 
 

@@ -65,12 +65,12 @@ class Atop(Generator):
             try:
                 _join(wires, nodes, each)
             except DimsweepError as error:
-                raise error.at(f"between[{i}]") from None
+                raise error.with_prefix(f"between[{i}]") from None
         for i, inside in enumerate(self.within):
             try:
                 _inside(wires, nodes, inside)
             except DimsweepError as error:
-                raise error.at(f"within[{i}]") from None
+                raise error.with_prefix(f"within[{i}]") from None
 
 
 def _join(wires: Wires, nodes: list[list[Node]], by: Between) -> None:

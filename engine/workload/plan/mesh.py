@@ -48,7 +48,7 @@ class DeviceMesh:
                     raise
             return cls._of(_side_by_side(placed, symmetric))
         except DimsweepError as error:
-            raise error.at("parallel") from None
+            raise error.with_prefix("parallel") from None
 
     @classmethod
     def _of(cls, placed: Mapping[str, Group]) -> "DeviceMesh":
@@ -64,7 +64,7 @@ class DeviceMesh:
                 except DimsweepError as error:
                     raise DimsweepError(
                         f"{', '.join(part for part in parts if part in placed)} share gradients, "
-                        f"but {error.what}",
+                        f"but {error.problem}",
                         hint="name them one after another, such as "
                         "{tensor: 8, pipeline: 8, context: 2, expert: 4, data: rest}",
                     ) from None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.registry import Registry
 from dimsweep.sweeper.config.workload.layers import Astra1Text, ConvNet, Layers, Transformer
 from dimsweep.sweeper.config.workload.model import Model
@@ -41,7 +41,7 @@ def any_workload(value: Any) -> Workload:
             what,
             where="kind",
             hint="start its file with defaults: [kind/layers, _self_]; "
-            + suggestion(str(kind), KINDS),
+            + suggest_names(str(kind), KINDS),
         )
     return KINDS[kind].of(value)
 

@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, CollectiveKind, Compute, DimsweepError, Group, place, within
+from dimsweep.engine import (
+    Cluster,
+    CollectiveKind,
+    Compute,
+    DimsweepError,
+    Group,
+    naming_place,
+    place,
+)
 from dimsweep.engine import workload as engine
 from dimsweep.engine.formats import read_astra1_layers
 from dimsweep.engine.workload import (
@@ -232,5 +240,5 @@ class Astra1Text(Layered):
 
     def build_layers(self, groups: Mapping[str, Group]) -> list[engine.Layer]:
         degrees = {axis: group.n_members for axis, group in groups.items()}
-        with within("file"):
+        with naming_place("file"):
             return read_astra1_layers(found(self.file), dict(self.groups), degrees)

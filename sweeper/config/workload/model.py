@@ -203,14 +203,14 @@ class Model(Workload):
         """Return ``error``, whose hint names only degrees that the model can run with."""
         axis = error.where.rpartition(".")[2]
         degree = self.parallel.get(axis)
-        if not isinstance(degree, int) or NO_ROOM not in error.what:
+        if not isinstance(degree, int) or NO_ROOM not in error.problem:
             return error
         hint = suggested_degrees(
             degree,
             cluster.topology.sizes,
             lambda other: self._runs({**self.parallel, axis: other}, cluster),
         )
-        return InfeasibleError(error.what, where=error.where, hint=hint)
+        return InfeasibleError(error.problem, where=error.where, hint=hint)
 
     def _runs(self, parallel: Mapping[str, Any], cluster: Cluster) -> bool:
         """Return whether the model can be divided so; its memory may still be too small."""

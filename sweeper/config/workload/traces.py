@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, naming_place
 from dimsweep.engine.formats import START_UNITS, read_flows, read_goal
 from dimsweep.engine.formats.chakra import read_chakra_workload, read_groups
 from dimsweep.engine.workload import FlowList, ListedFlow, flows_workload
@@ -21,9 +21,9 @@ class ChakraTraces(Workload):
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         groups = None if self.groups is None else found(self.groups)
-        with within("workload.groups"):
+        with naming_place("workload.groups"):
             read_groups(groups, cluster.topology.n_npus)
-        with within("workload.traces"):
+        with naming_place("workload.traces"):
             return read_chakra_workload(
                 found(self.traces), groups, cluster.topology.sizes, self.name
             )
@@ -46,7 +46,7 @@ class Flows(Workload):
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         """The flows among ranks: hosts of ``network.file`` are its NPUs."""
-        with within("workload.file"):
+        with naming_place("workload.file"):
             listed = read_flows(found(self.file), self.start)
             sizes = cluster.topology.sizes
             return flows_workload(_by_rank(listed, cluster), sizes, self.name)
@@ -90,5 +90,5 @@ class Goal(Workload):
     file: File
 
     def build(self, cluster: Cluster) -> dimsweep.engine.Workload:
-        with within("workload.file"):
+        with naming_place("workload.file"):
             return read_goal(found(self.file), cluster.topology.sizes, self.name)

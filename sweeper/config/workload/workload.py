@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BeforeValidator
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggestion
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, lower, suggest_names
 from dimsweep.engine.workload import AXES
 from dimsweep.sweeper.part import Part, default, teaching
 
@@ -46,7 +46,7 @@ def _degrees(parallel: Any, axes: Collection[str] = AXES) -> Any:
     if isinstance(parallel, Mapping):
         for axis in parallel:
             if axis not in axes:
-                hint = suggestion(str(axis), axes)
+                hint = suggest_names(str(axis), axes)
                 raise DimsweepError(f"{axis!r} is no axis of a plan", where=str(axis), hint=hint)
     return parallel
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, within
+from dimsweep.engine import Cluster, DimsweepError, Fidelity, Program, naming_place
 from dimsweep.engine.extensions.astra_sim import lower_astra_for_sweep
 from dimsweep.engine.formats.astra_sim import (
     Options,
@@ -62,7 +62,7 @@ class AstraSim(Workload):
                     where=where,
                     hint="workload=chakra reads the same traces",
                 )
-        with within("workload"):
+        with naming_place("workload"):
             options = Options(
                 self.queues_per_dim, self.injection_scale, self.rendezvous, self.congestion_aware
             )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 import dimsweep.engine
-from dimsweep.engine import Cluster, within
+from dimsweep.engine import Cluster, naming_place
 from dimsweep.engine.extensions.repurpose import (
     Penalty,
     Restructured,
@@ -64,7 +64,7 @@ class Repurposed(Workload):
 
     def network(self) -> TrainedNetwork:
         """The trained network.  Raises :class:`DimsweepError` for a file that holds none."""
-        with within("workload.model"):
+        with naming_place("workload.model"):
             return read_network(
                 found(self.model), input_shape=self.input, activation=self.activation
             )
@@ -89,7 +89,7 @@ class Repurposed(Workload):
         """The samples, if there are any.  Raises :class:`DimsweepError` for a file without."""
         if self.samples is None:
             return None
-        with within("workload.samples"):
+        with naming_place("workload.samples"):
             return read_samples(found(self.samples))
 
     def serve(self, restructured: Restructured, cluster: Cluster) -> dimsweep.engine.Workload:
@@ -107,7 +107,7 @@ class Repurposed(Workload):
         restructured, samples = self.restructured(cluster), self.labelled()
         accuracy = None
         if samples is not None and len(samples.labels):
-            with within("workload.samples"):
+            with naming_place("workload.samples"):
                 accuracy = restructured.network.accuracy(samples.inputs, samples.labels)
         served = self.batch * self.requests
         return replace(

@@ -103,7 +103,7 @@ def compare(folder: Path) -> Iterator[Value]:
             try:
                 yield from points(row)
             except DimsweepError as error:
-                raise error.within(place) from None
+                raise error.in_place(place) from None
             except ValueError as error:
                 raise DimsweepError(str(error), where=place, hint="numbers only") from None
     if not found:

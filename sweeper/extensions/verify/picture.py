@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import OmegaConf
 from pydantic import Field
 
-from dimsweep.engine import DimsweepError, within
+from dimsweep.engine import DimsweepError, naming_place
 from dimsweep.sweeper.config.options import read_options
 from dimsweep.sweeper.draw.canvas import draw_bars, draw_stack, encoded, frame
 from dimsweep.sweeper.part import Part
@@ -105,7 +105,7 @@ class _Shown(NamedTuple):
 
 def read_picture(file: Path) -> Picture:
     """What a picture shows; raises :class:`DimsweepError` naming the key that is wrong."""
-    with within(file):
+    with naming_place(file):
         return Picture.of(OmegaConf.to_container(read_options(file).node))
 
 

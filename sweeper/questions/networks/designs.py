@@ -18,8 +18,8 @@ from dimsweep.engine import (
     InfeasibleError,
     Program,
     TooManyError,
-    at,
     own_capacity,
+    prefixing_errors,
     units,
 )
 from dimsweep.engine.bound import EventBound, LinearSpace, Stagings, time_by_cuts, time_of
@@ -359,7 +359,7 @@ def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
         what, hint = f"no bound of a plan tells {objective.name}", f"one of {', '.join(known)}"
         raise DimsweepError(what, where="objective", hint=hint)
     kept, price = 1.0, 1.0
-    with at("reliability"):
+    with prefixing_errors("reliability"):
         if (reliability := config.reliability.build()) is not None:
             n, graph = prod(shape.sizes), shape.cluster.network.graph
             # Less where a checkpoint is waited for until an iteration ends.

@@ -104,12 +104,12 @@ def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
     except DimsweepError as error:
         if error.where == chosen:  # there is no such option
             where = f"portfolio.workloads.{name}"
-            raise composed.blame(DimsweepError(error.what, where=where, hint=error.hint)) from None
+            raise composed.blame(error.replace(where=where)) from None
         raise
     try:
         return Designs(own, part=part)
     except DimsweepError as error:
-        named = type(error)(f"{name}: {error.what}", where=error.where, hint=error.hint)
+        named = error.replace(problem=f"{name}: {error.problem}")
         raise own.blame(named) from error.__cause__
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.engine.topology import parse_shape
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.overrides import is_group
@@ -40,7 +40,7 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
             if name.split(".")[0] not in Design.model_fields:
                 raise DimsweepError(
                     "no design depends on this key",
-                    hint=suggestion(name.split(".")[0], Design.model_fields),
+                    hint=suggest_names(name.split(".")[0], Design.model_fields),
                 )
             found |= _setting(config, name, wanted, found)
     try:

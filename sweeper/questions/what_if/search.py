@@ -160,4 +160,4 @@ def check_what_ifs(config: Config, cells: Sequence[CellPlan]) -> None:
             except DimsweepError as error:
                 errors.append(error)
         if len(errors) == len(cells):
-            raise errors[0].at(f"what_if.{name}")
+            raise errors[0].with_prefix(f"what_if.{name}")

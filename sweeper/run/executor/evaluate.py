@@ -25,9 +25,9 @@ from dimsweep.engine import (
     Topology,
     Workload,
     account,
+    describe_defect,
     outcome_error,
     simulate,
-    told_defect,
 )
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import MessageRunner
@@ -279,7 +279,7 @@ def _why(error: Exception) -> str:
         return f"{error!r}: there was no more memory, or executor.memory allows no more"
     if isinstance(error, OSError):
         return f"{error!r}, by no fault of the trial"
-    return f"a defect of dimsweep or of a library, not of the trial: {told_defect(error)}"
+    return f"a defect of dimsweep or of a library, not of the trial: {describe_defect(error)}"
 
 
 def _state(error: BaseException) -> str:

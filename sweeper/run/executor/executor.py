@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.run.executor.cluster import check_actors
@@ -88,7 +88,7 @@ def make_executor(
         raise DimsweepError(
             f"there is no executor {mode!r}",
             where="executor.mode",
-            hint=suggestion(mode, EXECUTORS),
+            hint=suggest_names(mode, EXECUTORS),
         )
     setup = Setup(config.executor, cells, schema, tell)
     if EXECUTORS[mode] is not RayExecutor:

@@ -91,7 +91,7 @@ def parse_constraint(text: str, index: int, n_dims: int) -> Constraint:
             raise DimsweepError(f"{text!r} says nothing of any dimension", hint=_FORM)
         return constraint
     except DimsweepError as error:
-        raise error.at(f"constraints[{index}]") from error
+        raise error.with_prefix(f"constraints[{index}]") from error
 
 
 def _parse_side(side: str, text: str, n_dims: int) -> Linear:
@@ -126,7 +126,7 @@ def _constant(number: str, unit: str | None, text: str) -> Fraction:
     try:
         return Fraction(units.parse(f"{number} {unit}", units.BANDWIDTH, zero=True))
     except DimsweepError as error:
-        raise DimsweepError(f"{text!r}: {error.what}", hint=error.hint) from error
+        raise error.replace(problem=f"{text!r}: {error.problem}", where="") from error
 
 
 def _unreadable(rest: str, text: str) -> DimsweepError:

@@ -58,7 +58,7 @@ class PartsSpace(Budgeted):
         if not len(self._rows):
             broken = self._broken(every[0])
             assert broken is not None
-            what = f"no parts keep the rules; the slowest of all: {broken.what}"
+            what = f"no parts keep the rules; the slowest of all: {broken.problem}"
             raise DimsweepError(what, where=broken.where, hint=broken.hint)
         self._free = [d for d in range(len(sold)) if len(np.unique(self._rows[:, d])) > 1]
         self.n_free = len(self._free)

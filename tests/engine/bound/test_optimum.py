@@ -194,9 +194,9 @@ def test_conflicting_rules_are_named_and_no_others() -> None:
     with pytest.raises(DimsweepError) as caught:
         optimum(ClosedForm(0.0, np.ones((1, 3))), space)
     for name in ("total == 100 GB/s", "b0 >= b1", "b1 >= 60 GB/s", "b2 >= 0 B/s"):
-        assert name in caught.value.what
-    assert "b2 <= 5" not in caught.value.what
-    assert "b0 >= 0" not in caught.value.what
+        assert name in caught.value.problem
+    assert "b2 <= 5" not in caught.value.problem
+    assert "b0 >= 0" not in caught.value.problem
 
 
 def test_a_conflict_that_takes_three_rules() -> None:
@@ -209,7 +209,7 @@ def test_a_conflict_that_takes_three_rules() -> None:
     for prices in (None, Prices((1e-9,) * 3, fixed=1.0)):
         with pytest.raises(DimsweepError) as caught:
             optimum(ClosedForm(1.0, np.ones((1, 3))), space, prices)
-        assert caught.value.what.endswith("conflict: b0 > b1; b1 > b2; b2 > b0")
+        assert caught.value.problem.endswith("conflict: b0 > b1; b1 > b2; b2 > b0")
 
 
 def test_no_bandwidth_where_it_is_used_takes_for_ever() -> None:

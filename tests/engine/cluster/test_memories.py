@@ -250,7 +250,7 @@ def test_bad_memory_is_named(make: Callable[[], object], where: str, what: str) 
     with pytest.raises(DimsweepError, match=what) as error:
         make()
     assert error.value.where.startswith(where)
-    assert error.value.hint or error.value.what
+    assert error.value.hint or error.value.problem
 
 
 def test_members_of_a_gather_run_one_graph() -> None:

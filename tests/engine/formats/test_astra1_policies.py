@@ -258,5 +258,5 @@ def test_a_header_of_simai_for_another_plan_is_refused(
     assert old in SIMAI
     with pytest.raises(DimsweepError) as raised:
         read(tmp_path, SIMAI.replace(old, new), layer("one", 5, 5, 5), tensor=4)
-    assert says in raised.value.what
+    assert says in raised.value.problem
     assert raised.value.where == f"{tmp_path / 'model.txt'}:1"

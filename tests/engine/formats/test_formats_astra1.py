@@ -94,7 +94,7 @@ def test_the_header_says_what_is_simulated_or_is_refused(
         return
     with pytest.raises(DimsweepError) as error:
         read_astra1_layers(file, GROUPS, degrees)
-    assert problem in error.value.what
+    assert problem in error.value.problem
     assert error.value.where.endswith("model.txt:1")
 
 
@@ -136,7 +136,7 @@ def change(line: str, column: int, word: str) -> str:
 def test_malformed_lines_name_file_and_line(read, line: str, problem: str) -> None:
     with pytest.raises(DimsweepError) as error:
         read(f"DATA\n2\n\n{SECOND}\n{line}\n")
-    assert problem in error.value.what
+    assert problem in error.value.problem
     assert "model.txt:5" in error.value.where
 
 

@@ -145,7 +145,7 @@ def test_a_deadlock_of_the_order_itself_names_ranks_and_operators() -> None:
     two = (Operator("A", works["A"]), Operator("B", works["B"]), Operator("X", works["X"], (1,)))
     with pytest.raises(DimsweepError) as error:
         run_one(program(one, two))
-    assert error.value.what.splitlines()[1:] == [
+    assert error.value.problem.splitlines()[1:] == [
         "  rank 0: 'X' waits for rank 1 to join",
         "  rank 0: 'B' waits for its turn behind 'A'",
         "  rank 1: 'A' waits for rank 0 to join",

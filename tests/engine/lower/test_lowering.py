@@ -81,7 +81,7 @@ def test_an_operator_cannot_wait_for_itself() -> None:
 
 def test_an_operator_cannot_wait_for_one_that_is_not_there() -> None:
     error = error_of(Workload(((Operator("a", Compute(duration=1), (7,)),),)))
-    assert error.where == "operator 'a'" and "does not exist" in error.what
+    assert error.where == "operator 'a'" and "does not exist" in error.problem
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_an_operator_cannot_wait_for_one_that_is_not_there() -> None:
 )
 def test_a_group_must_tile_the_dimensions(group: Group, problem: str) -> None:
     error = error_of(Workload((graph(a=collective()),), {"g": group}))
-    assert problem in error.what and error.where == "group 'g'"
+    assert problem in error.problem and error.where == "group 'g'"
 
 
 def test_the_error_offers_group_sizes_that_fit() -> None:
@@ -106,13 +106,13 @@ def test_the_error_offers_group_sizes_that_fit() -> None:
 
 def test_a_group_has_all_dimensions() -> None:
     error = error_of(Workload((graph(a=collective()),), {"g": Group((4,), (1,))}))
-    assert "1 dimensions, the topology 2" in error.what
+    assert "1 dimensions, the topology 2" in error.problem
 
 
 @pytest.mark.parametrize("n_bytes", [-1.0, float("nan"), float("inf"), 2.0**63])
 def test_impossible_message_sizes_are_refused(n_bytes: float) -> None:
     error = error_of(Workload((graph(a=collective(n_bytes)),), {"g": EVERYONE}))
-    assert "no message size" in error.what and error.where == "operator 'a'"
+    assert "no message size" in error.problem and error.where == "operator 'a'"
 
 
 @pytest.mark.parametrize("work", [Compute(duration=-1), Compute(flops=-1.0), Compute(n_bytes=-1.0)])
@@ -124,29 +124,29 @@ def test_negative_work_is_refused(work: Compute) -> None:
 @pytest.mark.parametrize("kind", [lambda offset: Send(8.0, offset), Receive])
 def test_a_message_to_itself_is_refused(kind: type, offset: tuple[int, ...]) -> None:
     error = error_of(Workload((graph(a=kind(offset)),)))
-    assert "itself" in error.what and error.where == "operator 'a'"
+    assert "itself" in error.problem and error.where == "operator 'a'"
 
 
 def test_an_offset_has_all_coordinates() -> None:
-    assert "1 coordinates on 2" in error_of(Workload((graph(a=Send(8.0, (1,))),))).what
+    assert "1 coordinates on 2" in error_of(Workload((graph(a=Send(8.0, (1,))),))).problem
 
 
 def test_every_rank_needs_a_graph() -> None:
     error = error_of(Workload((graph(a=Compute(duration=1)),), {}, np.zeros(7, dtype=np.int64)))
-    assert "7 ranks are given a graph, the cluster has 8" in error.what
+    assert "7 ranks are given a graph, the cluster has 8" in error.problem
 
 
 def test_every_rank_needs_a_graph_that_exists() -> None:
     two = (graph(a=Compute(duration=1)), graph(b=Compute(duration=1)))
     for wrong in (2, -1):
         error = error_of(Workload(two, {}, np.array([0, 1, 0, wrong, 0, 0, 0, 0])))
-        assert f"rank 3 is to run graph {wrong}, but there are 2" in error.what
+        assert f"rank 3 is to run graph {wrong}, but there are 2" in error.problem
 
 
 def test_there_is_an_algorithm_for_every_dimension() -> None:
     cluster = Cluster(CLUSTER.topology, collectives=CollectiveModel(algorithms=("ring",)))
     error = error_of(Workload((graph(a=collective()),), {"g": EVERYONE}), cluster)
-    assert "1 algorithms for 2 dimensions" in error.what
+    assert "1 algorithms for 2 dimensions" in error.problem
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_there_is_an_algorithm_for_every_dimension() -> None:
 def test_members_must_agree_on_a_collective(ours: Collective, theirs: Collective) -> None:
     both = (graph(warm_up=collective(1.0), ours=ours), graph(first=collective(1.0), theirs=theirs))
     error = error_of(Workload(both, {"g": EVERYONE}, HALVES))
-    assert "disagree on its collective number 1" in error.what
-    assert "rank 0 runs 'ours', rank 4 runs 'theirs'" in error.what
+    assert "disagree on its collective number 1" in error.problem
+    assert "rank 0 runs 'ours', rank 4 runs 'theirs'" in error.problem
 
 
 def test_a_member_that_never_joins_is_named() -> None:
     both = (graph(a=collective(), b=collective()), graph(c=collective()))
     error = error_of(Workload(both, {"g": EVERYONE}, HALVES))
-    assert "rank 0 waits in 'b' for rank 4, which never runs collective number 1" in error.what
+    assert "rank 0 waits in 'b' for rank 4, which never runs collective number 1" in error.problem
 
 
 def test_groups_that_do_not_meet_need_not_agree() -> None:
@@ -181,19 +181,19 @@ def test_groups_that_do_not_meet_need_not_agree() -> None:
 def test_a_send_without_a_receive_is_named() -> None:
     both = (graph(hello=Send(8.0, (0, 1), tag=3)), graph(idle=Compute(duration=1)))
     error = error_of(Workload(both, {}, HALVES))
-    assert "rank 0 sends 1 messages with tag 3" in error.what
-    assert "'hello'" in error.what and "ranks like rank 4, which receive 0" in error.what
+    assert "rank 0 sends 1 messages with tag 3" in error.problem
+    assert "'hello'" in error.problem and "ranks like rank 4, which receive 0" in error.problem
 
 
 def test_a_receive_without_a_send_is_named() -> None:
     both = (graph(idle=Compute(duration=1)), graph(listen=Receive((0, 1), tag=5)))
     error = error_of(Workload(both, {}, HALVES))
-    assert "rank 4 waits in 'listen' (tag 5) for a message that nobody sends" in error.what
+    assert "rank 4 waits in 'listen' (tag 5) for a message that nobody sends" in error.problem
 
 
 def test_tags_tell_messages_apart() -> None:
     both = (graph(hello=Send(8.0, (0, 1), tag=1)), graph(listen=Receive((0, 1), tag=2)))
-    assert "tag 1" in error_of(Workload(both, {}, HALVES)).what
+    assert "tag 1" in error_of(Workload(both, {}, HALVES)).problem
 
 
 def test_messages_of_one_tag_are_matched_in_order() -> None:

@@ -57,7 +57,7 @@ class Door:
             try:
                 self.enter()
             except DimsweepError as error:
-                if not error.what.strip():
+                if not error.problem.strip():
                     raise DefectError("an error that says nothing") from error
                 return str(error)
         return None

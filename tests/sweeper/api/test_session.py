@@ -259,7 +259,7 @@ def test_a_design_that_is_none_is_refused_in_a_sentence(design: Any, what: str) 
     with study("one").session() as session:
         with pytest.raises(DimsweepError, match=what) as error:
             session.simulate([{"split_0": 0.5}, design])
-        assert "designs[1]" in str(error.value) and "\n" not in error.value.what
+        assert "designs[1]" in str(error.value) and "\n" not in error.value.problem
     assert not len(study("one").to_pandas()), "none is simulated"
 
 

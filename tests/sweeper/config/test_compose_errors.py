@@ -160,7 +160,7 @@ def test_mutated_studies_and_overrides_end_in_a_sentence(here: Path) -> None:
         try:
             compose([f"study=s{i % 2}", *overrides])
         except DimsweepError as error:
-            assert error.what.strip(), (bytes(text), overrides)
+            assert error.problem.strip(), (bytes(text), overrides)
         except Exception as error:
             raise AssertionError(f"{error!r} of {bytes(text)!r} and {overrides}") from error
 
@@ -195,6 +195,6 @@ def test_mutated_configurations_end_in_a_sentence(here: Path) -> None:
         try:
             build_cluster(Config.of(text))
         except DimsweepError as error:
-            assert error.what.strip(), (holder, key)
+            assert error.problem.strip(), (holder, key)
         except Exception as error:
             raise AssertionError(f"{error!r} of {key!r} in {holder!r}") from error

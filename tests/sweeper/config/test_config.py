@@ -91,7 +91,7 @@ def test_what_is_no_such_value_is_refused(override: str, where: str, says: str) 
     with pytest.raises(DimsweepError) as refused:
         build_program(compose([override]).config)
     assert where in refused.value.where
-    assert says in refused.value.what + refused.value.hint
+    assert says in refused.value.problem + refused.value.hint
 
 
 def test_quantities_are_numbers_that_keep_their_text() -> None:

@@ -27,7 +27,7 @@ def test_what_is_wrong_with_a_memory_is_named(overrides: list[str], where: str, 
     with pytest.raises(DimsweepError) as error:
         build_cluster(composed.config)
     assert error.value.where == where
-    assert what in error.value.what
+    assert what in error.value.problem
 
 
 @pytest.mark.parametrize("name", ["none", "host", "nvme", "local", "node", "pool", "cxl"])

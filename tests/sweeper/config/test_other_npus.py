@@ -83,7 +83,7 @@ def test_what_is_wrong_is_named(told: list[str], where: str, says: str) -> None:
     with pytest.raises(DimsweepError) as raised:
         build_program(config(*told))
     assert raised.value.where.split(" ")[0] == where
-    assert says in raised.value.what
+    assert says in raised.value.problem
 
 
 @pytest.mark.parametrize("more", [MIXED, "network.degrade=[{npu: 20, speed: 50 %}]"])

@@ -207,7 +207,7 @@ def test_one_simulation_has_one_value(override: str) -> None:
     key, _, value = override.partition("=")
     with pytest.raises(DimsweepError, match="several values") as told:
         compose([override])
-    assert told.value.where == key and value in told.value.what
+    assert told.value.where == key and value in told.value.problem
     assert "`dimsweep sweep`" in told.value.hint
 
 

@@ -89,7 +89,7 @@ def test_what_cannot_be_is_told(told: str, where: str, says: str) -> None:
     with pytest.raises(DimsweepError) as raised:
         simulate(config(*words))
     assert raised.value.where.split(" ")[0] == where
-    assert says in raised.value.what
+    assert says in raised.value.problem
 
 
 def test_a_placement_folds_and_lowers_as_ever() -> None:

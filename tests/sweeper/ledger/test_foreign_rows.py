@@ -58,7 +58,7 @@ def test_rows_that_are_none_are_told_and_set_aside(
     rewrite(folder, change)
     with pytest.raises(DimsweepError, match="not what a sweep wrote") as error:
         load(folder)
-    assert told in error.value.what
+    assert told in error.value.problem
     with Ledger(folder, STUDY, SCHEMA) as ledger:  # going on with the study mends it
         assert len(ledger.index) == 0
         ledger.append(batch(0, 8))

@@ -85,7 +85,7 @@ def test_a_wrong_plug_in_ends_in_one_sentence(name: str) -> None:
     before = list(MEMORIES)
     with pytest.raises(DimsweepError, match=told) as error:
         composed(f"plugins={name}.py")
-    assert "\n" not in error.value.what
+    assert "\n" not in error.value.problem
     assert list(MEMORIES) == before, "nothing of it stays"
 
 

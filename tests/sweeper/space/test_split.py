@@ -282,7 +282,7 @@ def test_constraints_that_cannot_be_read(text, says):
     with pytest.raises(DimsweepError) as caught:
         space(constraints=["b0 >= 0", text])
     assert says in str(caught.value)
-    assert repr(text) in caught.value.what
+    assert repr(text) in caught.value.problem
     assert caught.value.where == "constraints[1]"
 
 

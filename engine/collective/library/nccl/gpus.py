@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from dimsweep.engine.errors import DimsweepError, suggestion
+from dimsweep.engine.errors import DimsweepError, suggest_names
 from dimsweep.engine.kinds import CollectiveKind
 
 
@@ -104,13 +104,15 @@ def _parsed(
         for word in listed:
             if word not in known:
                 raise DimsweepError(
-                    f"unknown word {word!r} in {text!r}", where=where, hint=suggestion(word, known)
+                    f"unknown word {word!r} in {text!r}",
+                    where=where,
+                    hint=suggest_names(word, known),
                 )
         if colon and function not in (*_FUNCTIONS, *_UNUSED):
             raise DimsweepError(
                 f"unknown function {function!r} in {text!r}",
                 where=where,
-                hint=suggestion(function, _FUNCTIONS),
+                hint=suggest_names(function, _FUNCTIONS),
             )
         allowed = frozenset(known) - {*listed} if excluded else frozenset(listed)
         kinds = [_FUNCTIONS[function]] if function in _FUNCTIONS else list(CollectiveKind)
@@ -294,6 +296,6 @@ def gpu_called(name: str) -> Gpu:
         raise DimsweepError(
             f"nothing is known of NCCL on a GPU called {name!r}",
             where="collective.gpu",
-            hint=suggestion(name, GPUS),
+            hint=suggest_names(name, GPUS),
         )
     return GPUS[name]

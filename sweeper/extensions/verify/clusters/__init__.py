@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from dimsweep.engine import DimsweepError, suggestion
+from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.sweeper.calibrate.bands import Bands
 from dimsweep.sweeper.calibrate.evidence import known, table
 from dimsweep.sweeper.draw.canvas import kind_of
@@ -201,6 +201,6 @@ def _chosen(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
             raise DimsweepError(
                 f"there is no table {name!r}",
                 where=str(files[0].parent),
-                hint=suggestion(name, known),
+                hint=suggest_names(name, known),
             )
     return [known[name] for name in names] if names else list(files)

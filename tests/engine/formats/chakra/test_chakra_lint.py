@@ -405,7 +405,7 @@ def test_deadlocks_are_found_exactly_where_a_simulation_stands_still(
         try:
             simulate(workload, Cluster(topology))
         except DimsweepError as error:
-            assert "deadlock" in error.what
+            assert "deadlock" in error.problem
             assert told
         else:
             assert not told

@@ -127,7 +127,7 @@ def read_or_refuse(file: Path, data: bytes) -> None:
     try:
         trace = read_trace(file)
     except DimsweepError as error:
-        assert error.where.startswith(str(file)) and error.what
+        assert error.where.startswith(str(file)) and error.problem
         return
     write_trace(file, trace)
     assert plain(read_trace(file)) == plain(trace)

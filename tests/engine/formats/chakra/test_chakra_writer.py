@@ -62,7 +62,7 @@ def test_any_workload_takes_as_long_from_its_traces(data: st.DataObject) -> None
     except DimsweepError as error:
         with pytest.raises(DimsweepError) as caught:
             simulate(again, cluster)
-        assert caught.value.what == error.what
+        assert caught.value.problem == error.problem
         return
     result = simulate(again, cluster)
     assert result.time_ps == expected.time_ps

@@ -513,7 +513,7 @@ def test_what_is_no_execution_trace(tmp_path: Path, content: str, message: str) 
     file.write_text(content)
     with pytest.raises(DimsweepError) as caught:
         convert_traces([file], [])
-    assert message in f"{caught.value.where}: {caught.value.what}"
+    assert message in f"{caught.value.where}: {caught.value.problem}"
 
 
 @pytest.mark.parametrize(

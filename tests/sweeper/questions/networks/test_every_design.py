@@ -213,7 +213,7 @@ def test_a_space_without_a_feasible_cell_lists_the_reasons(write: Write) -> None
         designs_of(write(case({"layers": 4}, {"batch": 32}, space)))
     assert error.value.where.startswith("space.plan")
     for key in ("space.plan.schedule", "workload.plan.batch"):
-        assert key in error.value.what
+        assert key in error.value.problem
 
 
 @pytest.mark.parametrize(
@@ -243,4 +243,4 @@ def test_a_cell_whose_program_is_infeasible_is_counted(
     feasible.clear()
     with pytest.raises(InfeasibleError) as error:
         searched(write(case({"layers": 4}, {"batch": 32}, space)))
-    assert reason in error.value.what
+    assert reason in error.value.problem
