@@ -67,13 +67,13 @@ class Place:
     width: float = _MIDDLE
 
     @property
-    def powers(self) -> tuple[float, float]:
+    def exponents(self) -> tuple[float, float]:
         """Those of the factors ``Bands.wider`` by which its deviation is larger."""
-        return powers(self.kind == "experts", self.width)
+        return compute_exponents(self.kind == "experts", self.width)
 
 
-def powers(experts: bool, width: float = _MIDDLE) -> tuple[float, float]:
-    """:attr:`Place.powers` of a model with ``experts``, of so many doublings of a feature."""
+def compute_exponents(experts: bool, width: float = _MIDDLE) -> tuple[float, float]:
+    """:attr:`Place.exponents` of a model with ``experts``, of so many doublings of a feature."""
     return float(experts), _MIDDLE - width
 
 
@@ -84,53 +84,57 @@ class Band:
     ends: tuple[tuple[float, float], ...]
 
     @classmethod
-    def around(cls, mean: float, deviation: float, ends: Iterable[tuple[float, float]]) -> "Band":
+    def from_deviation(
+        cls, mean: float, deviation: float, ends: Iterable[tuple[float, float]]
+    ) -> "Band":
         """That of a mean and a deviation, whose ``ends`` are in deviations from the mean."""
         both = [(mean + low * deviation, mean + high * deviation) for low, high in ends]
         return cls(tuple((float(low), float(high)) for low, high in both))
 
-    def of(self, share: float) -> tuple[float, float]:
+    def relative_ends(self, share: float) -> tuple[float, float]:
         """Ours relative to theirs, less 1."""
         low, high = self.ends[SHARES.index(share)]
         return float(np.expm1(low)), float(np.expm1(high))
 
-    def holds(self, error: float, share: float) -> bool:
-        low, high = self.of(share)
+    def contains(self, error: float, share: float) -> bool:
+        low, high = self.relative_ends(share)
         return low <= error <= high
 
 
-def _same(name: str, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
+def _compare_attribute(name: str, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
     mine, theirs = ([getattr(place, name) for place in some] for some in (rows, others))
     return np.asarray(np.equal.outer(np.array(mine), np.array(theirs)), float)
 
 
-def _near(rows: Sequence[Place], others: Sequence[Place], name: str) -> Floats:
+def _compare_distance(rows: Sequence[Place], others: Sequence[Place], name: str) -> Floats:
     mine, theirs = (
         np.atleast_2d([np.atleast_1d(getattr(p, name)) for p in s]) for s in (rows, others)
     )
-    return near(mine, theirs)
+    return fade_with_distance(mine, theirs)
 
 
-def near(mine: Floats, theirs: Floats) -> Floats:
+def fade_with_distance(mine: Floats, theirs: Floats) -> Floats:
     """(R, O) how much runs at (R, C) and (O, C) coordinates share of an effect that fades with
     their distance."""
     apart = np.abs(mine[:, None, :] - theirs[None, :, :]).sum(axis=2)
     return np.asarray(np.exp(-apart / _FAR))
 
 
-def shared(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floats]:
+def compute_shared_effects(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floats]:
     """(E, R, O) how much of each effect but that of the run two places share, 0 to 1; and (R, O)
     the variance that no error decides."""
-    kind = _same("kind", rows, others)
-    source = _same("source", rows, others)
+    kind = _compare_attribute("kind", rows, others)
+    source = _compare_attribute("source", rows, others)
     found = [
-        kind * _same("architecture", rows, others),
-        kind * _same("gpu", rows, others),
-        kind * _same("stack", rows, others),
-        kind * _same("precision", rows, others) * _same("architecture", rows, others),
-        kind * _near(rows, others, "gpus"),
+        kind * _compare_attribute("architecture", rows, others),
+        kind * _compare_attribute("gpu", rows, others),
+        kind * _compare_attribute("stack", rows, others),
+        kind
+        * _compare_attribute("precision", rows, others)
+        * _compare_attribute("architecture", rows, others),
+        kind * _compare_distance(rows, others, "gpus"),
         source,
-        source * _near(rows, others, "plan"),
+        source * _compare_distance(rows, others, "plan"),
     ]
     free = np.outer([p.free for p in rows], [p.free for p in others]) * source * found[1]
     return np.array(found), _ALL**2 + _FREE**2 * free
@@ -151,10 +155,10 @@ class Bands:
     @classmethod
     def fit(cls, places: Sequence[Place], errors: Sequence[float]) -> "Bands":
         """The model of these errors (the logarithms of ours over theirs)."""
-        effects, fixed = shared(places, places)
+        effects, fixed = compute_shared_effects(places, places)
         effects = np.concatenate([effects, np.eye(len(places))[None]])
         values = np.clip(errors, -_CUT, _CUT)
-        n, of_places = len(EFFECTS), np.array([place.powers for place in places]).T
+        n, of_places = len(EFFECTS), np.array([place.exponents for place in places]).T
         middle, width = np.array([*[_PRIOR] * n, _WIDER, _NARROWER]).T
         both = of_places[:, :, None] + of_places[:, None, :]
 
@@ -182,52 +186,60 @@ class Bands:
         left = LeaveSourceOut(bands, tuple(places), tuple(errors))
         return replace(bands, ends=left.ends(), pairs=left.pairs())
 
-    def known(self, places: Sequence[Place], errors: Sequence[float]) -> "KnownErrors":
+    def condition(self, places: Sequence[Place], errors: Sequence[float]) -> "KnownErrors":
         return KnownErrors(self, tuple(places), tuple(errors))
 
-    def apart(self, one: Place, other: Place) -> float:
+    def deviation_of_difference(self, one: Place, other: Place) -> float:
         """The deviation of the difference of two runs' errors: that of the same user's runs, if
         they are on the same GPUs."""
-        common = self.between([one], [other]).item()
-        return float(np.sqrt(self.alone([one])[0] + self.alone([other])[0] - 2 * common))
+        common = self.compute_covariance([one], [other]).item()
+        return float(
+            np.sqrt(
+                self.compute_variances([one])[0] + self.compute_variances([other])[0] - 2 * common
+            )
+        )
 
-    def surely(self, difference: float, one: Place, other: Place) -> float:
+    def compute_confidence(self, difference: float, one: Place, other: Place) -> float:
         """How sure it is that the slower of two runs would be measured to be slower, if their
         simulated times differ by a factor of exp(``difference``)."""
         degrees, scale = self.pairs
-        off = abs(difference) / self.apart(one, other)
+        off = abs(difference) / self.deviation_of_difference(one, other)
         return float(scipy.special.stdtr(degrees, off / scale))
 
-    def between(self, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
+    def compute_covariance(self, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
         """(R, O) the covariance of errors of different runs."""
-        effects, fixed = shared(rows, others)
+        effects, fixed = compute_shared_effects(rows, others)
         found = fixed + np.tensordot(np.array(self.variances[:-1]), effects, 1)
-        return np.asarray(np.outer(self._wide(rows), self._wide(others)) * found)
+        return np.asarray(
+            np.outer(self._compute_factors(rows), self._compute_factors(others)) * found
+        )
 
-    def whole(self, rows: Sequence[Place]) -> Floats:
+    def compute_full_covariance(self, rows: Sequence[Place]) -> Floats:
         """(R, R) the covariance of all errors, each one's variance among them."""
-        found = self.between(rows, rows)
-        np.fill_diagonal(found, self.alone(rows))
+        found = self.compute_covariance(rows, rows)
+        np.fill_diagonal(found, self.compute_variances(rows))
         return found
 
-    def alone(self, rows: Sequence[Place]) -> Floats:
+    def compute_variances(self, rows: Sequence[Place]) -> Floats:
         """(R,) the variance of each error."""
         free = np.array([place.free for place in rows])
-        return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._wide(rows) ** 2
+        return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._compute_factors(rows) ** 2
 
-    def _wide(self, rows: Sequence[Place]) -> Floats:
-        return np.asarray(np.exp(np.array([place.powers for place in rows]) @ np.log(self.wider)))
+    def _compute_factors(self, rows: Sequence[Place]) -> Floats:
+        return np.asarray(
+            np.exp(np.array([place.exponents for place in rows]) @ np.log(self.wider))
+        )
 
-    def own(self, effect: str, powers: tuple[float, float]) -> float:
-        """The deviation of one effect on a run of such :func:`powers`."""
+    def effect_deviation(self, effect: str, powers: tuple[float, float]) -> float:
+        """The deviation of one effect on a run of such :func:`compute_exponents`."""
         variance = self.variances[EFFECTS.index(effect)]
         return float(np.sqrt(variance) * np.prod(np.power(self.wider, powers)))
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
-    def read(cls, text: str) -> "Bands":
+    def from_json(cls, text: str) -> "Bands":
         plain = json.loads(text)
         ends = tuple((low, high) for low, high in plain["ends"])
         return cls(tuple(plain["variances"]), tuple(plain["wider"]), ends, tuple(plain["pairs"]))
@@ -243,20 +255,22 @@ class KnownErrors:
 
     @cached_property
     def _factor(self) -> tuple[Floats, bool]:
-        return scipy.linalg.cho_factor(self.bands.whole(self.places), lower=True)
+        return scipy.linalg.cho_factor(self.bands.compute_full_covariance(self.places), lower=True)
 
-    def says(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
+    def predict(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
         """Mean and deviation of the errors of other runs, each by itself."""
-        cross = self.bands.between(self.places, places)
-        return _said(self._factor, cross, self.bands.alone(places), self.errors)
+        cross = self.bands.compute_covariance(self.places, places)
+        return _predict_errors(
+            self._factor, cross, self.bands.compute_variances(places), self.errors
+        )
 
     def band(self, place: Place) -> Band:
         """The intervals of the error of one run."""
-        (mean,), (deviation,) = self.says([place])
-        return Band.around(mean, deviation, self.bands.ends)
+        (mean,), (deviation,) = self.predict([place])
+        return Band.from_deviation(mean, deviation, self.bands.ends)
 
 
-def _said(
+def _predict_errors(
     factor: tuple[Floats, bool], cross: Floats, alone: Floats, errors: Sequence[float] | Floats
 ) -> tuple[Floats, Floats]:
     """Mean and deviation of some errors, of variances ``alone`` (P,), by what ``errors`` (K,) are
@@ -286,35 +300,37 @@ class LeaveSourceOut:
     def _covariances(self) -> tuple[Floats, Floats]:
         """(N, N) of different errors, and (N,) the variances of those of a source that is new."""
         places = [replace(place, free=False) for place in self.places]
-        return self.bands.whole(self.places), self.bands.alone(places)
+        return self.bands.compute_full_covariance(self.places), self.bands.compute_variances(places)
 
-    def said(self, source: str, but: str = "") -> tuple[Floats, Floats]:
+    def predict(self, source: str, but: str = "") -> tuple[Floats, Floats]:
         """Mean and deviation of the errors of a source, known those of all others ``but`` one."""
         whole, alone = self._covariances
         own = self.groups[source]
         others = [n for n, place in enumerate(self.places) if place.source not in (source, but)]
         factor = scipy.linalg.cho_factor(whole[np.ix_(others, others)], lower=True)
-        return _said(factor, whole[np.ix_(others, own)], alone[own], np.array(self.errors)[others])
+        return _predict_errors(
+            factor, whole[np.ix_(others, own)], alone[own], np.array(self.errors)[others]
+        )
 
     def ends(self, but: str = "") -> tuple[tuple[float, float], ...]:
         """For each of SHARES the ends in deviations, of all sources ``but`` one, which has no part
         in them.  A source counts by the root of its rows: they share most of their errors."""
         if but not in self._ends:
-            self._ends[but] = self._judged(but)
+            self._ends[but] = self._compute_ends(but)
         return self._ends[but]
 
     @cached_property
     def _ends(self) -> dict[str, tuple[tuple[float, float], ...]]:
         return {}
 
-    def _judged(self, but: str) -> tuple[tuple[float, float], ...]:
+    def _compute_ends(self, but: str) -> tuple[tuple[float, float], ...]:
         doubt = scipy.special.stdtrit(4.0, (np.arange(40) + 0.5) / 40)
         scores, weights = [np.empty(0)], [np.empty(0)]
         for source, rows in self.groups.items():
             judged = np.array([not self.places[n].free for n in rows])
             if source == but or not judged.any():
                 continue
-            means, deviations = self.said(source, but)
+            means, deviations = self.predict(source, but)
             found = (np.array(self.errors)[rows] - means) / deviations
             scores.append(found[judged])
             weights.append(np.full(judged.sum(), len(rows) ** -0.5))
@@ -333,15 +349,15 @@ class LeaveSourceOut:
     def band(self, number: int) -> Band:
         """The intervals of a row's error, from other sources alone."""
         source = self.places[number].source
-        means, deviations = self._said_of[source]
+        means, deviations = self._predictions[source]
         at = self.groups[source].index(number)
-        return Band.around(means[at], deviations[at], self.ends(source))
+        return Band.from_deviation(means[at], deviations[at], self.ends(source))
 
     @cached_property
-    def _said_of(self) -> dict[str, tuple[Floats, Floats]]:
-        return {source: self.said(source) for source in self.groups}
+    def _predictions(self) -> dict[str, tuple[Floats, Floats]]:
+        return {source: self.predict(source) for source in self.groups}
 
-    def couples(self) -> list[tuple[int, int]]:
+    def list_pairs(self) -> list[tuple[int, int]]:
         """Pairs of runs of one source, GPU and kind; of a source as many as tell enough."""
         found = []
         for own in self.groups.values():
@@ -358,8 +374,9 @@ class LeaveSourceOut:
     def pairs(self, but: str = "\n") -> tuple[float, float]:
         """Degrees and scale of Student's t of the differences of errors in pairs."""
         scores = [
-            (self.errors[a] - self.errors[b]) / self.bands.apart(self.places[a], self.places[b])
-            for a, b in self.couples()
+            (self.errors[a] - self.errors[b])
+            / self.bands.deviation_of_difference(self.places[a], self.places[b])
+            for a, b in self.list_pairs()
             if self.places[a].source != but
         ]
         if len(scores) < 10:

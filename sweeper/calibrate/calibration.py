@@ -17,8 +17,12 @@ from scipy.stats import t as student
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.bands import SHARES
-from dimsweep.sweeper.calibrate.evidence import MODEL, plan_of, stored_posterior
-from dimsweep.sweeper.calibrate.observations import Observation, shared, unseen
+from dimsweep.sweeper.calibrate.evidence import MODEL, compute_plan_coordinates, serialize_posterior
+from dimsweep.sweeper.calibrate.observations import (
+    Observation,
+    compute_shared_errors,
+    compute_unmeasured_deviation,
+)
 from dimsweep.sweeper.calibrate.posterior import (
     Errors,
     Floats,
@@ -26,11 +30,11 @@ from dimsweep.sweeper.calibrate.posterior import (
     Linear,
     Parameter,
     Posterior,
-    changes,
-    fit,
-    parameters_of,
-    solve,
-    step_of,
+    compute_posterior,
+    compute_settings,
+    fit_posterior,
+    list_parameters,
+    slope_step,
 )
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.terminal import plural, say, table
@@ -56,66 +60,70 @@ class Calibration:
         return np.array([each.width for each in self.parameters])
 
     @property
-    def most(self) -> Floats:
-        return np.array([each.most(self.config) for each in self.parameters])
+    def maxima(self) -> Floats:
+        return np.array([each.maximum_logarithm(self.config) for each in self.parameters])
 
     @cached_property
-    def left_out(self) -> LeaveOneOut:
-        return LeaveOneOut(self.linear, self.widths, self.most)
+    def leave_one_out(self) -> LeaveOneOut:
+        return LeaveOneOut(self.linear, self.widths, self.maxima)
 
     @property
-    def uncalibrated(self) -> Floats:
+    def preset_errors(self) -> Floats:
         """(N,) errors of the preset: ours over theirs, less 1."""
         return np.asarray(np.expm1(self.before - self.linear.measured))
 
     @property
-    def fitted(self) -> Floats:
+    def fitted_errors(self) -> Floats:
         """(N,) errors of the calibrated cluster."""
-        return np.asarray(np.expm1(self.linear.said(self.posterior.mean) - self.linear.measured))
+        return np.asarray(np.expm1(self.linear.predict(self.posterior.mean) - self.linear.measured))
 
     @property
-    def unseen(self) -> Floats:
+    def left_out_errors(self) -> Floats:
         """(N,) errors, each without its own measurement."""
-        return np.asarray(np.expm1(self.left_out.errors))
+        return np.asarray(np.expm1(self.leave_one_out.errors))
 
-    def says(self, number: int) -> str:
+    def describe_effect(self, number: int) -> str:
         """What a measurement says by itself: the parameter that it would move most, by how much."""
         rows = np.arange(len(self.observations)) == number
-        near = replace(self.linear, at=np.zeros(len(self.parameters)), values=self.before)
-        one = near.of(rows)
-        mean = solve(one, self.widths, self.most).mean
+        near = replace(self.linear, center=np.zeros(len(self.parameters)), values=self.before)
+        one = near.select_rows(rows)
+        mean = compute_posterior(one, self.widths, self.maxima).mean
         p = int(np.abs(mean / self.widths).argmax())
         if abs(mean[p]) < 0.005:
             return "as the preset says"
-        return f"{self.parameters[p].what} {math.expm1(mean[p]):+.0%}"
+        return f"{self.parameters[p].label} {math.expm1(mean[p]):+.0%}"
 
     @property
     def unexplained(self) -> list[int]:
         """The measurements that the others and the parameters do not explain."""
-        return [i for i, score in enumerate(self.left_out.scores) if abs(score) > UNEXPLAINED]
+        return [i for i, score in enumerate(self.leave_one_out.scores) if abs(score) > UNEXPLAINED]
 
     @property
-    def of_one_model(self) -> bool:
+    def has_one_model(self) -> bool:
         """Whether all iterations are of one model, so that what it is off by itself is in part
         taken for the cluster's."""
-        plans = [plan_of(each.config) for each in self.observations if each.config is not None]
+        plans = [
+            compute_plan_coordinates(each.config)
+            for each in self.observations
+            if each.config is not None
+        ]
         sizes = {plan and plan[MODEL] for plan in plans}
         return len(sizes) == 1 and None not in sizes
 
     @property
     def error(self) -> float:
         """The deviation of an iteration's error beyond the parameters, of a plan of its own."""
-        return unseen(self.config)
+        return compute_unmeasured_deviation(self.config)
 
     @property
-    def gpus(self) -> int:
+    def maximum_gpus(self) -> int:
         """The most that an iteration was measured on."""
         own = [each.config for each in self.observations if each.config is not None]
         return max((each.topology.build().n_npus for each in own), default=1)
 
-    def values(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """The keys of the calibrated cluster."""
-        return changes(self.config, self.parameters, self.posterior.mean)
+        return compute_settings(self.config, self.parameters, self.posterior.mean)
 
     @property
     def mean_errors(self) -> tuple[float, float]:
@@ -123,8 +131,8 @@ class Calibration:
         own = [i for i, each in enumerate(self.observations) if each.kind == "iteration"]
         own = own or list(range(len(self.observations)))
         return (
-            fmean(abs(self.uncalibrated[i]) for i in own),
-            fmean(abs(self.unseen[i]) for i in own),
+            fmean(abs(self.preset_errors[i]) for i in own),
+            fmean(abs(self.left_out_errors[i]) for i in own),
         )
 
 
@@ -138,24 +146,24 @@ def calibrate(
     """
     if not observations:
         raise DimsweepError("nothing was measured")
-    parameters = parameters_of(config, widths)
+    parameters = list_parameters(config, widths)
 
     def simulate(at: Floats) -> Floats:
-        return np.array([_predicted(each, config, parameters, at) for each in observations])
+        return np.array([_predict_logarithm(each, config, parameters, at) for each in observations])
 
     measured = np.log([each.value for each in observations])
     own = np.array([each.deviation for each in observations])
-    errors = Errors(own, shared([each.config for each in observations]))
+    errors = Errors(own, compute_shared_errors([each.config for each in observations]))
     prior = np.array([each.width for each in parameters])
-    most = np.array([each.most(config) for each in parameters])
-    steps = np.array([step_of(each.name) for each in parameters])
+    most = np.array([each.maximum_logarithm(config) for each in parameters])
+    steps = np.array([slope_step(each.name) for each in parameters])
     before = simulate(np.zeros(len(parameters)))
     _check_plausible(observations, before - measured)
 
     def near(at: Floats) -> Floats:
         return simulate(at) if at.any() else before
 
-    posterior, linear = fit(near, measured, errors, prior, most, steps)
+    posterior, linear = fit_posterior(near, measured, errors, prior, most, steps)
     return Calibration(config, parameters, observations, posterior, linear, before)
 
 
@@ -177,12 +185,12 @@ def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> Non
         )
 
 
-def _predicted(
+def _predict_logarithm(
     observation: Observation, config: Config, parameters: list[Parameter], at: Floats
 ) -> float:
     own = observation.config or config
     try:
-        changed = own.changed(changes(own, parameters, at)) if at.any() else own
+        changed = own.changed(compute_settings(own, parameters, at)) if at.any() else own
         return math.log(observation.predict(changed))
     except DimsweepError as error:
         told = f"it cannot be simulated: {error.where}: {error.problem}"
@@ -192,7 +200,7 @@ def _predicted(
 _GROUPS = ("topology", "npu", "memory", "network", "cost", "collective")
 
 
-def file_of(name: str) -> Path:
+def find_cluster_file(name: str) -> Path:
     """Where the cluster ``name`` lies in the working folder; raises :class:`DimsweepError` for what
     is no name of an option."""
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
@@ -200,22 +208,22 @@ def file_of(name: str) -> Path:
     return Path("conf", "cluster", f"{name}.yaml")
 
 
-def text_of(found: Calibration, choices: Mapping[str, str]) -> str:
+def format_cluster_file(found: Calibration, choices: Mapping[str, str]) -> str:
     """The file's text: the parts that were calibrated, by ``choices`` of their groups, and the
     keys that were."""
     tree: dict[str, Any] = {
         "defaults": [{f"override /{group}": choices[group]} for group in _GROUPS]
     }
-    values = found.values()
+    values = found.settings()
     for key, value in values.items():
         group, _, name = key.partition(".")
         tree.setdefault(group, {})[name] = value
-    tree["calibration"] = stored_posterior(
+    tree["calibration"] = serialize_posterior(
         found.parameters,
         found.posterior,
         error=found.error,
         measured=len(found.observations),
-        gpus=found.gpus,
+        gpus=found.maximum_gpus,
         values=values,
     )
     before, after = found.mean_errors
@@ -244,7 +252,7 @@ def print_calibration(found: Calibration, console: Console) -> None:
     )
     if found.posterior.scale > _LOST:
         say("nothing explains them: is the plan the one that ran, and the workload whole?", console)
-    if found.of_one_model:
+    if found.has_one_model:
         say(
             "all iterations are of one model: what it is off by itself is in part taken for the "
             "cluster's, so others may be predicted worse than by the preset; measure a second one",
@@ -265,10 +273,10 @@ def _print_measurements(found: Calibration, console: Console) -> None:
         (
             found.observations[i].name,
             f"{found.observations[i].value:.4g} {found.observations[i].unit}",
-            f"{found.uncalibrated[i]:+.1%}",
-            f"{found.fitted[i]:+.1%}",
-            f"{found.unseen[i]:+.1%}",
-            "not explained" if i in strange else found.says(i),
+            f"{found.preset_errors[i]:+.1%}",
+            f"{found.fitted_errors[i]:+.1%}",
+            f"{found.left_out_errors[i]:+.1%}",
+            "not explained" if i in strange else found.describe_effect(i),
         )
         for i in shown
     ]
@@ -285,13 +293,13 @@ def _print_parameters(found: Calibration, console: Console) -> None:
         mean, variance = found.posterior.mean[i], found.posterior.covariance[i, i]
         learned = 1 - variance / each.width**2
         words = "not measured" if learned < _LEARNED else f"{learned:.0%} of its spread"
-        ends = _interval(mean, sqrt(variance), found.posterior.degrees, found.most[i])
-        lines.append((each.what, f"{expm1(mean):+.1%}", ends, words))
+        ends = _format_interval(mean, sqrt(variance), found.posterior.degrees, found.maxima[i])
+        lines.append((each.label, f"{expm1(mean):+.1%}", ends, words))
     heads = ("parameter", "against the preset", "90% interval", "what was learned")
     console.print(table(heads, lines))
 
 
-def _interval(mean: float, deviation: float, degrees: float, most: float) -> str:
+def _format_interval(mean: float, deviation: float, degrees: float, most: float) -> str:
     """That of nine in ten of a factor, less 1, by the mean and deviation of its logarithm, which is
     ``most`` at most."""
     half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation

@@ -30,9 +30,9 @@ from dimsweep.sweeper.calibrate.posterior import (
     Floats,
     Parameter,
     Posterior,
-    changes,
-    parameters_of,
-    step_of,
+    compute_settings,
+    list_parameters,
+    slope_step,
 )
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
@@ -163,14 +163,14 @@ class Evidence:
         """From one end to the other of the wider interval; without end where nothing is known."""
         if self.band is None:
             return math.inf
-        low, high = self.band.of(SHARES[-1])
+        low, high = self.band.relative_ends(SHARES[-1])
         return high - low
 
     def within(self, share: float) -> str:
         """The interval that holds a ``share`` of our times, relative to measured ones, as text."""
         if self.band is None:
             return ""
-        low, high = self.band.of(share)
+        low, high = self.band.relative_ends(share)
         return f"{low * 100:+.0f} to {high * 100:+.0f}%"
 
     @property
@@ -206,7 +206,7 @@ class Evidence:
         """All of it as JSON takes it: ``intervals`` has a pair for each share, or is null for the
         ``reason``."""
         return {
-            "intervals": self.band and {str(s): list(self.band.of(s)) for s in SHARES},
+            "intervals": self.band and {str(s): list(self.band.relative_ends(s)) for s in SHARES},
             "runs": len(self.runs),
             "fitted": sum(run.fitted for run in self.runs),
             "sources": sorted({run.source for run in self.runs}),
@@ -215,87 +215,89 @@ class Evidence:
         }
 
 
-def evidence(config: Config) -> Evidence:
+def find_evidence(config: Config) -> Evidence:
     """What measured runs say of the error of a configuration's time: those of its own cluster, if
     that was calibrated, else those of others."""
     if config.calibration:
-        return _calibrated(config)
-    own, reason = _measurable(config)
+        return _find_calibrated_evidence(config)
+    own, reason = _collect_measurable_facts(config)
     if own is None:
         return Evidence(reason=reason)
-    runs = known_runs()
-    if reason := uncovered(own, [run.facts for run in runs]):
+    runs = load_runs()
+    if reason := explain_missing_evidence(own, [run.facts for run in runs]):
         return Evidence(reason=reason)
-    alike = tuple(run for run in runs if _group(own, run.facts))
-    return Evidence(known().band(own.place()), alike, len({run.origin for run in runs}))
+    alike = tuple(run for run in runs if _is_same_group(own, run.facts))
+    return Evidence(load_known_errors().band(own.place()), alike, len({run.origin for run in runs}))
 
 
-def _calibrated(config: Config) -> Evidence:
-    if key := _first_overridden(config):
+def _find_calibrated_evidence(config: Config) -> Evidence:
+    if key := _find_overridden_key(config):
         return Evidence(reason=f"{key} is not as the calibration left it")
     if config.other_npus:
-        return Evidence(reason=_changed(config))
+        return Evidence(reason=_explain_unmeasured_setting(config))
     if config.fidelity is not Fidelity.PHASE:
         return Evidence(reason=f"calibrated by phases, not with fidelity={config.fidelity}")
-    return Evidence(_posterior_band(config), own=_stored(config).measured)
+    return Evidence(_posterior_band(config), own=_read_posterior(config).measured)
 
 
-def surely(difference: float, one: Config, other: Config) -> float | None:
+def compute_confidence(difference: float, one: Config, other: Config) -> float | None:
     """How sure it is that the slower of two configurations is slower, whose simulated times differ
     by a factor of exp(``difference``); None where nothing is known of one of them."""
     places = list[Place]()
     for config in (one, other):
-        own, _ = _measurable(config)
+        own, _ = _collect_measurable_facts(config)
         own_cluster = bool(config.calibration)  # which shares what is not the preset's
         if own is None or not (
-            own_cluster or not uncovered(own, [run.facts for run in known_runs()])
+            own_cluster or not explain_missing_evidence(own, [run.facts for run in load_runs()])
         ):
             return None
         places.append(own.place("yours" if not places or own.gpu == places[0].gpu else "others"))
-    return known().bands.surely(difference, *places)
+    return load_known_errors().bands.compute_confidence(difference, *places)
 
 
-def sure_elsewhere(difference: float, one: Config, other: Config) -> float | None:
+def compute_confidence_on_measured_network(
+    difference: float, one: Config, other: Config
+) -> float | None:
     """The same as if both were on networks that were measured; None for NPUs of no machine that
     was, and for other workloads."""
     places = list[Place]()
     for config in (one, other):
         alike = config.changed({"topology.machines": sorted(config.npu.machines)})
-        own, _ = _measurable(alike)
+        own, _ = _collect_measurable_facts(alike)
         if own is None:
             return None
         places.append(own.place("yours"))
-    return known().bands.surely(difference, *places)
+    return load_known_errors().bands.compute_confidence(difference, *places)
 
 
-def judged(own: Facts, runs: Sequence[Facts]) -> bool:
+def can_be_judged(own: Facts, runs: Sequence[Facts]) -> bool:
     """Whether runs of other sources can judge a measured one: its machine is as it was, and what
     its stack made of it is known from elsewhere, so these are no reason against it."""
-    return any(_kind(own, run) for run in runs) and not _scale(own, runs)
+    return any(_has_same_kind(own, run) for run in runs) and not _explain_scale(own, runs)
 
 
-def _measurable(config: Config) -> tuple[Facts | None, str]:
+def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
     """The facts of a configuration, or None and why it is of no kind that was measured."""
-    if reason := _unlike(config):
+    if reason := _explain_unmeasured_kind(config):
         return None, reason
-    machines = _machines(config)
-    gpu = next((run.facts.gpu for run in known_runs() if run.facts.gpu in machines), None)
+    machines = _common_machines(config)
+    gpu = next((run.facts.gpu for run in load_runs() if run.facts.gpu in machines), None)
     if gpu is None:
         return None, f"nothing was measured on {' or '.join(sorted(machines))}"
-    if reason := _changed(config):
+    if reason := _explain_unmeasured_setting(config):
         return None, reason
-    return facts(config, gpu), ""
+    return collect_facts(config, gpu), ""
 
 
-def uncovered(own: Facts, runs: Sequence[Facts]) -> str:
+def explain_missing_evidence(own: Facts, runs: Sequence[Facts]) -> str:
     """Why runs say nothing of one with its ``own`` facts; empty if they do."""
     for keep, why in _RULES:
         if not any(keep(own, run) for run in runs):
             return why(own, runs)
-    return _scale(own, runs) or _software(own, runs)
+    return _explain_scale(own, runs) or _explain_software(own, runs)
 
 
-def facts(config: Config, gpu: str) -> Facts:
+def collect_facts(config: Config, gpu: str) -> Facts:
     """The facts of a configuration of a transformer on machines of ``gpu``."""
     workload, npu = config.workload, config.npu
     assert isinstance(workload, Model)
@@ -309,7 +311,7 @@ def facts(config: Config, gpu: str) -> Facts:
         stack=str(workload.plan.stack),
         precision="bf16" if precision == "fp16" else precision,  # as wide and as fast
         gpus=topology.n_npus,
-        plan=_plan(workload),
+        plan=_compute_coordinates(workload),
         library=config.collective.library or "",
         kernels=npu.kernels or "",
         efficiency=npu.efficiency,
@@ -326,16 +328,16 @@ def facts(config: Config, gpu: str) -> Facts:
 MODEL = slice(4, 6)  # of a plan's coordinates: how wide the model is, and how deep
 
 
-def plan_of(config: Config) -> tuple[float, ...] | None:
+def compute_plan_coordinates(config: Config) -> tuple[float, ...] | None:
     """The coordinates of a transformer's plan, among which errors fade with distance; None for
     another workload."""
     workload = config.workload
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
         return None
-    return _plan(workload)
+    return _compute_coordinates(workload)
 
 
-def _plan(workload: Model) -> tuple[float, ...]:
+def _compute_coordinates(workload: Model) -> tuple[float, ...]:
     plan, shape = workload.plan, workload.model
     degrees = [workload.parallel.get(axis, 1) for axis in ("tensor", "pipeline", "expert")]
     sizes = [
@@ -346,11 +348,11 @@ def _plan(workload: Model) -> tuple[float, ...]:
     return (*(math.log2(n) if isinstance(n, int) and n > 0 else 0.0 for n in sizes), again)
 
 
-def _machines(config: Config) -> set[str]:
+def _common_machines(config: Config) -> set[str]:
     return set(config.topology.machines) & set(config.npu.machines)
 
 
-def _unlike(config: Config) -> str:
+def _explain_unmeasured_kind(config: Config) -> str:
     """Why a configuration is of a kind of which nothing was measured; empty if it is of none."""
     workload, topology, npu = config.workload, config.topology, config.npu
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
@@ -361,7 +363,7 @@ def _unlike(config: Config) -> str:
         return "the network is that of no machine"
     if not npu.machines:
         return "the NPU is that of no machine"
-    if not _machines(config):
+    if not _common_machines(config):
         return (
             f"no machine has the network of {' or '.join(topology.machines)} and the NPU of "
             + " or ".join(npu.machines)
@@ -369,7 +371,7 @@ def _unlike(config: Config) -> str:
     return ""
 
 
-def _changed(config: Config) -> str:
+def _explain_unmeasured_setting(config: Config) -> str:
     """What is not as it was on any machine that was measured; empty if nothing is."""
     npu = config.npu
     if config.other_npus:
@@ -394,27 +396,27 @@ def _ratio(one: float, other: float) -> float:
     return max(one, other) / min(one, other) if min(one, other) > 0 else float("inf")
 
 
-def _group(own: Facts, run: Facts) -> bool:
+def _is_same_group(own: Facts, run: Facts) -> bool:
     return (own.gpu, own.kind, own.precision) == (run.gpu, run.kind, run.precision)
 
 
-def _chip(own: Facts, run: Facts) -> bool:
+def _has_same_chip(own: Facts, run: Facts) -> bool:
     names = ("efficiency", "memory_bandwidth")
     rates = [_ratio(getattr(own, name), getattr(run, name)) for name in names]
     same = (own.gpu, own.kernels, own.library) == (run.gpu, run.kernels, run.library)
     return same and max(rates) <= _SAME
 
 
-def _kind(own: Facts, run: Facts) -> bool:
+def _has_same_kind(own: Facts, run: Facts) -> bool:
     return (own.architecture, own.kind) == (run.architecture, run.kind)
 
 
-def _narrow(own: Facts, run: Facts) -> bool:
+def _has_same_precision(own: Facts, run: Facts) -> bool:
     same = (own.architecture, own.precision) == (run.architecture, run.precision)
     return same and _ratio(own.relative_time, run.relative_time) <= _SAME
 
 
-def _links(own: Facts, run: Facts) -> bool:
+def _has_similar_links(own: Facts, run: Facts) -> bool:
     if own.architecture != run.architecture or own.blocks != run.blocks:
         return False
     if not own.between:  # one node, or a part of one
@@ -423,14 +425,14 @@ def _links(own: Facts, run: Facts) -> bool:
     return all(_ratio(ours, theirs) <= _NEAR for ours, theirs in pairs)
 
 
-def _scale(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_scale(own: Facts, runs: Sequence[Facts]) -> str:
     most = max(run.gpus for run in runs if run.architecture == own.architecture)
     if own.gpus <= _SCALE * most:
         return ""
     return f"{own.gpus:,} GPUs, and no run was on more than {most:,} of {own.architecture}"
 
 
-def _no_chip(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_chip(own: Facts, runs: Sequence[Facts]) -> str:
     runs = [run for run in runs if run.gpu == own.gpu]
     if not runs:
         return f"nothing was measured on {own.gpu}"
@@ -443,20 +445,20 @@ def _no_chip(own: Facts, runs: Sequence[Facts]) -> str:
             return f"npu.kernels is {ours or 'null'}, and {own.gpu} ran those of {theirs[0]}"
         numbers = name not in ("kernels", "library")
         if numbers and min(_ratio(ours, each) for each in theirs) > _SAME:
-            known = " or ".join(_shown(name, each) for each in theirs)
-            return f"npu.{name} is {_shown(name, ours)}, and {own.gpu} had {known}"
+            known = " or ".join(_format_setting(name, each) for each in theirs)
+            return f"npu.{name} is {_format_setting(name, ours)}, and {own.gpu} had {known}"
     return f"no {own.gpu} had its efficiency and its memory at once"
 
 
-def _no_kind(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_kind(own: Facts, runs: Sequence[Facts]) -> str:
     return f"{_KINDS[own.kind]} was not measured on {own.architecture}"
 
 
-def _no_precision(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_precision(own: Facts, runs: Sequence[Facts]) -> str:
     return f"{own.precision} of this speed was not measured on {own.architecture}"
 
 
-def _no_links(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_links(own: Facts, runs: Sequence[Facts]) -> str:
     runs = [run for run in runs if run.architecture == own.architecture]
     if own.blocks not in {run.blocks for run in runs}:
         return f"the network's dimensions are {own.blocks}, and those measured {runs[0].blocks}"
@@ -473,26 +475,28 @@ def _no_links(own: Facts, runs: Sequence[Facts]) -> str:
 _Why = Callable[[Facts, Sequence[Facts]], str]
 # Any run may meet each by itself: a B300 has the links of a B200, and the precisions of a GB200.
 _RULES: tuple[tuple[Callable[[Facts, Facts], bool], _Why], ...] = (
-    (_chip, _no_chip),
-    (_kind, _no_kind),
-    (_narrow, _no_precision),
-    (_links, _no_links),
+    (_has_same_chip, _explain_chip),
+    (_has_same_kind, _explain_kind),
+    (_has_same_precision, _explain_precision),
+    (_has_similar_links, _explain_links),
 )
 
 
-def _software(own: Facts, runs: Sequence[Facts]) -> str:
+def _explain_software(own: Facts, runs: Sequence[Facts]) -> str:
     """What a stack makes of the GPU and lies beyond those that were measured."""
     runs = [run for run in runs if run.architecture == own.architecture]
     for name in SOFTWARE:
         known = sorted({value for run in runs for value in getattr(run, name)})
         (ours,) = getattr(own, name)
         if not known[0] / _SAME <= ours <= known[-1] * _SAME:
-            ends = " to ".join(_shown(name, each) for each in dict.fromkeys((known[0], known[-1])))
-            return f"npu.{name} is {_shown(name, ours)}, and what was measured had {ends}"
+            ends = " to ".join(
+                _format_setting(name, each) for each in dict.fromkeys((known[0], known[-1]))
+            )
+            return f"npu.{name} is {_format_setting(name, ours)}, and what was measured had {ends}"
     return ""
 
 
-def _shown(name: str, value: float) -> str:
+def _format_setting(name: str, value: float) -> str:
     if name in ("launch", "host"):
         return units.format_time(int(value))
     return units.format_bandwidth(value) if name == "memory_bandwidth" else f"{value:g}"
@@ -503,7 +507,7 @@ def _read_table() -> tuple[Bands, list[Run]]:
     head, _, rows = TABLE.read_text(encoding="utf-8").partition("\n")
     runs = [
         Run(
-            Facts(**{each.name: _read(each.name, row[each.name]) for each in fields(Facts)}),
+            Facts(**{each.name: _parse_field(each.name, row[each.name]) for each in fields(Facts)}),
             row["source"],
             row["fitted"] != "no",
             float(row["error"]),
@@ -511,44 +515,44 @@ def _read_table() -> tuple[Bands, list[Run]]:
         )
         for row in csv.DictReader(io.StringIO(rows))
     ]
-    return Bands.read(head.removeprefix("# ")), runs
+    return Bands.from_json(head.removeprefix("# ")), runs
 
 
-def known_runs() -> list[Run]:
+def load_runs() -> list[Run]:
     """All runs of the table, in its order."""
     return _read_table()[1]
 
 
 @cache
-def known() -> KnownErrors:
+def load_known_errors() -> KnownErrors:
     """The model of errors, with those of the table."""
     bands, runs = _read_table()
-    return bands.known([run.place for run in runs], [run.logarithm for run in runs])
+    return bands.condition([run.place for run in runs], [run.logarithm for run in runs])
 
 
 _LISTS = (*SOFTWARE, "plan")
 
 
-def _read(name: str, text: str) -> Any:
+def _parse_field(name: str, text: str) -> Any:
     if name in _LISTS:
         return tuple(map(float, text.split()))
     return Facts.__annotations__[name](text)
 
 
-def table(bands: Bands, runs: Iterable[Run]) -> str:
+def format_table(bands: Bands, runs: Iterable[Run]) -> str:
     """The model of errors and the runs as the text of such a table."""
     names = [each.name for each in fields(Facts)]
     lines = [[*names, "source", "fitted", "error"]]
     for run in runs:
-        values = [_written(getattr(run.facts, name)) for name in names]
+        values = [_format_field(getattr(run.facts, name)) for name in names]
         fitted = "alone" if run.alone else "yes" if run.fitted else "no"
         lines.append([*values, run.source, fitted, f"{run.error:.4f}"])
-    return f"# {bands.text()}\n" + "".join(",".join(line) + "\n" for line in lines)
+    return f"# {bands.to_json()}\n" + "".join(",".join(line) + "\n" for line in lines)
 
 
-def _written(value: Any) -> str:
+def _format_field(value: Any) -> str:
     if isinstance(value, tuple):
-        return " ".join(map(_written, value))
+        return " ".join(map(_format_field, value))
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
@@ -579,7 +583,7 @@ class _StoredPosterior(BaseModel):
         return self
 
 
-def stored_posterior(
+def serialize_posterior(
     parameters: list[Parameter],
     posterior: Posterior,
     *,
@@ -600,9 +604,9 @@ def stored_posterior(
     }
 
 
-def _first_overridden(config: Config) -> str:
+def _find_overridden_key(config: Config) -> str:
     """The first key that is not as the calibration left it; empty if all are."""
-    for key, value in _stored(config).keys.items():
+    for key, value in _read_posterior(config).keys.items():
         try:
             now = config.value(key)
         except DimsweepError:
@@ -620,7 +624,7 @@ def _posterior_band(config: Config) -> Band:
     return _cached_band(json.dumps(config.text, default=str))
 
 
-def _stored(config: Config) -> _StoredPosterior:
+def _read_posterior(config: Config) -> _StoredPosterior:
     """Raises :class:`DimsweepError` naming what ``dimsweep calibrate`` cannot have written."""
     try:
         return _StoredPosterior.model_validate(config.calibration)
@@ -636,24 +640,28 @@ def _stored(config: Config) -> _StoredPosterior:
 @lru_cache(64)
 def _cached_band(text: str) -> Band:
     config = Config.of(json.loads(text))
-    told = _stored(config)
-    slopes = slopes_of(config, told.parameters, lambda own: math.log(simulate(own).time))
+    told = _read_posterior(config)
+    slopes = compute_slopes(config, told.parameters, lambda own: math.log(simulate(own).time))
     covariance = np.array(told.covariance, float)
     beyond = max(0.0, math.log2(config.topology.build().n_npus / max(1, told.gpus)))
     posterior = Posterior(np.zeros(len(covariance)), covariance, told.scale, DEGREES)
     error = math.hypot(told.error, _DOUBLING * beyond / posterior.scale)
-    return Band.around(0.0, posterior.deviation(slopes, error), known().bands.ends)
+    return Band.from_deviation(
+        0.0, posterior.deviation(slopes, error), load_known_errors().bands.ends
+    )
 
 
-def slopes_of(config: Config, names: list[str], logarithm: Callable[[Config], float]) -> Floats:
+def compute_slopes(
+    config: Config, names: list[str], logarithm: Callable[[Config], float]
+) -> Floats:
     """(P,) the slopes of the logarithm of what is simulated, downwards: no share passes 1."""
-    known = {each.name: each for each in parameters_of(config)}
+    known = {each.name: each for each in list_parameters(config)}
     middle, found = logarithm(config), []
     for name in names:
         if name not in known:
             found.append(0.0)  # a dimension that this network lacks
             continue
-        step = step_of(name)
-        changed = changes(config, [known[name]], np.array([-step]))
+        step = slope_step(name)
+        changed = compute_settings(config, [known[name]], np.array([-step]))
         found.append((middle - logarithm(config.changed(changed))) / step)
     return np.array(found)

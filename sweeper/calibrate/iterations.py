@@ -81,7 +81,7 @@ SPEEDS: Mapping[str, Seconds] = {
 EXAMPLES = "seconds, ms, tokens/s, tokens/s/GPU, samples/s, TFLOP/s/GPU or MFU"
 
 
-def speed_of(column: str) -> Seconds | None:
+def find_speed(column: str) -> Seconds | None:
     """Return what a column of times or rates means, or None for any other column.
 
     Words are compared in small letters, without "per" and signs between them: "TFLOPs/GPU",
@@ -127,31 +127,31 @@ class Iteration:
 
 def has_iterations(columns: Collection[str]) -> bool:
     """Return whether a table with these columns holds measured iterations."""
-    return "op" not in columns and any(speed_of(column) for column in columns)
+    return "op" not in columns and any(find_speed(column) for column in columns)
 
 
-def iterations_of_table(path: Path, overrides: Sequence[str]) -> Iterator[Iteration]:
+def read_iteration_table(path: Path, overrides: Sequence[str]) -> Iterator[Iteration]:
     """Yield the measured iterations of a table; rows without a time or rate are left out.
 
     Raises :class:`DimsweepError` naming the line of a cell that cannot be read, or the file if no
     row has a measurement.
     """
     some = False
-    with as_csv(path):
-        for line, filled in _rows(read_text(path, "file of measurements")):
-            speeds = [(name, speed) for name in filled if (speed := speed_of(name))]
+    with reading_csv(path):
+        for line, filled in _read_rows(read_text(path, "file of measurements")):
+            speeds = [(name, speed) for name in filled if (speed := find_speed(name))]
             if not speeds:
                 continue
             some, (column, speed) = True, speeds[0]
             where = f"{path}, line {line}"
-            value = _number(filled[column], where)
+            value = _parse_positive(filled[column], where)
             settings = {
                 _SHORT.get(k, k): v
                 for k, v in filled.items()
-                if k not in _ASIDE and speed_of(k) is None
+                if k not in _ASIDE and find_speed(k) is None
             }
-            config = _config(settings, overrides, where)
-            with _placed(f"{where}, column {column}"):
+            config = _compose_config(settings, overrides, where)
+            with _placing_errors(f"{where}, column {column}"):
                 seconds = speed(value, config)
             yield Iteration(
                 filled.get("name") or f"line {line}",
@@ -165,7 +165,7 @@ def iterations_of_table(path: Path, overrides: Sequence[str]) -> Iterator[Iterat
         raise DimsweepError(what, where=str(path), hint=f"a column such as {EXAMPLES}")
 
 
-def iterations_of_log(path: Path, overrides: Sequence[str]) -> Iterator[Iteration]:
+def read_iteration_log(path: Path, overrides: Sequence[str]) -> Iterator[Iteration]:
     """Yield an iteration for each run in a log of Megatron-LM or torchtitan: the median of those
     that it prints.  The plan and the shape of the model are the log's.
 
@@ -174,26 +174,28 @@ def iterations_of_log(path: Path, overrides: Sequence[str]) -> Iterator[Iteratio
     runs = read_training_log(path)
     for number, run in enumerate(runs, 1):
         where = f"{path}, line {run.line}"
-        with _placed(where):
+        with _placing_errors(where):
             seconds = run.iteration()
         name = path.stem if len(runs) == 1 else f"{path.stem} {number}"
-        yield Iteration(name, seconds, _config(_settings_of(run), overrides, where), where)
+        yield Iteration(
+            name, seconds, _compose_config(_collect_settings(run), overrides, where), where
+        )
 
 
-def _settings_of(run: TrainingRun) -> dict[str, Any]:
+def _collect_settings(run: TrainingRun) -> dict[str, Any]:
     gpus = {} if run.gpus is None else {_GPUS: run.gpus}
     return {**gpus, **run.settings}
 
 
-def _config(settings: Mapping[str, Any], overrides: Sequence[str], where: str) -> Config:
+def _compose_config(settings: Mapping[str, Any], overrides: Sequence[str], where: str) -> Config:
     """Return the configuration with the settings of one row or run."""
-    said = {key: _written(value) for key, value in settings.items()}
+    said = {key: _format_value(value) for key, value in settings.items()}
     for key, other in (_BATCHES, _BATCHES[::-1]):
         if key in said and other not in said:
             said[other] = "null"  # one says the other
     try:
         if _GPUS in said:
-            said["nodes"] = _nodes(said.pop(_GPUS), overrides)
+            said["nodes"] = _count_nodes(said.pop(_GPUS), overrides)
         return compose([*overrides, *(f"{k}={v}" for k, v in said.items())]).config
     except DimsweepError as error:
         known = [*_SHORT, _GPUS, "nodes", "workload", "seconds"]
@@ -203,7 +205,7 @@ def _config(settings: Mapping[str, Any], overrides: Sequence[str], where: str) -
         raise placed from error
 
 
-def _nodes(gpus: str, overrides: Sequence[str]) -> str:
+def _count_nodes(gpus: str, overrides: Sequence[str]) -> str:
     """Return the number of nodes that have this number of GPUs.
 
     Raises :class:`DimsweepError` for a machine whose nodes it does not fill.
@@ -216,12 +218,12 @@ def _nodes(gpus: str, overrides: Sequence[str]) -> str:
     return str(nodes)
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager
-def _placed(where: str) -> Iterator[None]:
+def _placing_errors(where: str) -> Iterator[None]:
     """Give the errors of what a measurement means the place of the measurement."""
     try:
         yield
@@ -229,7 +231,7 @@ def _placed(where: str) -> Iterator[None]:
         raise error.replace(where=where) from error
 
 
-def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line number and the filled cells of each row, by columns in small letters."""
     every = enumerate(text.splitlines(), 1)
     rows = [(number, line) for number, line in every if line.strip() and line[0] != "#"]
@@ -244,7 +246,7 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 @contextmanager
-def as_csv(path: Path) -> Iterator[None]:
+def reading_csv(path: Path) -> Iterator[None]:
     """Raise :class:`DimsweepError` naming the file for what the csv module cannot read."""
     try:
         yield
@@ -252,7 +254,7 @@ def as_csv(path: Path) -> Iterator[None]:
         raise DimsweepError(f"it is no CSV: {error}", where=str(path)) from error
 
 
-def _number(text: str, where: str) -> float:
+def _parse_positive(text: str, where: str) -> float:
     try:
         value = float(text.removesuffix("%"))
     except ValueError:

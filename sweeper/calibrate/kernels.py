@@ -22,7 +22,7 @@ _Size = Annotated[int, Field(gt=0, le=2**32)]
 _Time = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Timed(BaseModel):
+class _TimedCase(BaseModel):
     ms: _Time
 
     @property
@@ -31,7 +31,7 @@ class _Timed(BaseModel):
         return self.ms / 1e3
 
 
-class Product(_Timed):
+class Product(_TimedCase):
     """An m x k by k x n product."""
 
     kind: Literal["product"] = "product"
@@ -48,7 +48,7 @@ class Product(_Timed):
     def __str__(self) -> str:
         return f"product, {self.m} x {self.k} x {self.n} in {self.precision}"
 
-    def kernel(self) -> Kernel:
+    def build_kernel(self) -> Kernel:
         """As the model has it."""
         product = MatMul(1, self.m, self.k, self.n)
         n_bytes = 2.0 * (self.m * self.k + self.k * self.n + self.m * self.n)
@@ -56,7 +56,7 @@ class Product(_Timed):
         return Kernel("", product.flops, n_bytes, product, precision=narrow, launched=False)
 
 
-class FusedAttention(_Timed):
+class FusedAttention(_TimedCase):
     """Causal attention of ``heads`` of ``size`` over ``sequence`` tokens."""
 
     kind: Literal["attention"]
@@ -74,7 +74,7 @@ class FusedAttention(_Timed):
     def __str__(self) -> str:
         return f"attention, {self.batch} x {self.heads} heads of {self.sequence}, {self.direction}"
 
-    def kernel(self) -> Kernel:
+    def build_kernel(self) -> Kernel:
         """As the model has it."""
         heads, n = self.batch * self.heads, self.sequence
         back = self.direction == "backward"
@@ -83,7 +83,7 @@ class FusedAttention(_Timed):
         return Kernel("", flops, 0.0, MatMul(2 * heads, n, self.size, n), fused, launched=False)
 
 
-class Elementwise(_Timed):
+class Elementwise(_TimedCase):
     """A kernel of ``tokens`` times ``hidden`` values."""
 
     kind: Literal["elementwise"]
@@ -99,7 +99,7 @@ class Elementwise(_Timed):
     def __str__(self) -> str:
         return f"{self.op} of {self.tokens} x {self.hidden}"
 
-    def kernel(self) -> Kernel:
+    def build_kernel(self) -> Kernel:
         """As the model has it."""
         n_bytes = float(_PASSES[self.op] * self.tokens * self.hidden)
         return Kernel("", 0.0, n_bytes, launched=False)
@@ -124,7 +124,7 @@ class Launch(BaseModel):
     def __str__(self) -> str:
         return "launch"
 
-    def kernel(self) -> Kernel:
+    def build_kernel(self) -> Kernel:
         """As the model has it."""
         return Kernel("", 0.0, 64.0)
 
@@ -148,7 +148,7 @@ def read_cases(path: Path) -> Iterator[Case]:
             raise DimsweepError(f"this is no case: {error}", where=where) from error
         if not isinstance(told, dict):
             raise DimsweepError("this is no case", where=where, hint='such as {"kind": "product"}')
-        if "error" in told or told.get("kind") not in _KINDS or _is_of_no_kernel(told):
+        if "error" in told or told.get("kind") not in _KINDS or _is_unmodelled(told):
             continue
         try:
             yield _CASE.validate_python(told)
@@ -159,7 +159,7 @@ def read_cases(path: Path) -> Iterator[Case]:
             ) from error
 
 
-def _is_of_no_kernel(told: dict[str, Any]) -> bool:
+def _is_unmodelled(told: dict[str, Any]) -> bool:
     """Of a precision, or an operation, that the model does not tell apart."""
     if told["kind"] == "product":
         return told.get("precision") in ("fp16", "fp32", "tf32")
@@ -167,13 +167,13 @@ def _is_of_no_kernel(told: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class TimeOfCase:
+class CaseTime:
     """Seconds of a single kernel on a cluster's NPU."""
 
     case: Case
 
     def __call__(self, config: Config) -> float:
-        kernel = self.case.kernel()
+        kernel = self.case.build_kernel()
         npu = config.npu.build("bf16", kernel.precision)
         return npu.duration(Compute(kernels=(kernel,))) / units.PICOSECONDS
 
@@ -201,7 +201,7 @@ _STEP = "ProfilerStep"
 
 
 @dataclass(frozen=True)
-class Profiled:
+class ProfiledStep:
     """Seconds of a step, of its products and attention, of all other kernels, and of collectives
     (which wait for others, too); ``idle`` while nothing ran on the device, and how many kernels."""
 
@@ -213,7 +213,7 @@ class Profiled:
     kernels: int
 
 
-def read_profiled(path: Path) -> Profiled:
+def read_profiled(path: Path) -> ProfiledStep:
     """The step of a profile: its steps' mean, where it marks them, else from the first kernel to
     the last.  Raises :class:`DimsweepError` for a profile without kernels of a device."""
     profile = read_profile(path)
@@ -225,18 +225,18 @@ def read_profiled(path: Path) -> Profiled:
         )
     kernels = [each for each in profile.kernels if each.span.duration > 0]
     start, end = kernels[0].span.start, max(each.span.end for each in kernels)
-    n = _steps(path)
+    n = _count_steps(path)
     parts = {"products": 0.0, "memory": 0.0, "communication": 0.0}
     for kernel in kernels:
-        parts[_kind(kernel.name)] += kernel.span.duration
+        parts[_classify_kernel(kernel.name)] += kernel.span.duration
     told = {name: us / n / 1e6 for name, us in parts.items()}
-    busy = _busy(profile)
-    return Profiled(
+    busy = _measure_busy_time(profile)
+    return ProfiledStep(
         (end - start) / n / 1e6, **told, idle=(end - start - busy) / n / 1e6, kernels=len(kernels)
     )
 
 
-def _kind(name: str) -> str:
+def _classify_kernel(name: str) -> str:
     if _COMMUNICATION.search(name):
         return "communication"
     if _MEMORY.search(name):
@@ -244,7 +244,7 @@ def _kind(name: str) -> str:
     return "products" if _PRODUCTS.search(name) else "memory"
 
 
-def _busy(profile: Profile) -> float:
+def _measure_busy_time(profile: Profile) -> float:
     """Microseconds in which at least one kernel runs."""
     total, until = 0.0, -1e300
     for kernel in profile.kernels:
@@ -253,7 +253,7 @@ def _busy(profile: Profile) -> float:
     return total
 
 
-def _steps(path: Path) -> int:
+def _count_steps(path: Path) -> int:
     """How many steps a profile marks: ``schedule`` names them; 1 where it does not."""
     marks = re.findall(rf'"{_STEP}#(\d+)"'.encode(), read_bytes(path, "profile"))
     return max(1, len(set(marks)))
@@ -275,7 +275,7 @@ def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
     it launched.  Raises :class:`DimsweepError` for what is no execution trace.
     """
     operators = read_host(trace).operators.values()
-    shapes = {op.call: shape for op in operators if (shape := _shape(op)) is not None}
+    shapes = {op.call: shape for op in operators if (shape := _find_product_shape(op)) is not None}
     runs: dict[int, float] = {}
     for kernel in read_profile(profile).kernels:
         if kernel.call is not None and kernel.call in shapes:
@@ -290,7 +290,7 @@ def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
     ]
 
 
-def _shape(op: HostOp) -> tuple[int, int, int] | None:
+def _find_product_shape(op: HostOp) -> tuple[int, int, int] | None:
     """Return (m, k, n) of a product in 16 bits, and None for any other operator."""
     if op.name not in ("aten::mm", "aten::addmm") or not re.search("BFloat16|Half", str(op.types)):
         return None

@@ -78,12 +78,12 @@ class Machine:
         self.wait()
         times, start = list[float](), time.perf_counter()
         while len(times) < (2 if self.small else most):
-            times.append(self._once(run))
+            times.append(self._time_once(run))
             if len(times) >= 5 and time.perf_counter() - start > budget:
                 break
         return statistics.median(times)
 
-    def _once(self, run: Callable[[], Any]) -> float:
+    def _time_once(self, run: Callable[[], Any]) -> float:
         if not self.cuda:
             start = time.perf_counter()
             run()
@@ -95,7 +95,7 @@ class Machine:
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1e3
 
-    def facts(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         told: dict[str, Any] = {
             "torch": torch.__version__,
             "ranks": self.ranks,
@@ -140,12 +140,12 @@ def products(machine: Machine, cases: Cases) -> None:
                 lambda a=a, b=b: torch.mm(a, b.t()), kind="product", precision="bf16", **shape
             )
             if machine.cuda and hasattr(torch, "_scaled_mm") and hasattr(torch, "float8_e4m3fn"):
-                _narrow(machine, cases, a, b, shape)
+                _time_fp8_product(machine, cases, a, b, shape)
             del a, b
     machine.free()
 
 
-def _narrow(
+def _time_fp8_product(
     machine: Machine, cases: Cases, a: torch.Tensor, b: torch.Tensor, shape: dict[str, int]
 ) -> None:
     one = torch.ones((), device=machine.device)
@@ -241,23 +241,23 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
         b, n, hidden = x.shape
-        parts = self.qkv(_norm(x, self.first)).view(b, n, -1, self.size).transpose(1, 2)
+        parts = self.qkv(_normalize(x, self.first)).view(b, n, -1, self.size).transpose(1, 2)
         q, k, v = parts.split([self.heads, self.kv, self.kv], 1)
-        q, k = _turned(q, turns), _turned(k, turns)
+        q, k = _rotate(q, turns), _rotate(k, turns)
         k, v = (each.repeat_interleave(self.heads // self.kv, 1) for each in (k, v))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(b, n, hidden))
-        gate, up = self.up(_norm(x, self.second)).chunk(2, -1)
+        gate, up = self.up(_normalize(x, self.second)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
 
-def _norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def _normalize(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     wide = x.float()
     scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
     return scaled.to(x.dtype) * weight
 
 
-def _turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+def _rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     one, other = x.chunk(2, -1)
     cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
     return torch.cat([one * cos - other * sin, one * sin + other * cos], -1)
@@ -278,11 +278,11 @@ class Llama(nn.Module):
         turns = torch.outer(torch.arange(ids.shape[1], device=ids.device), rates)
         for block in self.blocks:
             x = block(x, turns)
-        logits = self.head(_norm(x, self.norm)).float()
+        logits = self.head(_normalize(x, self.norm)).float()
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-class Trained:
+class Trainer:
     """A model in 16 bits, whose optimizer keeps weights and moments in 32."""
 
     def __init__(self, machine: Machine, shape: tuple[int, ...], sequence: int, batch: int) -> None:
@@ -309,15 +309,15 @@ class Trained:
             each.grad = None
 
 
-def steps(machine: Machine, folder: Path) -> None:
+def measure_steps(machine: Machine, folder: Path) -> None:
     """Each step's time without a profiler, and then one under it."""
     rows, traces = list[dict[str, Any]](), folder / "traces"
     traces.mkdir(exist_ok=True)
     for name, shape, sequence, batch in _STEPS if not machine.small else _SMALL_STEPS:
-        row = {**_plan(name, shape, sequence, batch, machine.ranks)}
+        row = {**_build_row(name, shape, sequence, batch, machine.ranks)}
         try:
-            trained = Trained(machine, shape, sequence, batch)
-            row["seconds"] = _step_seconds(machine, trained)
+            trained = Trainer(machine, shape, sequence, batch)
+            row["seconds"] = _time_step(machine, trained)
             if machine.cuda and machine.rank == 0:  # a CPU's has no kernels
                 row["profile"] = f"traces/{name}.kineto.json"
             _trace(machine, trained, traces / name)
@@ -330,7 +330,7 @@ def steps(machine: Machine, folder: Path) -> None:
         _write_table(folder / "steps.csv", rows)
 
 
-def _plan(
+def _build_row(
     name: str, shape: tuple[int, ...], sequence: int, batch: int, ranks: int
 ) -> dict[str, Any]:
     """A row of the table, by keys of dimsweep's configuration."""
@@ -358,7 +358,7 @@ def _plan(
     }
 
 
-def _step_seconds(machine: Machine, trained: Trained) -> float:
+def _time_step(machine: Machine, trained: Trainer) -> float:
     for _ in range(1 if machine.small else 5):
         trained.step()
     machine.wait()
@@ -371,7 +371,7 @@ def _step_seconds(machine: Machine, trained: Trained) -> float:
     return statistics.median(times)
 
 
-def _trace(machine: Machine, trained: Trained, path: Path) -> None:
+def _trace(machine: Machine, trained: Trainer, path: Path) -> None:
     from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if machine.cuda else [])]
@@ -398,12 +398,12 @@ def _write_table(file: Path, rows: list[dict[str, Any]]) -> None:
 # --- collectives and power ----------------------------------------------------------------------
 
 
-def collectives(machine: Machine, folder: Path) -> None:
+def measure_collectives(machine: Machine, folder: Path) -> None:
     """All-reduce, all-gather and reduce-scatter among all ranks, bytes as nccl-tests count them."""
     import torch.distributed as dist
 
     nodes = max(1, machine.ranks // int(os.environ.get("LOCAL_WORLD_SIZE", machine.ranks)))
-    name, rows = machine.facts().get("gpu", "CPU"), list[dict[str, Any]]()
+    name, rows = machine.describe().get("gpu", "CPU"), list[dict[str, Any]]()
     for n_bytes in _COLLECTIVE_BYTES if not machine.small else (4096,):
         whole = torch.zeros(n_bytes // 2, device=machine.device, dtype=torch.bfloat16)
         part = torch.zeros(
@@ -435,7 +435,7 @@ def collectives(machine: Machine, folder: Path) -> None:
 
 
 @contextmanager
-def power(machine: Machine, file: Path) -> Iterator[None]:
+def recording_power(machine: Machine, file: Path) -> Iterator[None]:
     """What nvidia-smi says of the GPU meanwhile, twice a second, where there is one."""
     query = "timestamp,power.draw,power.limit,clocks.sm,clocks.max.sm,temperature.gpu"
     process = None
@@ -465,16 +465,16 @@ def main() -> None:
     if machine.ranks > 1:
         torch.distributed.init_process_group("nccl" if machine.cuda else "gloo")
     if machine.rank == 0:
-        (folder / "machine.json").write_text(json.dumps(machine.facts(), indent=1))
+        (folder / "machine.json").write_text(json.dumps(machine.describe(), indent=1))
         for part in (products, attention, memory, launches):
             start = time.time()
             part(machine, Cases(folder / f"{part.__name__}.jsonl", machine))
             print(f"{part.__name__}: {time.time() - start:.0f} s", flush=True)
     if machine.ranks > 1:
         torch.distributed.barrier()
-        collectives(machine, folder)
-    with power(machine, folder / "power.csv"):
-        steps(machine, folder)
+        measure_collectives(machine, folder)
+    with recording_power(machine, folder / "power.csv"):
+        measure_steps(machine, folder)
     if machine.ranks > 1:
         torch.distributed.destroy_process_group()
     if machine.rank == 0:

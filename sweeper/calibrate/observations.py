@@ -34,20 +34,26 @@ from dimsweep.engine.formats import (
     read_nccl_tests,
     read_text,
 )
-from dimsweep.sweeper.calibrate.bands import EFFECTS, near, powers
-from dimsweep.sweeper.calibrate.evidence import MODEL, Run, known, known_runs, plan_of
+from dimsweep.sweeper.calibrate.bands import EFFECTS, compute_exponents, fade_with_distance
+from dimsweep.sweeper.calibrate.evidence import (
+    MODEL,
+    Run,
+    compute_plan_coordinates,
+    load_known_errors,
+    load_runs,
+)
 from dimsweep.sweeper.calibrate.iterations import (
     EXAMPLES,
     Iteration,
-    as_csv,
     has_iterations,
-    iterations_of_log,
-    iterations_of_table,
+    read_iteration_log,
+    read_iteration_table,
+    reading_csv,
 )
 from dimsweep.sweeper.calibrate.kernels import (
+    CaseTime,
     Product,
-    Profiled,
-    TimeOfCase,
+    ProfiledStep,
     read_cases,
     read_products,
     read_profiled,
@@ -106,21 +112,21 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
     if not path.is_file():
         raise DimsweepError("there is no such file", where=str(path))
     if path.suffix == ".jsonl":
-        return list(_cases(path))
+        return list(_observe_cases(path))
     text = read_text(path, "file of measurements")
     if is_training_log(text):
-        return list(_iterations(iterations_of_log(path, overrides)))
+        return list(_observe_iterations(read_iteration_log(path, overrides)))
     if is_nccl_tests(text):
-        return _collectives(path)
+        return _observe_collectives(path)
     if path.suffix == ".json" or text.lstrip().startswith("{"):
-        return list(_profile(path, base))
-    columns = {each.lower() for each in _cells(first_line(text), delimiter_of(text))}
+        return list(_observe_profile(path, base))
+    columns = {each.lower() for each in _split_cells(first_line(text), delimiter_of(text))}
     if has_iterations(columns):
-        return list(_iterations(iterations_of_table(path, overrides)))
+        return list(_observe_iterations(read_iteration_table(path, overrides)))
     if any(each.startswith("power.draw") for each in columns) or re.search(
         r"(?m)^#\s*Entity", text
     ):
-        return list(_power(path))
+        return list(_observe_power(path))
     if len(columns) > 1 and not {"op", "bytes"} & columns:
         raise DimsweepError(
             f"no column says what was measured: {first_line(text):.80}",
@@ -128,10 +134,10 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
             hint=f"{EXAMPLES} for iterations; op, gpus, nodes, bytes and time_us for collectives; "
             "power.draw for nvidia-smi's",
         )
-    return _collectives(path)
+    return _observe_collectives(path)
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def _split_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line of a table, without quotes."""
     try:
         rows = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
@@ -144,25 +150,31 @@ def _is_data(file: Path) -> bool:
     return file.is_file() and file.suffix in (".csv", ".jsonl", ".log", ".txt")
 
 
-def _iterations(found: Iterable[Iteration]) -> Iterator[Observation]:
+def _observe_iterations(found: Iterable[Iteration]) -> Iterator[Observation]:
     for each in found:
-        spread = deviation(each.config)
+        spread = compute_iteration_deviation(each.config)
         name = f"iteration, {each.name}"
         yield Observation(
-            name, "iteration", each.seconds, _time, spread, each.config, place=each.place
+            name,
+            "iteration",
+            each.seconds,
+            _simulate_seconds,
+            spread,
+            each.config,
+            place=each.place,
         )
         if each.profile is not None:
-            yield from _profile(each.profile, each.config, each.name)
+            yield from _observe_profile(each.profile, each.config, each.name)
 
 
-def _time(config: Config) -> float:
+def _simulate_seconds(config: Config) -> float:
     return simulate(config).time
 
 
 # --- collectives --------------------------------------------------------------------------------
 
 
-def _collectives(path: Path) -> list[Observation]:
+def _observe_collectives(path: Path) -> list[Observation]:
     found = read_nccl_tests(path)
     timings = found.timings
     remark = f"{path}: left out {found.left_out}" if found.left_out else ""
@@ -174,21 +186,21 @@ def _collectives(path: Path) -> list[Observation]:
             f"{timing.kind} of {timing.n_bytes:,} B, {timing.ranks} on {timing.nodes} nodes",
             "collective",
             timing.duration / units.PICOSECONDS,
-            _Collective(timing),
-            _shared("collective", counts[timing.nodes > 1]),
+            _CollectiveTime(timing),
+            _divide_deviation("collective", counts[timing.nodes > 1]),
             remark=remark,
         )
         for timing in timings
     ]
 
 
-def _shared(kind: str, rows: int) -> float:
+def _divide_deviation(kind: str, rows: int) -> float:
     """The deviation of one of many rows that share their error."""
     return DEVIATIONS[kind] * math.sqrt(max(1.0, rows / _INDEPENDENT))
 
 
 @dataclass(frozen=True)
-class _Collective:
+class _CollectiveTime:
     """Seconds of one collective on a cluster's network."""
 
     timing: Timing
@@ -222,18 +234,18 @@ class _Collective:
 # --- single kernels -----------------------------------------------------------------------------
 
 
-def _cases(path: Path) -> Iterator[Observation]:
+def _observe_cases(path: Path) -> Iterator[Observation]:
     cases = list(read_cases(path))
     for case in cases:
         same = sum(each.bound == case.bound for each in cases)
-        deviation = _shared(case.bound, same)
-        yield Observation(str(case), case.bound, case.seconds, TimeOfCase(case), deviation)
+        deviation = _divide_deviation(case.bound, same)
+        yield Observation(str(case), case.bound, case.seconds, CaseTime(case), deviation)
 
 
 # --- profiles and power -------------------------------------------------------------------------
 
 
-def _profile(path: Path, config: Config, name: str = "") -> Iterator[Observation]:
+def _observe_profile(path: Path, config: Config, name: str = "") -> Iterator[Observation]:
     profiled = read_profiled(path)
     name = name or path.name
     for part in ("step", "products", "memory"):
@@ -243,19 +255,19 @@ def _profile(path: Path, config: Config, name: str = "") -> Iterator[Observation
                 f"profile, {part} of {name}",
                 "profile",
                 value,
-                _Profiled(part, profiled),
+                _ProfiledTime(part, profiled),
                 DEVIATIONS["profile"],
                 config,
             )
-    yield from _products(path)
+    yield from _observe_products(path)
 
 
 @dataclass(frozen=True)
-class _Profiled:
+class _ProfiledTime:
     """Seconds of a step, or of the kernels of a kind in it."""
 
     part: str
-    profiled: Profiled
+    profiled: ProfiledStep
 
     def __call__(self, config: Config) -> float:
         result = simulate(config)
@@ -267,7 +279,7 @@ class _Profiled:
         return max(path["compute" if self.part == "products" else "memory"], 1e-9)
 
 
-def _products(path: Path) -> Iterator[Observation]:
+def _observe_products(path: Path) -> Iterator[Observation]:
     """Single products, where the execution trace of the same step lies beside the profile."""
     trace = path.with_name(path.name.replace(".kineto", ".et"))
     if trace == path or not trace.is_file():
@@ -279,17 +291,17 @@ def _products(path: Path) -> Iterator[Observation]:
             f"{case} of {path.name}",
             case.bound,
             case.seconds,
-            TimeOfCase(case),
-            _shared(case.bound, len(found)),
+            CaseTime(case),
+            _divide_deviation(case.bound, len(found)),
         )
 
 
-def _power(path: Path) -> Iterator[Observation]:
+def _observe_power(path: Path) -> Iterator[Observation]:
     """Clocks of nvidia-smi or DCGM, where they are: the speed of products follows the clock that
     the power sustains."""
     lines = read_text(path, "file of measurements").splitlines()
-    with as_csv(path):
-        found: list[dict[str, Any]] = list(_monitored(lines)) or list(csv.DictReader(lines))
+    with reading_csv(path):
+        found: list[dict[str, Any]] = list(_read_monitor(lines)) or list(csv.DictReader(lines))
     rows = [{(k or "").strip(): v for k, v in row.items()} for row in found]
     names = list(rows[0]) if rows else []
     columns = {
@@ -307,7 +319,7 @@ def _power(path: Path) -> Iterator[Observation]:
             hint="nvidia-smi --query-gpu=timestamp,power.draw,clocks.sm,clocks.max.sm --format=csv"
             ", or dcgmi dmon -e 155,100,113",
         )
-    values = [{what: _first(row.get(n)) for what, n in columns.items() if n} for row in rows]
+    values = [{what: _parse_number(row.get(n)) for what, n in columns.items() if n} for row in rows]
     draws = sorted(value["draw"] for value in values if value.get("draw"))
     busy = [v for v in values if v.get("draw", 0) >= 0.8 * draws[-1]] if draws else []
     shares = [v["now"] / v["most"] for v in busy if 0 < v.get("now", 0) <= v.get("most", 0)]
@@ -316,7 +328,7 @@ def _power(path: Path) -> Iterator[Observation]:
             f"clock while busy ({median(v['draw'] for v in busy):.0f} W)",
             "clock",
             median(shares),
-            _efficiency,
+            _read_efficiency,
             DEVIATIONS["clock"],
             unit="of the highest",
         )
@@ -324,7 +336,7 @@ def _power(path: Path) -> Iterator[Observation]:
         raise DimsweepError("no row has numbers of the power and of the clocks", where=str(path))
 
 
-def _monitored(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+def _read_monitor(lines: Sequence[str]) -> Iterator[dict[str, str]]:
     """What `dcgmi dmon` prints of each GPU, under names that it repeats now and then."""
     names: list[str] = []
     for line in lines:
@@ -335,11 +347,11 @@ def _monitored(lines: Sequence[str]) -> Iterator[dict[str, str]]:
             yield dict(zip(names, words[2:], strict=False))
 
 
-def _efficiency(config: Config) -> float:
+def _read_efficiency(config: Config) -> float:
     return config.npu.efficiency
 
 
-def _first(text: Any) -> float:
+def _parse_number(text: Any) -> float:
     found = re.search(r"\d+(?:\.\d+)?", str(text or ""))
     return float(found[0]) if found else 0.0
 
@@ -356,19 +368,19 @@ _PRODUCTS, _MEMORY = 0.6, 0.3
 _LEAST = 0.05
 
 
-def widths(config: Config) -> dict[str, float]:
+def compute_prior_widths(config: Config) -> dict[str, float]:
     """The deviation of the logarithm of each parameter.  What sources differ in is laid at the
     door of computing and of memory each; those of memory and launches are at least how far the
     constants lie apart that stacks have, in dense models of any GPU (``dimsweep verify
     clusters``)."""
-    bands = known().bands
+    bands = load_known_errors().bands
     of_source = [v for name, v in zip(EFFECTS, bands.variances, strict=True) if name not in _OWN]
     spread = math.sqrt(sum(of_source))
-    runs = [run for run in known_runs() if run.facts.kind == "dense"]
+    runs = [run for run in load_runs() if run.facts.kind == "dense"]
     return {
         "compute": spread / _PRODUCTS,
-        "memory": max(spread / _MEMORY, _between(runs, "memory_efficiency")),
-        "launch": max(_LEAST, _between(runs, "launch")),
+        "memory": max(spread / _MEMORY, _deviation_among_sources(runs, "memory_efficiency")),
+        "launch": max(_LEAST, _deviation_among_sources(runs, "launch")),
         "overlap": _OVERLAP,
         "network": _NETWORK,
         "latency": _LATENCY,
@@ -378,7 +390,7 @@ def widths(config: Config) -> dict[str, float]:
 _OWN = ("plan", "run")  # what the runs of one source differ in among themselves
 
 
-def _between(runs: list[Run], name: str) -> float:
+def _deviation_among_sources(runs: list[Run], name: str) -> float:
     """The deviation among sources of the logarithm of what each had; a run has that of its stack,
     and the GPU's own."""
     sources: dict[tuple[str, str], list[float]] = {}
@@ -389,35 +401,37 @@ def _between(runs: list[Run], name: str) -> float:
     return pstdev(means) if len(means) > 1 else _LEAST
 
 
-def deviation(config: Config) -> float:
+def compute_iteration_deviation(config: Config) -> float:
     """That of the logarithm of an iteration's time, measured over simulated, once the parameters
     are right: what one run of a source has by itself."""
-    return _deviation(config, "run")
+    return _effect_deviation(config, "run")
 
 
-def unseen(config: Config) -> float:
+def compute_unmeasured_deviation(config: Config) -> float:
     """That of a time of a plan that was not measured: what plans of a source are off by
     themselves, too."""
-    return math.hypot(_deviation(config, "plan"), _deviation(config, "run"))
+    return math.hypot(_effect_deviation(config, "plan"), _effect_deviation(config, "run"))
 
 
-def shared(configs: Sequence[Config | None]) -> Floats:
+def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
     """(N, R) what measurements have of R errors of deviation 1 that those of near plans share,
     as runs of one source do; nothing where a measurement is of no plan of a transformer."""
-    plans = [config and plan_of(config) for config in configs]
+    plans = [config and compute_plan_coordinates(config) for config in configs]
     of_plans = [n for n, plan in enumerate(plans) if plan]
     found = np.zeros((len(configs), len(of_plans)))
     if not of_plans:
         return found
     coordinates = np.array([plans[n] for n in of_plans])
-    values, axes = np.linalg.eigh(near(coordinates, coordinates))
+    values, axes = np.linalg.eigh(fade_with_distance(coordinates, coordinates))
     found[of_plans] = axes * np.sqrt(np.maximum(values, 0.0))
-    sizes = [_deviation(config, "plan") if config else 0.0 for config in configs]
+    sizes = [_effect_deviation(config, "plan") if config else 0.0 for config in configs]
     return found * np.array(sizes)[:, None]
 
 
-def _deviation(config: Config, effect: str) -> float:
+def _effect_deviation(config: Config, effect: str) -> float:
     """That of an effect of the model of errors; more in models with experts, and in narrow ones."""
-    workload, plan = config.workload, plan_of(config)
+    workload, plan = config.workload, compute_plan_coordinates(config)
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
-    return known().bands.own(effect, powers(experts, *plan[MODEL][:1] if plan else ()))
+    return load_known_errors().bands.effect_deviation(
+        effect, compute_exponents(experts, *plan[MODEL][:1] if plan else ())
+    )

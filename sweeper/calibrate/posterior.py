@@ -38,25 +38,25 @@ class Parameter:
     ``width`` is the deviation of its logarithm before anything was measured."""
 
     name: str
-    what: str
+    label: str
     keys: tuple[str, ...]
     width: float
     dimension: int | None = None
 
-    def most(self, config: Config) -> float:
+    def maximum_logarithm(self, config: Config) -> float:
         """The largest logarithm that the configuration can have: no share is more than 1."""
         if self.name not in ("compute", "memory", "overlap"):
             return math.inf
         return math.log(1 / getattr(config.npu, self.keys[0].removeprefix("npu.")))
 
 
-def step_of(name: str) -> float:
+def slope_step(name: str) -> float:
     """Of a parameter's logarithm, over which a slope is taken: a longer one for the overlap, of
     which the first hundredth costs the latency of what is cut in two, and no further one does."""
     return 0.2 if name == "overlap" else 0.05
 
 
-def parameters_of(config: Config, widths: Mapping[str, float] | None = None) -> list[Parameter]:
+def list_parameters(config: Config, widths: Mapping[str, float] | None = None) -> list[Parameter]:
     """Those of a cluster; ``widths`` by the name without the number of a dimension, 1 where only
     the parameters' values matter."""
     widths = dict.fromkeys(WIDTHS, 1.0) if widths is None else widths
@@ -86,7 +86,7 @@ def parameters_of(config: Config, widths: Mapping[str, float] | None = None) -> 
     return found
 
 
-def changes(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict[str, Any]:
+def compute_settings(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict[str, Any]:
     """The values of keys at these logarithms, as a file has them."""
     told: dict[str, Any] = {}
     n = len(parse_shape(str(config.topology.shape)))
@@ -99,7 +99,7 @@ def changes(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict
         if d is None:
             for key in parameter.keys:
                 value = float(getattr(config.npu, key.removeprefix("npu.")))
-                told[key] = _written(key, value * factor)
+                told[key] = _format_setting(key, value * factor)
         elif d >= n:
             continue
         elif parameter.name.startswith("network"):
@@ -111,7 +111,7 @@ def changes(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict
     return told
 
 
-def _written(key: str, value: float) -> float | str:
+def _format_setting(key: str, value: float) -> float | str:
     if key in ("npu.launch", "npu.host"):
         return f"{value / 1e6:.6g} us"
     return min(1.0, round(value, 6))
@@ -132,15 +132,15 @@ class Errors:
     shared: Floats
 
     @classmethod
-    def alone(cls, own: Floats) -> "Errors":
+    def independent(cls, own: Floats) -> "Errors":
         """Errors of which none is shared."""
         return cls(own, np.zeros((len(own), 0)))
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> "Errors":
+    def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Errors":
         return Errors(self.own[rows], self.shared[rows])
 
     @property
-    def whole(self) -> Floats:
+    def total(self) -> Floats:
         """(N,) deviations of each one's error, what it shares with others included."""
         return np.asarray(np.sqrt(self.own**2 + (self.shared**2).sum(axis=1)))
 
@@ -150,27 +150,27 @@ class Linear:
     """What simulations say near ``at``: (N,) logarithms and (N, P) slopes; and (N,) measured
     logarithms, with their errors beforehand."""
 
-    at: Floats
+    center: Floats
     values: Floats
     slopes: Floats
     measured: Floats
     errors: Errors
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> "Linear":
+    def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Linear":
         return Linear(
-            self.at,
+            self.center,
             self.values[rows],
             self.slopes[rows],
             self.measured[rows],
-            self.errors.of(rows),
+            self.errors.select_rows(rows),
         )
 
-    def without(self, left: int) -> "Linear":
-        return self.of(np.arange(len(self.measured)) != left)
+    def without_row(self, left: int) -> "Linear":
+        return self.select_rows(np.arange(len(self.measured)) != left)
 
-    def said(self, mean: Floats) -> Floats:
+    def predict(self, mean: Floats) -> Floats:
         """(N,) simulated logarithms at other parameters."""
-        return np.asarray(self.values + self.slopes @ (mean - self.at))
+        return np.asarray(self.values + self.slopes @ (mean - self.center))
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,11 @@ class Posterior:
         return float(np.sqrt(slopes @ self.covariance @ slopes + (self.scale * error) ** 2))
 
 
-def solve(linear: Linear, widths: Floats, most: Floats) -> Posterior:
+def compute_posterior(linear: Linear, widths: Floats, most: Floats) -> Posterior:
     """The posterior with a prior of these ``widths`` around 0, parameters at ``most`` so large."""
     n, n_parameters, degrees = len(linear.measured), len(widths), DEGREES
     own, shared = linear.errors.own, linear.errors.shared
-    aims = linear.measured - linear.values + linear.slopes @ linear.at
+    aims = linear.measured - linear.values + linear.slopes @ linear.center
     # What is shared is found beside the parameters.
     slopes = np.hstack([linear.slopes, shared])
     widths = np.concatenate([widths, np.ones(shared.shape[1])])
@@ -224,7 +224,7 @@ def solve(linear: Linear, widths: Floats, most: Floats) -> Posterior:
     return Posterior(mean[of_parameters], covariance, scale, degrees)
 
 
-def fit(
+def fit_posterior(
     simulate: Callable[[Floats], Floats],
     measured: Floats,
     errors: Errors,
@@ -239,12 +239,12 @@ def fit(
     for turn in range(_ROUNDS):
         values = simulate(at)
         slopes = (
-            _slopes(simulate, at, values, most, steps)
+            _measure_slopes(simulate, at, values, most, steps)
             if turn < 2 or linear is None
             else linear.slopes
         )
         linear = Linear(at, values, slopes, measured, errors)
-        posterior = solve(linear, widths, most)
+        posterior = compute_posterior(linear, widths, most)
         moved = np.abs(posterior.mean - at).max()
         if moved < 0.01:
             break
@@ -254,7 +254,7 @@ def fit(
     return posterior, linear
 
 
-def _slopes(
+def _measure_slopes(
     simulate: Callable[[Floats], Floats],
     at: Floats,
     values: Floats,
@@ -276,18 +276,21 @@ class LeaveOneOut:
 
     linear: Linear
     widths: Floats
-    most: Floats
+    maxima: Floats
 
     @cached_property
     def posteriors(self) -> Sequence[Posterior]:
         n = len(self.linear.measured)
-        return [solve(self.linear.without(i), self.widths, self.most) for i in range(n)]
+        return [
+            compute_posterior(self.linear.without_row(i), self.widths, self.maxima)
+            for i in range(n)
+        ]
 
     @cached_property
     def errors(self) -> Floats:
         """(N,) logarithms of ours over theirs."""
         said = [
-            self.linear.said(found.mean)[i] - self.linear.measured[i]
+            self.linear.predict(found.mean)[i] - self.linear.measured[i]
             for i, found in enumerate(self.posteriors)
         ]
         return np.array(said)
@@ -298,7 +301,7 @@ class LeaveOneOut:
         expected = [
             found.deviation(self.linear.slopes[i], error)
             for i, (found, error) in enumerate(
-                zip(self.posteriors, self.linear.errors.whole, strict=True)
+                zip(self.posteriors, self.linear.errors.total, strict=True)
             )
         ]
         return np.asarray(self.errors / np.array(expected))

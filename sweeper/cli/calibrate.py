@@ -28,7 +28,7 @@ def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
       dimsweep calibrate runs.csv nccl.log cluster=dgx_a100 nodes=4 --name lab
     """
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.calibrate.calibration import file_of
+    from dimsweep.sweeper.calibrate.calibration import find_cluster_file
 
     overrides = [word for word in arguments if "=" in word and not Path(word).exists()]
     paths = [Path(word) for word in arguments if word not in overrides]
@@ -36,7 +36,7 @@ def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
         raise click.UsageError("nothing to calibrate with: name a file of measurements")
     if len({path.resolve() for path in paths}) < len(paths):
         raise DimsweepError("a file of measurements is named twice, and would count twice")
-    file = file_of(name)
+    file = find_cluster_file(name)
     if file.exists() and not force:
         hint = f"--force replaces it, --name {name}_2 keeps both"
         raise DimsweepError("it is there already", where=str(file), hint=hint)
@@ -47,8 +47,12 @@ def calibrate_command(arguments: Sequence[str], name: str, force: bool) -> int:
 def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> None:
     """Read, fit, print, and write the cluster's file."""
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.calibrate.calibration import calibrate, print_calibration, text_of
-    from dimsweep.sweeper.calibrate.observations import read_observations, widths
+    from dimsweep.sweeper.calibrate.calibration import (
+        calibrate,
+        format_cluster_file,
+        print_calibration,
+    )
+    from dimsweep.sweeper.calibrate.observations import compute_prior_widths, read_observations
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.output import write_file
     from dimsweep.sweeper.terminal import say, say_warnings, waiting, wide_console
@@ -63,9 +67,9 @@ def _calibrate(paths: Sequence[Path], overrides: Sequence[str], file: Path) -> N
     found = [each for path in paths for each in read_observations(path, overrides, config)]
     say_warnings(dict.fromkeys(each.remark for each in found if each.remark), console)
     with waiting("simulating what was measured", console):
-        done = calibrate(config, found, widths(config))
+        done = calibrate(config, found, compute_prior_widths(config))
     print_calibration(done, console)
-    text = text_of(done, composed.choices)
+    text = format_cluster_file(done, composed.choices)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, "the cluster", text.encode())
     say(f"{file}: use it as cluster={file.stem}", console)

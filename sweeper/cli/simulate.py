@@ -74,7 +74,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     """
     import json
 
-    from dimsweep.sweeper.calibrate.evidence import evidence
+    from dimsweep.sweeper.calibrate.evidence import find_evidence
     from dimsweep.sweeper.cli.account import print_jobs, print_result
     from dimsweep.sweeper.cli.interruptions import print_interruptions
     from dimsweep.sweeper.config.compose import compose
@@ -108,7 +108,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         print_result(result, title, console, config.cost.npu_price)
         print_interruptions(result, console)
         print_jobs(jobs, console)
-        say(f"how sure is the model: {evidence(config)}", console)
+        say(f"how sure is the model: {find_evidence(config)}", console)
     _write_files(result, config, title, console)
 
 
@@ -123,7 +123,7 @@ def _what_takes_time(config: "Config") -> str:
 def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> dict[str, Any]:
     """Return the result as data for other programs."""
     from dimsweep.engine import MODEL_VERSION
-    from dimsweep.sweeper.calibrate.evidence import evidence
+    from dimsweep.sweeper.calibrate.evidence import find_evidence
     from dimsweep.sweeper.cli.account import plain
     from dimsweep.sweeper.cli.interruptions import plain as interruptions
     from dimsweep.sweeper.ledger.rows import single_row
@@ -136,7 +136,7 @@ def _told(config: "Config", result: "Result", jobs: Mapping[str, "JobTime"]) -> 
             | {"slowdown": job.slowdown}
             for name, job in jobs.items()
         }
-    return {**told, "evidence": evidence(config).plain()}
+    return {**told, "evidence": find_evidence(config).plain()}
 
 
 def _write_files(result: "Result", config: "Config", title: str, console: "Console") -> None:

@@ -13,7 +13,7 @@ from dimsweep.engine import DimsweepError, units
 from dimsweep.engine.cluster import with_npus
 from dimsweep.engine.network import Bill
 from dimsweep.engine.workload.plan import DeviceMesh
-from dimsweep.sweeper.calibrate.evidence import Evidence, evidence, surely
+from dimsweep.sweeper.calibrate.evidence import Evidence, compute_confidence, find_evidence
 from dimsweep.sweeper.config.cost import Cost
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.npu import Others
@@ -239,7 +239,7 @@ class CellSummary:
     def evidence_of(self, row: pd.Series) -> Evidence:
         """Return the errors of times comparable to the ``row``'s."""
         try:
-            return evidence(design_of(self.study, self.cell, row))
+            return find_evidence(design_of(self.study, self.cell, row))
         except DimsweepError as error:  # of another version of dimsweep, or a file of its is gone
             what = str(error).partition("\n")[0]
             return Evidence(reason=f"its configuration cannot be read ({what})")
@@ -279,7 +279,7 @@ class CellSummary:
                 design_of(self.study, self.cell, row),
                 design_of(other.study, other.cell, theirs),
             )
-            return surely(difference, *designs)
+            return compute_confidence(difference, *designs)
         except (DimsweepError, KeyError):  # of another version, or a design of other keys
             return None
 

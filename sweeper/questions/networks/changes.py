@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
+from dimsweep.sweeper.calibrate.evidence import (
+    compute_confidence,
+    compute_confidence_on_measured_network,
+)
 from dimsweep.sweeper.ledger.record import Change, End, PrunedCell, Regions, Rival
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.places import Longs
@@ -267,9 +270,9 @@ def _rival(known: KnownCells) -> Rival:
         return rival
     composed = [known.designs.compose(each) for each in (known.best, number)]
     both = [each.config for _, each in composed]
-    sure = surely(np.log(rival.factor), *both)
+    sure = compute_confidence(np.log(rival.factor), *both)
     elsewhere = sure is None
     if elsewhere:
-        sure = sure_elsewhere(np.log(rival.factor), *both)
+        sure = compute_confidence_on_measured_network(np.log(rival.factor), *both)
     by, _ = composed[1]
     return rival.model_copy(update={"by": by, "sure": sure, "elsewhere": elsewhere})

@@ -21,12 +21,12 @@ _MADE = "it makes a parser, when its module is imported"
 
 NO_READER = {
     "sweeper.api.results.Results.to_arrow": "what dimsweep.load reads",
-    "sweeper.calibrate.bands.Bands.read": _OURS,
-    "sweeper.calibrate.evidence._read": _OURS,
+    "sweeper.calibrate.bands.Bands.from_json": _OURS,
+    "sweeper.calibrate.evidence._parse_field": _OURS,
     "sweeper.calibrate.evidence._read_table": _OURS,
     "sweeper.calibrate.measuring.Cases.__init__": _THEIRS,
     "sweeper.calibrate.measuring._write_table": _THEIRS,
-    "sweeper.calibrate.measuring.power": _THEIRS,
+    "sweeper.calibrate.measuring.recording_power": _THEIRS,
     "sweeper.cli.calibrate.measure_command": _OURS,
     "sweeper.extensions.verify.clusters.report.write_page": _OURS,
     "sweeper.extensions.verify.clusters.plans.entries": _OURS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dimsweep.sweeper.calibrate.evidence import evidence
+from dimsweep.sweeper.calibrate.evidence import find_evidence
 from dimsweep.sweeper.calibrate.observations import read_observations
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
@@ -93,5 +93,5 @@ def _cluster() -> Files:
 
 @door(good=_cluster)
 def a_cluster_that_was_calibrated() -> None:
-    said = evidence(compose(["cluster=mine", *BASE[1:]]).config)
+    said = find_evidence(compose(["cluster=mine", *BASE[1:]]).config)
     assert said.reason or said.band.of(0.9) != pytest.approx(0)

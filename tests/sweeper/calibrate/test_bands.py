@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dimsweep.sweeper.calibrate.bands import EFFECTS, SHARES, Bands, LeaveSourceOut, Place, powers
+from dimsweep.sweeper.calibrate.bands import (
+    EFFECTS,
+    SHARES,
+    Bands,
+    LeaveSourceOut,
+    Place,
+    compute_exponents,
+)
 
 MIDDLE = Place("Hopper", "H100", "dense", "megatron", "bf16", 6.0, (0.0, 0.0), "a")
 
@@ -39,20 +46,20 @@ def test_sources_and_runs_are_told_apart(known: tuple) -> None:
 
 def test_intervals_hold_for_sources_that_nobody_saw(known: tuple) -> None:
     bands, places, errors = known
-    others = bands.known(places, errors)
+    others = bands.condition(places, errors)
     new = list(made(np.random.default_rng(7), 60, 4))
     # Few sources are known, so the intervals hold more of normal errors than they are to.
     for share, (least, most) in zip(SHARES, ((0.45, 0.68), (0.86, 0.97)), strict=True):
-        inside = [others.band(replace(p, source="")).holds(np.expm1(e), share) for p, e in new]
+        inside = [others.band(replace(p, source="")).contains(np.expm1(e), share) for p, e in new]
         assert least < np.mean(inside) < most
 
 
 def test_they_are_wider_the_less_is_known(known: tuple) -> None:
     bands, places, errors = known
-    others = bands.known(places, errors)
+    others = bands.condition(places, errors)
 
     def width(**changed: object) -> float:
-        low, high = others.band(replace(MIDDLE, source="", **changed)).of(0.9)
+        low, high = others.band(replace(MIDDLE, source="", **changed)).relative_ends(0.9)
         return high - low
 
     at = width()
@@ -60,8 +67,10 @@ def test_they_are_wider_the_less_is_known(known: tuple) -> None:
     assert width(precision="fp8") > at and width(stack="fsdp") > at
     assert at < width(gpus=9.0) < width(gpus=14.0)
     assert width(kind="experts") > 1.3 * at
-    assert bands.own("run", powers(True)) > 1.3 * bands.own("run", powers(False))
-    half, most = (others.band(MIDDLE).of(share) for share in SHARES)
+    assert bands.effect_deviation("run", compute_exponents(True)) > 1.3 * bands.effect_deviation(
+        "run", compute_exponents(False)
+    )
+    half, most = (others.band(MIDDLE).relative_ends(share) for share in SHARES)
     assert most[0] < half[0] < half[1] < most[1]
 
 
@@ -73,12 +82,18 @@ def test_narrow_models_have_the_wider_intervals_that_their_errors_show() -> None
         errors.append(error * 1.4 ** (12 - features))
     bands = Bands.fit(places, errors)
     assert bands.wider[1] == pytest.approx(1.4, rel=0.15)
-    others = bands.known(places, errors)
-    ends = [others.band(replace(MIDDLE, source="", width=w)).of(0.9) for w in (10.0, 12.0, 14.0)]
+    others = bands.condition(places, errors)
+    ends = [
+        others.band(replace(MIDDLE, source="", width=w)).relative_ends(0.9)
+        for w in (10.0, 12.0, 14.0)
+    ]
     widths = [high - low for low, high in ends]
     assert widths[0] > 1.5 * widths[1] > 2 * widths[2]
     for narrower, wider in itertools.pairwise(range(10, 15)):
-        found = [bands.own("run", powers(False, each)) for each in (narrower, wider)]
+        found = [
+            bands.effect_deviation("run", compute_exponents(False, each))
+            for each in (narrower, wider)
+        ]
         assert found[0] == pytest.approx(bands.wider[1] * found[1])
 
 
@@ -94,12 +109,12 @@ def test_rows_that_were_fitted_alone_say_nothing_of_the_mean() -> None:
     bands, place = Bands((0.02**2,) * len(EFFECTS)), replace(MIDDLE, source="")
     far = [replace(MIDDLE, source="fitted", plan=(float(i), 0.0)) for i in range(30)]
     means = {
-        free: bands.known(
+        free: bands.condition(
             [*places, *(replace(p, free=free) for p in far)], [*errors, *[0.3] * len(far)]
-        ).says([place])[0][0]
+        ).predict([place])[0][0]
         for free in (True, False)
     }
-    alone = bands.known(places, errors).says([place])[0][0]
+    alone = bands.condition(places, errors).predict([place])[0][0]
     assert abs(means[True] - alone) < 0.02 < abs(means[False] - alone)
 
 
@@ -108,12 +123,16 @@ def test_designs_that_are_alike_share_their_error(known: tuple) -> None:
     near = replace(MIDDLE, plan=(1.0, 0.0))
     far = replace(MIDDLE, plan=(6.0, 4.0), gpus=11.0)
     other = replace(MIDDLE, source="b", gpu="B200", architecture="Blackwell")
-    apart = [bands.apart(MIDDLE, each) for each in (near, far, other)]
+    apart = [bands.deviation_of_difference(MIDDLE, each) for each in (near, far, other)]
     assert apart == sorted(apart)
-    assert apart[0] < np.sqrt(2 * bands.alone([MIDDLE])[0])
-    sure = [bands.surely(difference, MIDDLE, near) for difference in (0.0, 0.02, 0.1, 0.3)]
+    assert apart[0] < np.sqrt(2 * bands.compute_variances([MIDDLE])[0])
+    sure = [
+        bands.compute_confidence(difference, MIDDLE, near) for difference in (0.0, 0.02, 0.1, 0.3)
+    ]
     assert sure[0] == pytest.approx(0.5) and sure == sorted(sure) and sure[-1] > 0.95
-    assert bands.surely(-0.1, MIDDLE, near) == bands.surely(0.1, near, MIDDLE)
+    assert bands.compute_confidence(-0.1, MIDDLE, near) == bands.compute_confidence(
+        0.1, near, MIDDLE
+    )
 
 
 def test_no_source_judges_itself(known: tuple) -> None:
@@ -123,4 +142,4 @@ def test_no_source_judges_itself(known: tuple) -> None:
     after = LeaveSourceOut(bands, tuple(places), tuple(moved))
     own = before.groups["s3"][0]
     assert before.band(own) == after.band(own)  # which no score of another source has a part in
-    assert Bands.read(bands.text()) == bands
+    assert Bands.from_json(bands.to_json()) == bands

@@ -15,16 +15,16 @@ from scipy.stats import t as student
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.calibration import calibrate
-from dimsweep.sweeper.calibrate.evidence import evidence
+from dimsweep.sweeper.calibrate.evidence import find_evidence
 from dimsweep.sweeper.calibrate.kernels import read_products, read_profiled
 from dimsweep.sweeper.calibrate.observations import (
-    deviation,
+    compute_iteration_deviation,
+    compute_prior_widths,
+    compute_shared_errors,
+    compute_unmeasured_deviation,
     read_observations,
-    shared,
-    unseen,
-    widths,
 )
-from dimsweep.sweeper.calibrate.posterior import changes, parameters_of
+from dimsweep.sweeper.calibrate.posterior import compute_settings, list_parameters
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
@@ -50,9 +50,9 @@ NCCL = "op,gpus,nodes,bytes,time_us"
 
 
 def machine(config: Config) -> Config:
-    parameters = parameters_of(config)
+    parameters = list_parameters(config)
     at = np.array([TRUTH.get(each.name, 0.0) for each in parameters])
-    return config.changed(changes(config, parameters, at))
+    return config.changed(compute_settings(config, parameters, at))
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_synthetic_machine_is_found_again(files: tuple[Path, Path]) -> None:
     config = compose(BASE).config
     found = [each for file in files for each in read_observations(file, BASE, config)]
-    done = calibrate(config, found, widths(config))
+    done = calibrate(config, found, compute_prior_widths(config))
     deviations = np.sqrt(np.diag(done.posterior.covariance))
     half = student.ppf(0.95, done.posterior.degrees) * deviations
     for i, parameter in enumerate(done.parameters):
@@ -98,22 +98,24 @@ def test_a_synthetic_machine_is_found_again(files: tuple[Path, Path]) -> None:
 def test_what_near_plans_share_is_not_all_the_clusters() -> None:
     alike = compose(BASE).config
     other = compose([*BASE, "workload.model.hidden=1024", "workload.model.layers=32"]).config
-    has = shared([alike, alike, other, None])
+    has = compute_shared_errors([alike, alike, other, None])
     covariance = has @ has.T
     assert covariance[0, 0] > 0 and covariance[0, 1] == pytest.approx(covariance[0, 0])
     assert covariance[0, 2] < 0.1 * covariance[0, 0] and not covariance[3].any()
-    whole = math.hypot(math.sqrt(covariance[0, 0]), deviation(alike))
-    assert whole == pytest.approx(unseen(alike))
-    assert deviation(other) > 1.2 * deviation(alike), "a narrow model is off by more"
+    whole = math.hypot(math.sqrt(covariance[0, 0]), compute_iteration_deviation(alike))
+    assert whole == pytest.approx(compute_unmeasured_deviation(alike))
+    assert compute_iteration_deviation(other) > 1.2 * compute_iteration_deviation(alike), (
+        "a narrow model is off by more"
+    )
 
 
 def test_iterations_of_one_model_are_told_from_those_of_two(files: tuple[Path, Path]) -> None:
     config = compose(BASE).config
     found = read_observations(files[0], BASE, config)[:1]
-    done = calibrate(config, found, widths(config))
-    assert done.of_one_model
+    done = calibrate(config, found, compute_prior_widths(config))
+    assert done.has_one_model
     deeper = replace(found[0], config=compose([*BASE, "workload.model.layers=4"]).config)
-    assert not replace(done, observations=[*found, deeper]).of_one_model
+    assert not replace(done, observations=[*found, deeper]).has_one_model
 
 
 @pytest.mark.long
@@ -125,12 +127,14 @@ def test_three_iterations_are_useful_and_a_wrong_one_is_named(
     few = tmp_path / "few.csv"
     few.write_text("\n".join(lines[:4]) + "\n")
     config = compose(BASE).config
-    known = widths(config)
+    known = compute_prior_widths(config)
     done = calibrate(config, read_observations(few, BASE, config), known)
     rest = read_observations(runs, BASE, config)[3:]
     errors = {}
     for name, at in (("before", np.zeros(len(done.parameters))), ("after", done.posterior.mean)):
-        told = [each.config.changed(changes(each.config, done.parameters, at)) for each in rest]
+        told = [
+            each.config.changed(compute_settings(each.config, done.parameters, at)) for each in rest
+        ]
         errors[name] = np.mean(
             [abs(simulate(c).time / each.value - 1) for c, each in zip(told, rest, strict=True)]
         )
@@ -159,13 +163,13 @@ def test_the_cluster_is_written_and_its_times_have_intervals_of_their_own(
     own = ["cluster=mine", *BASE[1:]]
     config = compose(own).config
     assert config.npu.efficiency == stored["npu"]["efficiency"]
-    said = evidence(config)
+    said = find_evidence(config)
     assert said.own == 5 and "the posterior of 5 measurements" in str(said)
-    low, high = said.band.of(0.9)
+    low, high = said.band.relative_ends(0.9)
     assert low < 0 < high
-    far = evidence(compose([*own[:-1], "nodes=64"]).config).band.of(0.9)
+    far = find_evidence(compose([*own[:-1], "nodes=64"]).config).band.relative_ends(0.9)
     assert far[1] - far[0] > high - low
-    over = evidence(compose([*own, "npu.efficiency=0.5"]).config)
+    over = find_evidence(compose([*own, "npu.efficiency=0.5"]).config)
     assert over.reason == "npu.efficiency is not as the calibration left it"
     assert main(["calibrate", "runs.csv", *BASE]) == 1
     assert "it is there already" in capsys.readouterr().err
@@ -420,9 +424,9 @@ def test_most_collectives_of_another_unit_are_refused(tmp_path: Path) -> None:
         ]
         if refused:
             with pytest.raises(DimsweepError, match="collective"):
-                calibrate(config, times, widths(config))
+                calibrate(config, times, compute_prior_widths(config))
         else:
-            calibrate(config, times, widths(config))
+            calibrate(config, times, compute_prior_widths(config))
 
 
 TABLE = "name,nodes,tp,micro_batch,batch,seconds\none,1,1,1,64,6.6\n"
@@ -478,7 +482,7 @@ def test_a_profile_of_a_small_step_is_of_no_other_unit(tmp_path: Path) -> None:
     (tmp_path / "amd.json").write_text(json.dumps({"traceEvents": events}))
     config = compose([*BASE[:-1], "nodes=1"]).config
     found = read_observations(tmp_path / "amd.json", BASE, config)
-    done = calibrate(config, found, widths(config))
+    done = calibrate(config, found, compute_prior_widths(config))
     assert {each.name.split()[1]: each.value for each in done.observations} == pytest.approx(
         {"step": 0.01001, "products": 0.009, "memory": 0.001}
     )

@@ -13,12 +13,12 @@ from dimsweep.sweeper.calibrate.bands import SHARES
 from dimsweep.sweeper.calibrate.evidence import (
     TABLE,
     Evidence,
-    evidence,
-    facts,
-    known,
-    known_runs,
-    surely,
-    table,
+    collect_facts,
+    compute_confidence,
+    find_evidence,
+    format_table,
+    load_known_errors,
+    load_runs,
 )
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.cli.sweep import sweep_study
@@ -29,7 +29,7 @@ A100 = ("workload=llama3_8b", "workload.model.layers=2", "cluster=dgx_a100", "no
 
 
 def found(*overrides: str, of: Sequence[str] = SMALL) -> Evidence:
-    return evidence(compose([*of, *overrides]).config)
+    return find_evidence(compose([*of, *overrides]).config)
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -37,8 +37,8 @@ def found(*overrides: str, of: Sequence[str] = SMALL) -> Evidence:
 
 def test_the_table_is_what_the_rows_give(tmp_path: Path) -> None:
     """The rows of a small table are simulated again; `verify clusters --evidence` wrote all."""
-    runs = known_runs()
-    assert TABLE.read_text() == table(known().bands, runs)
+    runs = load_runs()
+    assert TABLE.read_text() == format_table(load_known_errors().bands, runs)
     file = tmp_path / "evidence.csv"
     main(["verify", "clusters", "moe_and_automodel_h100", "--evidence", str(file)])
     lines = Counter(file.read_text().splitlines()[1:])
@@ -50,23 +50,25 @@ def test_the_table_is_what_the_rows_give(tmp_path: Path) -> None:
 
 def test_intervals_are_those_of_the_model_of_errors() -> None:
     said = found(of=A100)
-    assert said.band == known().band(facts(compose(A100).config, "A100").place())
-    half, most = (said.band.of(share) for share in SHARES)
+    assert said.band == load_known_errors().band(
+        collect_facts(compose(A100).config, "A100").place()
+    )
+    half, most = (said.band.relative_ends(share) for share in SHARES)
     assert most[0] < half[0] < half[1] < most[1]
     alike = [
         run
-        for run in known_runs()
+        for run in load_runs()
         if (run.facts.gpu, run.facts.kind, run.facts.precision) == ("A100", "dense", "bf16")
     ]
     assert list(said.runs) == alike
-    assert said.sources == len({run.origin for run in known_runs()})
+    assert said.sources == len({run.origin for run in load_runs()})
     assert str(said).startswith(f"half of such times are {said.within(0.5)} off measured ones, ")
     assert f"90% of them {said.interval} (" in str(said)
 
 
 def test_a_document_that_was_fitted_has_the_errors_that_others_see() -> None:
     """Its own would say how well it was fitted, and none where nobody else judges it."""
-    runs = known_runs()
+    runs = load_runs()
     assert any(run.fitted and not run.alone for run in runs)
     assert all(run.fitted for run in runs if run.alone)
     assert all(run.place.free is run.alone for run in runs)
@@ -78,11 +80,11 @@ def test_a_stack_between_those_that_were_measured_is_covered() -> None:
 
 def test_how_sure_a_difference_is() -> None:
     one, other = (compose([*SMALL, f"workload.plan.micro_batch={n}"]).config for n in (1, 2))
-    sure = [surely(difference, one, other) for difference in (0.0, 0.01, 0.04, 0.5)]
+    sure = [compute_confidence(difference, one, other) for difference in (0.0, 0.01, 0.04, 0.5)]
     assert sure[0] == pytest.approx(0.5) and sure == sorted(sure) and sure[-1] > 0.97
     elsewhere = compose([*A100, "workload.plan.micro_batch=2"]).config
-    assert surely(0.04, one, elsewhere) < sure[2]
-    assert surely(0.04, one, compose([*SMALL, "npu.efficiency=0.3"]).config) is None
+    assert compute_confidence(0.04, one, elsewhere) < sure[2]
+    assert compute_confidence(0.04, one, compose([*SMALL, "npu.efficiency=0.3"]).config) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_nothing_is_said_of_what_was_not_measured_or_is_overridden(
     own = [o for o in SMALL if o.split("=")[0] not in {x.split("=")[0] for x in overrides}]
     if overrides[0].startswith("workload="):
         own.remove("workload.model.layers=2")
-    said = evidence(compose([*own, *overrides]).config)
+    said = find_evidence(compose([*own, *overrides]).config)
     assert said.band is None and said.reason.startswith(reason), said.reason
     assert str(said) == f"no measured run covers this: {said.reason}"
 
@@ -155,7 +157,10 @@ def test_json_has_the_evidence_of_a_time(capsys: pytest.CaptureFixture[str]) -> 
         told.append(json.loads(capsys.readouterr().out)["evidence"])
     some, none = told
     said = found(of=A100)
-    assert some["intervals"] == {"0.5": list(said.band.of(0.5)), "0.9": list(said.band.of(0.9))}
+    assert some["intervals"] == {
+        "0.5": list(said.band.relative_ends(0.5)),
+        "0.9": list(said.band.relative_ends(0.9)),
+    }
     assert (some["runs"], some["reason"]) == (len(said.runs), None)
     assert some["fitted"] == sum(run.fitted for run in said.runs)
     assert some["sources"] == sorted({run.source for run in said.runs})

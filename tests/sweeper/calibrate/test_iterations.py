@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.calibrate.iterations import iterations_of_log
+from dimsweep.sweeper.calibrate.iterations import read_iteration_log
 from dimsweep.sweeper.calibrate.observations import Observation, read_observations
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.simulation.program import build_program
@@ -79,7 +79,7 @@ def test_a_log_of_megatron_is_an_iteration_of_its_plan(tmp_path: Path) -> None:
 def test_each_run_of_a_log_is_an_iteration(tmp_path: Path) -> None:
     mesh = "1-D device mesh with ['dp_shard'], [8]"
     (tmp_path / "titan.log").write_text(titan(["9", "700"], mesh) + titan(["9", "800"], mesh))
-    first, second = iterations_of_log(tmp_path / "titan.log", BASE)
+    first, second = read_iteration_log(tmp_path / "titan.log", BASE)
     assert (first.name, second.name) == ("titan 1", "titan 2")
     assert first.seconds / second.seconds == pytest.approx(800 / 700)
     assert first.config.topology.build().n_npus == 8
@@ -88,5 +88,5 @@ def test_each_run_of_a_log_is_an_iteration(tmp_path: Path) -> None:
 def test_a_log_of_a_plan_that_cannot_be_names_its_run(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(megatron([900.0], world_size=12))
     with pytest.raises(DimsweepError, match="12 GPUs do not fill nodes of 8") as caught:
-        list(iterations_of_log(tmp_path / "run.log", BASE))
+        list(read_iteration_log(tmp_path / "run.log", BASE))
     assert caught.value.where == f"{tmp_path / 'run.log'}, line 2"

@@ -7,7 +7,7 @@ import pytest
 
 from dimsweep.engine import DimsweepError
 from dimsweep.engine.formats.chakra import write_chakra_workload
-from dimsweep.sweeper.calibrate.evidence import evidence
+from dimsweep.sweeper.calibrate.evidence import find_evidence
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
@@ -58,8 +58,8 @@ def test_messages_and_phases_agree() -> None:
 
 
 def test_nobody_measured_two_kinds_together() -> None:
-    assert "several kinds" in str(evidence(config(MIXED)))
-    assert "several kinds" not in str(evidence(config()))
+    assert "several kinds" in str(find_evidence(config(MIXED)))
+    assert "several kinds" not in str(find_evidence(config()))
 
 
 @pytest.mark.parametrize(

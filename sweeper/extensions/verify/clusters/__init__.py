@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dimsweep.engine import DimsweepError, suggest_names
 from dimsweep.sweeper.calibrate.bands import Bands
-from dimsweep.sweeper.calibrate.evidence import known, table
+from dimsweep.sweeper.calibrate.evidence import format_table, load_known_errors
 from dimsweep.sweeper.draw.canvas import kind_of
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Compared,
@@ -144,10 +144,10 @@ def command(
 def _intervals(times: Sequence[Compared], evidence: Path | None, console: Console) -> Coverage:
     """Whether the intervals of times hold; those of the rows themselves, where they are written."""
     times = [row for row in times if not row.of_peaks]
-    runs, bands = runs_of(times), known().bands
+    runs, bands = runs_of(times), load_known_errors().bands
     if evidence is not None:
         bands = Bands.fit([run.place for run in runs], [run.logarithm for run in runs])
-        write_file(evidence, "the evidence", table(bands, runs).encode())
+        write_file(evidence, "the evidence", format_table(bands, runs).encode())
         say(f"\n{evidence} has {plural(len(times), 'run')}", console)
     found = Coverage(bands, tuple(runs))
     if runs:

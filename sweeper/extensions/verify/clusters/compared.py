@@ -15,17 +15,28 @@ from scipy.stats import t as student
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.bands import SHARES, Band, Bands, LeaveSourceOut
-from dimsweep.sweeper.calibrate.evidence import SOFTWARE, Run, facts, judged, known
-from dimsweep.sweeper.calibrate.observations import deviation, shared, unseen, widths
+from dimsweep.sweeper.calibrate.evidence import (
+    SOFTWARE,
+    Run,
+    can_be_judged,
+    collect_facts,
+    load_known_errors,
+)
+from dimsweep.sweeper.calibrate.observations import (
+    compute_iteration_deviation,
+    compute_prior_widths,
+    compute_shared_errors,
+    compute_unmeasured_deviation,
+)
 from dimsweep.sweeper.calibrate.posterior import Errors as StepErrors
 from dimsweep.sweeper.calibrate.posterior import (
     Floats,
     Linear,
     Posterior,
-    changes,
-    parameters_of,
-    solve,
-    step_of,
+    compute_posterior,
+    compute_settings,
+    list_parameters,
+    slope_step,
 )
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
@@ -173,7 +184,7 @@ def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
     groups = {name: own for name, own in groups.items() if len(_distinct(own)) > ROWS + 1}
     chosen = {name: _chosen(own) for name, own in groups.items()}
     asked = [
-        (row.measured, name, -step_of(name))
+        (row.measured, name, -slope_step(name))
         for own in chosen.values()
         for row in own
         for name in _NAMES
@@ -183,7 +194,7 @@ def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
     for group, own in chosen.items():
         slopes = np.array(
             [
-                [(math.log(row.ours.seconds) - next(steps)) / step_of(name) for name in _NAMES]
+                [(math.log(row.ours.seconds) - next(steps)) / slope_step(name) for name in _NAMES]
                 for row in own
             ]
         )
@@ -215,18 +226,20 @@ def _chosen(rows: Sequence[Compared]) -> list[Compared]:
 def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
     configs = [configure(row.measured, 1) for row in rows]
     config = configs[0]
-    parameters = {each.name: each for each in parameters_of(config, widths(config))}
+    parameters = {each.name: each for each in list_parameters(config, compute_prior_widths(config))}
     known = [parameters.get(name) for name in _NAMES]
     linear = Linear(
         np.zeros(len(_NAMES)),
         np.log([row.values[1] for row in rows]),
         slopes,
         np.log([row.values[0] for row in rows]),
-        StepErrors(np.full(len(rows), deviation(config)), shared(configs)),
+        StepErrors(
+            np.full(len(rows), compute_iteration_deviation(config)), compute_shared_errors(configs)
+        ),
     )
     prior = np.array([each.width if each else 0.05 for each in known])
-    most = np.array([each.most(config) if each else 1.0 for each in known])
-    return solve(linear, prior, most)
+    most = np.array([each.maximum_logarithm(config) if each else 1.0 for each in known])
+    return compute_posterior(linear, prior, most)
 
 
 def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]]) -> float:
@@ -235,9 +248,9 @@ def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[floa
     wanted = dict(zip(*(np.atleast_1d(each).tolist() for each in (names, values)), strict=True))
 
     def changed(config: Config) -> Config:
-        some = [p for p in parameters_of(config) if p.name in wanted]
-        at = np.array([min(wanted[p.name], p.most(config)) for p in some])
-        return config.changed(changes(config, some, at))
+        some = [p for p in list_parameters(config) if p.name in wanted]
+        at = np.array([min(wanted[p.name], p.maximum_logarithm(config)) for p in some])
+        return config.changed(compute_settings(config, some, at))
 
     try:
         return math.log(predict(measured, changed).seconds)
@@ -248,8 +261,8 @@ def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[floa
 def _predicted(row: Compared, log: float, posterior: Posterior, slopes: Floats) -> Predicted:
     theirs = row.values[0]
     error = log - math.log(theirs)
-    off = posterior.deviation(slopes, unseen(configure(row.measured, 1)))
-    band = Band.around(0.0, off, known().bands.ends)
+    off = posterior.deviation(slopes, compute_unmeasured_deviation(configure(row.measured, 1)))
+    band = Band.from_deviation(0.0, off, load_known_errors().bands.ends)
     inside = tuple(low <= error <= high for low, high in band.ends)
     return Predicted(row, row.error, math.expm1(error), inside)
 
@@ -302,7 +315,7 @@ def runs_of(rows: Sequence[Compared]) -> list[Run]:
 
 def _run(row: Compared, error: float | None) -> Run:
     """``error``: with its own source left out; None where no other one judges it."""
-    own = facts(configure(row.measured, 1), row.gpu)
+    own = collect_facts(configure(row.measured, 1), row.gpu)
     stock = system_of(row.measured).config.npu
     known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
     software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
@@ -341,11 +354,11 @@ class Coverage:
         found = []
         for number, run in enumerate(self.runs):
             others = [each.facts for each in self.runs if each.origin != run.origin]
-            if run.alone or not judged(run.facts, others):
+            if run.alone or not can_be_judged(run.facts, others):
                 continue
             band = self._left.band(number)
-            low, high = band.of(SHARES[-1])
-            inside = tuple(band.holds(run.error, share) for share in SHARES)
+            low, high = band.relative_ends(SHARES[-1])
+            inside = tuple(band.contains(run.error, share) for share in SHARES)
             found.append(Covered(run, inside, high - low))
         return found
 
@@ -387,14 +400,14 @@ class Coverage:
 
     def _pairs(self) -> Iterator[str]:
         """Differences between two runs of a source, by what pairs of other sources say."""
-        left, couples = self._left, self._left.couples()
+        left, couples = self._left, self._left.list_pairs()
         if not couples:
             return
         students = {source: left.pairs(source) for source in left.groups}
         inside: dict[float, list[bool]] = {share: [] for share in SHARES}
         for a, b in couples:
             degrees, scale = students[left.places[a].source]
-            deviation = scale * left.bands.apart(left.places[a], left.places[b])
+            deviation = scale * left.bands.deviation_of_difference(left.places[a], left.places[b])
             error = abs(left.errors[a] - left.errors[b])
             for share in SHARES:
                 inside[share].append(error <= deviation * student.ppf((1 + share) / 2, degrees))

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.calibrate.evidence import known, known_runs
+from dimsweep.sweeper.calibrate.evidence import load_known_errors, load_runs
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
     COVERAGE_AIMS,
     Compared,
@@ -19,7 +19,7 @@ from dimsweep.sweeper.extensions.verify.clusters.report import BEGIN, CALIBRATED
 
 @pytest.fixture(scope="module")
 def coverage() -> Coverage:
-    return Coverage(known().bands, tuple(known_runs()))
+    return Coverage(load_known_errors().bands, tuple(load_runs()))
 
 
 @pytest.mark.long
@@ -39,7 +39,7 @@ def test_a_share_is_as_sure_as_there_are_sources() -> None:
     assert one == pytest.approx((0.75 * 0.25 / 3) ** 0.5)  # that of a mean of four
     assert doubt([True, False, True, True] * 10, ["a", "b", "c", "d"] * 10) == pytest.approx(one)
     assert doubt([True, False], ["a", "a"]) == 0
-    runs = known_runs()
+    runs = load_runs()
     rounds = {run.origin for run in runs if "mlcommons" in run.source}
     assert rounds == {"mlcommons/training_results"}, "the rounds of MLPerf are one source"
 

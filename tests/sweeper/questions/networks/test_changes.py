@@ -11,7 +11,10 @@ import pytest
 
 from dimsweep.engine import InfeasibleError, run_batch
 from dimsweep.engine.bound import least_time
-from dimsweep.sweeper.calibrate.evidence import sure_elsewhere, surely
+from dimsweep.sweeper.calibrate.evidence import (
+    compute_confidence,
+    compute_confidence_on_measured_network,
+)
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
@@ -292,12 +295,12 @@ def test_the_rival_is_the_second_best_of_all_simulated(
     assert rival.factor == pytest.approx(losses.min(), rel=1e-9)
     assert number_of(designs, rival.by) == int(np.argmin(losses))
     both = [designs.compose(n)[1].config for n in (best, int(np.argmin(losses)))]
-    assert surely(1.0, *both) is None
+    assert compute_confidence(1.0, *both) is None
     assert rival.elsewhere
-    assert rival.sure == sure_elsewhere(math.log(rival.factor), *both)
-    assert 0.5 < rival.sure < sure_elsewhere(1.0, *both) < 1
+    assert rival.sure == compute_confidence_on_measured_network(math.log(rival.factor), *both)
+    assert 0.5 < rival.sure < compute_confidence_on_measured_network(1.0, *both) < 1
     other = [config.changed({"npu.machines": []}) for config in both]
-    assert sure_elsewhere(1.0, *other) is None
+    assert compute_confidence_on_measured_network(1.0, *other) is None
 
 
 @pytest.mark.long
