@@ -23,6 +23,6 @@ def searched(plan: StudyPlan) -> tuple[Proof, float]:
 
 def simulated(designs: Designs, number: int, program: Program) -> float:
     """The loss of a cell, whose ``program`` is simulated."""
-    where = designs.cells.where(number)
+    where = designs.cells.locate(number)
     seconds = run_batch(program, program.bandwidth[None]).time[0] / 1e12
-    return float(seconds * designs.factor(where.row)[where.number])
+    return float(seconds * designs.loss_factors(where.row)[where.number])

@@ -17,7 +17,7 @@ from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import BASELINE
 from dimsweep.sweeper.places import find_study
-from dimsweep.sweeper.questions.networks.shapes import fixed
+from dimsweep.sweeper.questions.networks.shapes import shared_keys
 from dimsweep.sweeper.questions.split.grid import Grid
 from dimsweep.sweeper.run.loop import OneRound, Question, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trial, Trials
@@ -55,7 +55,7 @@ class Baselines(CellSource):
         own = {name: (value,) for name, value in given.items()}
         if networks is not None and given and "topology" not in given:
             # Latencies and tiers are those of the networks that are searched.
-            own = {key: (value,) for key, value in fixed(networks).items()} | own
+            own = {key: (value,) for key, value in shared_keys(networks).items()} | own
         self._grid = Grid(composed, {**scenarios, **own}, may_prune=False)
         self._scenarios = tuple(scenarios)
         self._first = first

@@ -2,7 +2,7 @@
 
 from dimsweep.engine import InfeasibleError, Result
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.simulation.simulate import simulate
 
 
@@ -14,7 +14,7 @@ def simulate_designs(study: str, *overrides: str) -> dict[tuple[str, ...], Resul
     """
     composed = compose([f"study={study}", *overrides])
     results = {}
-    grid = Grid(composed, grid_of(composed.config), may_prune=True)
+    grid = Grid(composed, build_grid(composed.config), may_prune=True)
     for coordinates, cell in map(grid.compose, range(len(grid))):
         try:
             results[tuple(coordinates.values())] = simulate(cell.config)

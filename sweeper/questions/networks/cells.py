@@ -13,12 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.bound import Reach, Stagings, least_time
-from dimsweep.sweeper.questions.networks.places import AS_IS, Longs, Moved, Place, Places, Spot
+from dimsweep.sweeper.questions.networks.placements import (
+    UNCHANGED_TIERS,
+    Candidates,
+    Longs,
+    Place,
+    Places,
+    TierFactors,
+)
 from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
 from dimsweep.sweeper.space.plans import Row
 
 
-class Where(NamedTuple):
+class CellParts(NamedTuple):
     """A cell's parts: its plan, its place, the number of its network among those of its shape, and
     its own number among the cells of the plan."""
 
@@ -39,33 +46,35 @@ class Cells:
 
     def __post_init__(self) -> None:
         self.places.add(self.rows)
-        self.first: Longs = np.cumsum([0, *(len(self.spot(row)) for row in self.rows)])
+        self.first: Longs = np.cumsum([0, *(len(self.candidates(row)) for row in self.rows)])
 
     def __len__(self) -> int:
         return int(self.first[-1])
 
-    def some(self, rows: Longs) -> "Cells":
+    def select(self, rows: Longs) -> "Cells":
         """Return the cells of some of the rows."""
         found = Cells([self.rows[i] for i in rows.tolist()], self.places, self.stagings)
-        found.least = self.least[rows]
+        found.compute_seconds = self.compute_seconds[rows]
         return found
 
     @property
     def shapes(self) -> Sequence[Shape]:
         return self.places.shapes
 
-    def spot(self, row: Row) -> Spot:
-        return self.places.spot(row)
+    def candidates(self, row: Row) -> Candidates:
+        return self.places.candidates(row)
 
-    def where(self, number: int) -> Where:
+    def locate(self, number: int) -> CellParts:
         """Return the parts of the cell with this number."""
         i = int(np.searchsorted(self.first, number, side="right")) - 1
         row, m = self.rows[i], number - int(self.first[i])
-        spot = self.spot(row)
-        return Where(row, self.places.all[int(spot.place[m])], int(spot.network[m]), m)
+        candidates = self.candidates(row)
+        return CellParts(
+            row, self.places.all[int(candidates.place[m])], int(candidates.network[m]), m
+        )
 
     @cached_property
-    def least(self) -> Floats:
+    def compute_seconds(self) -> Floats:
         """Level 0: seconds of computation of each row, on any network."""
         found = [
             least_time(
@@ -79,10 +88,12 @@ class Cells:
         ]
         return np.array(found).reshape(-1)
 
-    def loads_of(self, i: int, moved: Moved = AS_IS, cells: Longs | None = None) -> Floats:
+    def bound_loads(
+        self, i: int, moved: TierFactors = UNCHANGED_TIERS, cells: Longs | None = None
+    ) -> Floats:
         """Return level 1: the least seconds of all cells of a row, or of some, on
         ``moved`` tiers."""
-        if i in self._loads and moved == AS_IS:
+        if i in self._loads and moved == UNCHANGED_TIERS:
             return self._loads[i] if cells is None else self._loads[i][cells]
         if cells is not None and not len(cells):
             return np.zeros(0)
@@ -90,6 +101,6 @@ class Cells:
         reach = reach if cells is None else reach.some(cells)
         staging = self.stagings.of(row.plan, row.degrees)
         found = least_time(staging, row.plan, row.turns, reach, self.stagings)
-        if cells is None and moved == AS_IS:
+        if cells is None and moved == UNCHANGED_TIERS:
             self._loads[i] = found
         return found

@@ -17,16 +17,16 @@ from dimsweep.sweeper.calibrate.evidence import (
 )
 from dimsweep.sweeper.ledger.record import Change, End, PrunedCell, Regions, Rival
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.networks.places import Longs
+from dimsweep.sweeper.questions.networks.placements import Longs
 from dimsweep.sweeper.questions.networks.race import (
     REACH,
     ROUNDING,
     KnownCells,
-    Moment,
     Move,
+    MovedSpace,
     Race,
-    Scaled,
-    moves_of,
+    ScaledRace,
+    iterate_moves,
 )
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.questions.what_if.catalogue import Asked
@@ -42,39 +42,39 @@ from dimsweep.sweeper.study.ranking import NEAR, physical
 
 
 _NEVER = 2
-_PRICES, _OTHERS = 3, 2  # of each on either side, from as it is to the reach
+_PRICES, _MOVES = 3, 2  # of each on either side, from as it is to the reach
 
 
-class _Priced(Scaled):
+class _PricedRace(ScaledRace):
     """The losses of cells below the ``ends`` of several prices, at which networks have their
     ``factors``; it runs at one price after the other."""
 
     def __init__(
-        self, known: KnownCells, moment: Moment, factors: Sequence[Floats], ends: Sequence[float]
+        self, known: KnownCells, space: MovedSpace, factors: Sequence[Floats], ends: Sequence[float]
     ) -> None:
-        super().__init__(known, moment, max(ends))
+        super().__init__(known, space, max(ends))
         self._factors, self._ends, self._number = factors, ends, 0
 
     def winner(self, number: int) -> int | None:
         """Return the cell that wins at a price; None if no cell is below its end, and -1 if too
         many may be."""
         self._number = number
-        found = self.first(self._ends[number])
+        found = self.find_first(self._ends[number])
         return -1 if found.is_open else found.number
 
     def _factor(self, i: int) -> Floats:
-        return self._of(i, self._number)
+        return self._factors_at(i, self._number)
 
-    def _of(self, i: int, number: int) -> Floats:
+    def _factors_at(self, i: int, number: int) -> Floats:
         cells = self._known.designs.cells
-        return cells.places.of_networks(self._factors[number], cells.spot(cells.rows[i]))
+        return cells.places.select_networks(self._factors[number], cells.candidates(cells.rows[i]))
 
     def _below(self, i: int, floor: Floats) -> Longs:
-        some = [floor * self._of(i, n) < end for n, end in enumerate(self._ends)]
+        some = [floor * self._factors_at(i, n) < end for n, end in enumerate(self._ends)]
         return np.flatnonzero(np.any(some, axis=0))
 
 
-def regions_of(
+def find_regions(
     known: KnownCells,
     prices: Sequence[tuple[str, Floats]],
     moves: Sequence[Move],
@@ -82,30 +82,30 @@ def regions_of(
 ) -> Regions | None:
     """Return the winners over two axes: of the prices and of the other changes, the one that wins
     after the least change; None without two such axes, or if nothing else ever wins."""
-    near = {change.name: _nearest(change) for change in changes}
+    near = {change.name: _nearest_end(change) for change in changes}
     if not prices or not moves or min(near.values())[0] == _NEVER:
         return None
     price, slopes = min(prices, key=lambda each: near[each[0]])
     move = min(moves, key=lambda each: near[each.name])
     xs = [float(REACH ** (n / _PRICES)) for n in range(-_PRICES, _PRICES + 1)]
-    ys = [move.whole(float(REACH ** (n / _OTHERS))) for n in range(-_OTHERS, _OTHERS + 1)]
+    ys = [move.round_factor(float(REACH ** (n / _MOVES))) for n in range(-_MOVES, _MOVES + 1)]
     designs = {tuple(known.designs.compose(known.best)[0].items()): 0}
     rows = list[tuple[int, ...]]()
     for y in (ys := [*dict.fromkeys(ys)]):
-        moment = move.at(y)
-        factors = [known.designs.at_price(slopes, x) for x in xs]
-        seconds = moment.own / known.factor
-        ends = [seconds * known.own(each) * (1 - ROUNDING) for each in factors]
-        if moment.known is None:
+        space = move.apply(y)
+        factors = [known.designs.factors_at_price(slopes, x) for x in xs]
+        seconds = space.best_loss / known.factor
+        ends = [seconds * known.best_cell_factor(each) * (1 - ROUNDING) for each in factors]
+        if space.known is None:
             rows.append((0,) * len(xs))
             continue
-        race, row = _Priced(moment.known, moment, factors, ends), list[int]()
+        race, row = _PricedRace(space.known, space, factors, ends), list[int]()
         for number in range(len(xs)):
             winner = race.winner(number)
             if winner is None or winner < 0:
                 row.append(0 if winner is None else -1)
                 continue
-            named = tuple(moment.known.designs.compose(winner)[0].items())
+            named = tuple(space.known.designs.compose(winner)[0].items())
             row.append(designs.setdefault(named, len(designs)))
         rows.append(tuple(row))
     return Regions(
@@ -118,7 +118,7 @@ def regions_of(
     )
 
 
-def _nearest(change: Change) -> tuple[int, float]:
+def _nearest_end(change: Change) -> tuple[int, float]:
     """Return a sorting key: first changes after which another design is better by more than 1%, by
     their distance in logarithms, then those after which one is better at all, last the others."""
     for order, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
@@ -140,27 +140,27 @@ class Changes(NamedTuple):
     regions: Regions | None = None
 
 
-def changes_of(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
+def find_changes(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
     """Return the changes after which another cell than the ``best`` one wins; ``losses`` are those
     of simulated cells, by number."""
-    known, prices = KnownCells(designs, best, losses), [*_prices(designs, best)]
+    known, prices = KnownCells(designs, best, losses), [*_iterate_prices(designs, best)]
     found = [
         Change(
             name=name,
-            down=_price(known, slopes, -1, 0.0),
-            up=_price(known, slopes, 1, 0.0),
-            near_down=_price(known, slopes, -1, NEAR),
-            near_up=_price(known, slopes, 1, NEAR),
+            down=_find_price_end(known, slopes, -1, 0.0),
+            up=_find_price_end(known, slopes, 1, 0.0),
+            near_down=_find_price_end(known, slopes, -1, NEAR),
+            near_up=_find_price_end(known, slopes, 1, NEAR),
         )
         for name, slopes in prices
     ]
-    moves = [*moves_of(known)]
-    found += [Change(name=move.name, **move.ends()) for move in moves]
-    regions = regions_of(known, prices, moves, found)
-    return Changes(tuple(found), _rival(known), regions)
+    moves = [*iterate_moves(known)]
+    found += [Change(name=move.name, **move.find_ends()) for move in moves]
+    regions = find_regions(known, prices, moves, found)
+    return Changes(tuple(found), _find_rival(known), regions)
 
 
-def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
+def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
     """Return the prices that what-ifs double, each with the increase of the networks' factors if
     doubled; without prices of whole parts, by which fabrics are chosen."""
     planned, config = designs.plan(best), designs.composed.config
@@ -173,63 +173,63 @@ def _prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
                 yield name.removesuffix(_TWICE), slopes
 
 
-class _Price(Race):
+class _PriceRace(Race):
     """The change of a price, upwards (``sign`` 1) or downwards (-1), after which a cell is better
     than the best by more than the share ``margin``."""
 
     def __init__(self, known: KnownCells, slopes: Floats, sign: int, margin: float) -> None:
         super().__init__(known)
         self._slopes, self._sign, self._share = slopes, sign, (1 + margin) * (1 + ROUNDING)
-        slope = known.own(slopes)
-        seconds = known.seconds(known.best)
+        slope = known.best_cell_factor(slopes)
+        seconds = known.simulate_seconds(known.best)
         self._own = seconds * known.factor, seconds * slope
 
-    def _of(self, row: Row) -> Floats:
+    def _factors_at(self, row: Row) -> Floats:
         cells = self._known.designs.cells
-        return cells.places.of_networks(self._slopes, cells.spot(row))
+        return cells.places.select_networks(self._slopes, cells.candidates(row))
 
     def key(self, i: int) -> tuple[float, int]:
         row, (loss, slope) = self._known.designs.cells.rows[i], self._own
-        seconds = self._known.loads.of(i) * self._share
+        seconds = self._known.loads.seconds(i) * self._share
         # Behind by so much, of which each unit of change takes off so much.
         with np.errstate(invalid="ignore", divide="ignore"):
-            behind = seconds * self._known.designs.factor(row) - loss
-            less = self._sign * (slope - seconds * self._of(row))
+            behind = seconds * self._known.designs.loss_factors(row) - loss
+            less = self._sign * (slope - seconds * self._factors_at(row))
             where = np.where(behind <= 0, 0.0, np.where(less > 0, behind / less, np.inf))
         where = np.where(np.isfinite(seconds), where, np.inf)
         m = int(np.argmin(where))
         return float(where[m]), m
 
-    def learn(self, i: int, m: int) -> bool:
-        return self._known.look(i, m)
+    def refine(self, i: int, m: int) -> bool:
+        return self._known.refine(i, m)
 
     def is_exact(self, i: int, m: int) -> bool:
         return self._known.loads.is_exact(i, m)
 
 
-def _price(known: KnownCells, slopes: Floats, sign: int, margin: float) -> End:
+def _find_price_end(known: KnownCells, slopes: Floats, sign: int, margin: float) -> End:
     reach = REACH - 1 if sign > 0 else 1 - 1 / REACH
-    found = _Price(known, slopes, sign, margin).first(reach)
-    return known.end(1 + sign * found.key, found.number, is_open=found.is_open)
+    found = _PriceRace(known, slopes, sign, margin).find_first(reach)
+    return known.build_end(1 + sign * found.key, found.number, is_open=found.is_open)
 
 
-class _Next(Race):
+class _RivalRace(Race):
     """The losses of all cells but those that are left ``out``, at first the best one."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known)
-        self.out = {known.best}
+        self.excluded = {known.best}
 
     def key(self, i: int) -> tuple[float, int]:
         known, cells = self._known, self._known.designs.cells
         first, end = cells.first[i : i + 2].tolist()
-        loss = known.loads.of(i) * known.designs.factor(cells.rows[i])
-        loss[[number - first for number in self.out if first <= number < end]] = np.inf
+        loss = known.loads.seconds(i) * known.designs.loss_factors(cells.rows[i])
+        loss[[number - first for number in self.excluded if first <= number < end]] = np.inf
         m = int(np.argmin(loss))
         return float(loss[m]), m
 
-    def learn(self, i: int, m: int) -> bool:
-        return self._known.look(i, m)
+    def refine(self, i: int, m: int) -> bool:
+        return self._known.refine(i, m)
 
     def is_exact(self, i: int, m: int) -> bool:
         return self._known.loads.is_exact(i, m)
@@ -238,27 +238,29 @@ class _Next(Race):
         """Return the losses of the cells that the search or a race simulated, by number."""
         known, cells = self._known, self._known.designs.cells
         found = dict(known.losses)
-        for i, m, seconds in known.loads.exact():
-            factor = float(known.designs.factor(cells.rows[i])[m])
+        for i, m, seconds in known.loads.simulated_times():
+            factor = float(known.designs.loss_factors(cells.rows[i])[m])
             found[int(cells.first[i]) + m] = seconds * factor
-        return {number: loss for number, loss in found.items() if number not in self.out}
+        return {number: loss for number, loss in found.items() if number not in self.excluded}
 
 
 def _is_twin(known: KnownCells, number: int) -> bool:
     """Return whether a cell is the best design under another name."""
     one, other = (known.designs.compose(each)[0] for each in (known.best, number))
-    return physical(one) == physical(other) and known.seconds(number) == known.seconds(known.best)
+    return physical(one) == physical(other) and known.simulate_seconds(
+        number
+    ) == known.simulate_seconds(known.best)
 
 
-def _rival(known: KnownCells) -> Rival:
+def _find_rival(known: KnownCells) -> Rival:
     """Return the next design, and the probability that measurements would rank it so: two designs
     share most of the model's error. If too many cells may come next, return the best simulated
     one, and the bound of the others."""
-    own, race = known.seconds(known.best) * known.factor, _Next(known)
-    found = race.first(own * REACH)
+    own, race = known.simulate_seconds(known.best) * known.factor, _RivalRace(known)
+    found = race.find_first(own * REACH)
     while found.number is not None and _is_twin(known, found.number):
-        race.out.add(found.number)
-        found = race.first(own * REACH)
+        race.excluded.add(found.number)
+        found = race.find_first(own * REACH)
     number, loss = found.number, found.key
     if found.is_open:
         simulated = race.simulated()

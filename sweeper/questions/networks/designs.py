@@ -32,14 +32,14 @@ from dimsweep.sweeper.config.study import Networks, Plans
 from dimsweep.sweeper.ledger.record import FULL, PrunedCell
 from dimsweep.sweeper.objective import COST, OBJECTIVES, TIME, NetworkFigures, Objective
 from dimsweep.sweeper.part import written
-from dimsweep.sweeper.questions.networks.cells import Cells, Where
-from dimsweep.sweeper.questions.networks.places import Alike, Longs, Places
+from dimsweep.sweeper.questions.networks.cells import CellParts, Cells
+from dimsweep.sweeper.questions.networks.placements import Longs, PlacementKey, Places
 from dimsweep.sweeper.questions.networks.shapes import (
     Floats,
     Shape,
+    build_shapes,
     describe_generator,
-    fixed,
-    shapes_of,
+    shared_keys,
 )
 from dimsweep.sweeper.simulation.outages import Outages
 from dimsweep.sweeper.simulation.program import build_cluster, build_program
@@ -47,16 +47,16 @@ from dimsweep.sweeper.space.plans import Refusals, Row, check_model, reason_of, 
 from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
 
 MOST_CELLS = 10_000_000
-_OF_MEMORY = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
-_FRONT = [TIME.name, COST.name]
+_MEMORY_PLACES = ("npu.memory", "other_npus", "memory.capacity")  # errors of a full memory
+_FRONT_OBJECTIVES = [TIME.name, COST.name]
 PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
 ALGORITHMS, MEMORY = "collective.algorithms", "npu.memory"
-_OF_DIMENSIONS = ("topology.shape", "topology.bandwidth")
-_FIRST = 4  # cells that are looked at before anything is simulated
+_DIMENSION_KEYS = ("topology.shape", "topology.bandwidth")
+_N_CORNERS = 4  # cells that are looked at before anything is simulated
 
 
-class Part(NamedTuple):
+class StudyPart(NamedTuple):
     """A part of the cells of a ``study``: those at these ``coordinates``, from the ``first``
     number on, of networks of these ``shapes``."""
 
@@ -76,7 +76,7 @@ class Designs(CellSource):
     always_streams = True
 
     def __init__(
-        self, composed: Composed, like: "Designs | None" = None, part: Part | None = None
+        self, composed: Composed, like: "Designs | None" = None, part: StudyPart | None = None
     ) -> None:
         self.composed, config = composed, composed.config
         check_designs(config)
@@ -86,11 +86,11 @@ class Designs(CellSource):
         cluster = build_cluster(config)
         if part is None:
             known = None if like is None else like.cells.shapes
-            shapes = known or shapes_of(config, self._networks, self.refused)
-            part = Part(config, {}, 0, shapes)
-        self.part: Part = part
+            shapes = known or build_shapes(config, self._networks, self.refused)
+            part = StudyPart(config, {}, 0, shapes)
+        self.part: StudyPart = part
         shapes = part.shapes
-        memory = _most_memory(self._networks, cluster)
+        memory = _max_memory(self._networks, cluster)
         slowest = max(
             each.slowest for each in {prod(shape.sizes): shape.cluster for shape in shapes}.values()
         )
@@ -113,8 +113,8 @@ class Designs(CellSource):
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _unknown_objective(COST)
         self._amount = training_amount(workload.model, rows[0].plan)
-        self.factors = self._factors_of(config, shapes)
-        self._known: dict[Alike, Floats] = {}  # factors of the cells of plans that are alike
+        self.factors = self._shape_factors(config, shapes)
+        self._known: dict[PlacementKey, Floats] = {}  # factors of the cells of plans that are alike
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -122,7 +122,7 @@ class Designs(CellSource):
     def _searched_keys(self, row: Row) -> Iterator[str]:
         assert self._networks is not None
         if self._networks.tiers:
-            yield from _OF_DIMENSIONS
+            yield from _DIMENSION_KEYS
         if self._networks.generators:
             yield GENERATOR
         if any(tier.algorithms for tier in self._networks.tiers):
@@ -131,7 +131,7 @@ class Designs(CellSource):
             yield MEMORY
         yield from (PARALLEL, *row.settings())
 
-    def changed(self, changes: Mapping[str, object], below: float) -> "Designs":
+    def with_changes(self, changes: Mapping[str, object], below: float) -> "Designs":
         """Return the networks with the plans whose loss may be ``below`` a limit, for a workload
         with changed keys.
 
@@ -142,7 +142,7 @@ class Designs(CellSource):
         rows = np.flatnonzero(found.floors < below)
         if not len(rows):
             raise InfeasibleError("no plan may be as good", where="space.plan")
-        found.cells, found.floors = found.cells.some(rows), found.floors[rows]
+        found.cells, found.floors = found.cells.select(rows), found.floors[rows]
         return found
 
     def corners(self, most: int) -> list[int]:
@@ -150,11 +150,14 @@ class Designs(CellSource):
         since networks of generators may have more messages than are simulated."""
         i = int(np.argmin(self.floors))
         order = np.argsort(self.bounds(i), kind="stable")
-        made = np.array([shape.made is not None for shape in self.cells.shapes])
+        made = np.array([shape.generator is not None for shape in self.cells.shapes])
         order = np.concatenate(
-            [order[: _FIRST - 1], order[~made[self.cells.spot(self.cells.rows[i]).shape[order]]]]
+            [
+                order[: _N_CORNERS - 1],
+                order[~made[self.cells.candidates(self.cells.rows[i]).shape[order]]],
+            ]
         )
-        return (int(self.cells.first[i]) + np.unique(order[: min(_FIRST, most)])).tolist()
+        return (int(self.cells.first[i]) + np.unique(order[: min(_N_CORNERS, most)])).tolist()
 
     def alternatives(self) -> Iterator[int]:
         """Yield the most promising cell of each plan, the most promising plan first."""
@@ -166,35 +169,35 @@ class Designs(CellSource):
     @cached_property
     def floors(self) -> Floats:
         """Lower bounds of the cells of each plan, in the objective's loss."""
-        least = [self.factor(row).min(initial=np.inf) for row in self.cells.rows]
-        return self.cells.least * np.array(least)
+        least = [self.loss_factors(row).min(initial=np.inf) for row in self.cells.rows]
+        return self.cells.compute_seconds * np.array(least)
 
     def bounds(self, i: int) -> Floats:
         """Return the lower bound of each cell of plan ``i``, in the objective's loss."""
-        return self.cells.loads_of(i) * self.factor(self.cells.rows[i])
+        return self.cells.bound_loads(i) * self.loss_factors(self.cells.rows[i])
 
-    def factor(self, row: Row) -> Floats:
+    def loss_factors(self, row: Row) -> Floats:
         """Return what seconds are multiplied by in the objective's loss, for all cells of
         a plan."""
-        if (alike := self.cells.places.alike(row)) not in self._known:
-            spot = self.cells.spot(row)
-            self._known[alike] = self.cells.places.of_networks(self.factors, spot)
-        return self._known[alike]
+        if (key := self.cells.places.placement_key(row)) not in self._known:
+            candidates = self.cells.candidates(row)
+            self._known[key] = self.cells.places.select_networks(self.factors, candidates)
+        return self._known[key]
 
     def networks(self, cells: range) -> Longs:
         """Return the numbers of the networks of cells of one plan, among all networks of all
         shapes."""
         row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
         first = int(self.cells.first[row])
-        found = self.cells.places.networks(self.cells.spot(self.cells.rows[row]))
+        found = self.cells.places.networks(self.cells.candidates(self.cells.rows[row]))
         return found[cells.start - first : cells.stop - first]
 
     @cached_property
     def costs(self) -> Floats:
         """Cost of the network of each cell, in USD."""
-        rows, spot = self.cells.rows, self.cells.spot
+        rows, candidates = self.cells.rows, self.cells.candidates
         return np.concatenate(
-            [self.cells.places.of_networks(self._cost, spot(row)) for row in rows]
+            [self.cells.places.select_networks(self._cost, candidates(row)) for row in rows]
         )
 
     @cached_property
@@ -203,53 +206,53 @@ class Designs(CellSource):
 
     def slopes(self, config: Config) -> Floats:
         """Return the change of the networks' factors at the prices of another configuration."""
-        shapes = [shape.repriced(config, self.composed.config) for shape in self.cells.shapes]
-        return self._factors_of(config, shapes) - self.factors
+        shapes = [shape.with_prices(config, self.composed.config) for shape in self.cells.shapes]
+        return self._shape_factors(config, shapes) - self.factors
 
-    def at_price(self, slopes: Floats, factor: float) -> Floats:
+    def factors_at_price(self, slopes: Floats, factor: float) -> Floats:
         """Return the networks' factors at a ``factor`` of the prices with these ``slopes``."""
         return self.factors + (factor - 1) * slopes
 
-    def _factors_of(self, config: Config, shapes: Sequence[Shape]) -> Floats:
-        return np.concatenate([_factors(config, shape, self._amount) for shape in shapes])
+    def _shape_factors(self, config: Config, shapes: Sequence[Shape]) -> Floats:
+        return np.concatenate([_network_factors(config, shape, self._amount) for shape in shapes])
 
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """Return a cell's coordinates, and its configuration."""
         assert self._networks is not None
-        where = self.cells.where(number)
+        where = self.cells.locate(number)
         values = self._values(where)
-        config = self.composed.config.changed({**fixed(self._networks), **values})
+        config = self.composed.config.changed({**shared_keys(self._networks), **values})
         labels = {key: _label(values.get(key, "none")) for key in self.axes}
         labels |= self.part.coordinates
-        if (made := self.cells.shapes[where.place.shape].made) is not None:
-            labels |= {key: "none" for key in _OF_DIMENSIONS if key in labels}
+        if (made := self.cells.shapes[where.place.shape].generator) is not None:
+            labels |= {key: "none" for key in _DIMENSION_KEYS if key in labels}
             labels[GENERATOR] = describe_generator(made)
         return labels, replace(self.composed, config=config, varied=tuple(values))
 
-    def _values(self, where: Where) -> dict[str, object]:
+    def _values(self, where: CellParts) -> dict[str, object]:
         shape = self.cells.shapes[where.place.shape]
         settings = {key: written(value) for key, value in where.row.settings().items()}
         return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
 
-    def alike(self, number: int) -> range:
+    def same_program_cells(self, number: int) -> range:
         """Return the cells that differ from one in the bandwidths of their network only."""
-        where = self.cells.where(number)
+        where = self.cells.locate(number)
         first = number - where.network
         return range(first, first + len(self.cells.shapes[where.place.shape].cost))
 
-    def programs(self, number: int) -> Floats:
-        """Return level 2 of all cells that are :meth:`alike`, by one program, in the objective's
-        loss.
+    def program_bounds(self, number: int) -> Floats:
+        """Return level 2: the bounds of all :meth:`same_program_cells` by one program.
 
-        It is 0 for a network whose links have their own bandwidths, for collectives that were
-        measured at some bandwidths, and without such a program.
+        They are in the objective's loss. They are 0 for a network whose links have their own
+        bandwidths, for collectives that were measured at some bandwidths, and if the program
+        cannot be built.
         """
-        where, own = self.cells.where(number), self.alike(number)
+        where, own = self.cells.locate(number), self.same_program_cells(number)
         shape, collective = self.cells.shapes[where.place.shape], self.composed.config.collective
         at_some = collective.measured is not None and collective.measured_bandwidth is None
-        if shape.made is not None or at_some:
+        if shape.generator is not None or at_some:
             return np.zeros(len(own))
         _, cell = self.compose(number)
         try:
@@ -259,7 +262,7 @@ class Designs(CellSource):
         space = LinearSpace.build(shape.bandwidth.min(axis=0), shape.bandwidth.max(axis=0))
         model, first = EventBound(program, space), where.number - where.network
         seconds = np.array([time_of(model, bandwidth) for bandwidth in shape.bandwidth])
-        return seconds * self.factor(where.row)[first : first + len(own)]
+        return seconds * self.loss_factors(where.row)[first : first + len(own)]
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """Return the plan of a cell with the bound of its program, or why it is infeasible."""
@@ -270,21 +273,23 @@ class Designs(CellSource):
         except DimsweepError as error:
             left_out = isinstance(error, TooManyError)
             reason = reason_of("cells are left out", error, error.where)
-            reason = FULL if error.where in _OF_MEMORY else reason
+            reason = FULL if error.where in _MEMORY_PLACES else reason
             return PrunedCell(
                 coordinates=coordinates, error=str(error), reason=reason, left_out=left_out
             )
-        where = self.cells.where(number)
-        factor = float(self.factor(where.row)[where.number])
-        plan = replace(plan, bound=plan.objective[0].loss(self._least(where, program) * factor))
+        where = self.cells.locate(number)
+        factor = float(self.loss_factors(where.row)[where.number])
+        plan = replace(
+            plan, bound=plan.objective[0].loss(self._lower_bound(where, program) * factor)
+        )
         return PlannedCell(plan, describe(plan, program, self.part.study), program)
 
-    def _least(self, where: Where, program: Program) -> float:
+    def _lower_bound(self, where: CellParts, program: Program) -> float:
         """Return levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph
         by its cuts."""
         graph = self.cells.shapes[where.place.shape].cluster.network.graph
         own, m = self.cells.rows.index(where.row), np.array([where.number])
-        loads = float(self.cells.loads_of(own, cells=m)[0])
+        loads = float(self.cells.bound_loads(own, cells=m)[0])
         if graph is not None:
             cuts = time_by_cuts(program, graph)
             return max(loads, 0.0 if cuts is None else cuts.picoseconds / units.PICOSECONDS)
@@ -305,7 +310,7 @@ def check_designs(config: Config) -> None:
         ("baseline", config.baseline and config.portfolio.workloads, "simulate it by itself"),
         ("fidelity", config.by_message, "fidelity=phase, of which the bounds are"),
         ("other_npus", config.other_npus, "NPUs of one kind, of which the bounds are"),
-        ("objective", not _is_known(config), _objectives(config)),
+        ("objective", not _has_known_objectives(config), _describe_objectives(config)),
     ):
         if given:
             raise DimsweepError(
@@ -324,18 +329,18 @@ def check_designs(config: Config) -> None:
         )
 
 
-def _is_known(config: Config) -> bool:
+def _has_known_objectives(config: Config) -> bool:
     names = [objective.name for objective in config.objective]
-    return len(names) == 1 or (names == _FRONT and not config.portfolio.workloads)
+    return len(names) == 1 or (names == _FRONT_OBJECTIVES and not config.portfolio.workloads)
 
 
-def _objectives(config: Config) -> str:
+def _describe_objectives(config: Config) -> str:
     if config.portfolio.workloads:
         return "one objective, where several workloads share a network"
-    return f"one objective, or [{', '.join(_FRONT)}]"
+    return f"one objective, or [{', '.join(_FRONT_OBJECTIVES)}]"
 
 
-def _most_memory(networks: Networks, cluster: Cluster) -> float | None:
+def _max_memory(networks: Networks, cluster: Cluster) -> float | None:
     """Return the most bytes that an NPU may have, with what expands its memory; None: any
     number."""
     most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
@@ -346,12 +351,12 @@ def _label(value: object) -> str:
     return ", ".join(map(str, value)) if value and isinstance(value, list) else value_label(value)
 
 
-def _parallel(where: Where) -> dict[str, int]:
+def _parallel(where: CellParts) -> dict[str, int]:
     degrees = dict(zip(AXES, where.row.degrees, strict=True))
     return {axis: degrees[axis] for axis in where.place.order if degrees[axis] > 1}
 
 
-def _factors(config: Config, shape: Shape, amount: Amount) -> Floats:
+def _network_factors(config: Config, shape: Shape, amount: Amount) -> Floats:
     """Return what seconds are multiplied by in the objective's loss, of a shape's networks (W,)."""
     objective = config.objective[0]
     if objective.network_factor is None:

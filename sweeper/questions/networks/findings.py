@@ -325,7 +325,7 @@ def _tabulate_closed(proof: Proof) -> list[Table]:
 def _tabulate_steps(
     proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
 ) -> list[Table]:
-    """The proof as it went, thinned out; nothing where it was through before anything stood."""
+    """The proof as it went, thin_out out; nothing where it was through before anything stood."""
     every = max(1, -(-len(proof.steps) // _STEPS))
     steps = dict.fromkeys([*proof.steps[::every], *proof.steps[-1:]])
     columns = [

@@ -22,17 +22,23 @@ from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.ledger.record import End
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.networks.places import AS_IS, GREATEST, PIPELINE, Longs, Moved
+from dimsweep.sweeper.questions.networks.placements import (
+    MAX_TIER_FACTOR,
+    PIPELINE,
+    UNCHANGED_TIERS,
+    Longs,
+    TierFactors,
+)
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.ranking import NEAR
 
-REACH = GREATEST  # times what it is, or that part of it, that are looked at
+REACH = MAX_TIER_FACTOR  # times what it is, or that part of it, that are looked at
 ROUNDING = 1e-9
-_LOOKS = 24  # cells that are simulated for one end, at most
+_MAX_SIMULATIONS = 24  # cells that are simulated for one end, at most
 # So many programs are kept, of up to 100 MB each: races look at much the same cells.
-_RUNNERS = _LOOKS
+_RUNNERS = _MAX_SIMULATIONS
 
 
 class Loads:
@@ -41,7 +47,7 @@ class Loads:
     Plans without loads have their seconds of computation, and simulated cells their time.
     """
 
-    def __init__(self, designs: Designs, moved: Moved = AS_IS) -> None:
+    def __init__(self, designs: Designs, moved: TierFactors = UNCHANGED_TIERS) -> None:
         self._cells, self._moved = designs.cells, moved
         self._plain, self._known = dict[int, Floats](), dict[int, Floats]()
         self._exact = set[tuple[int, int]]()
@@ -49,25 +55,25 @@ class Loads:
     def __contains__(self, i: int) -> bool:
         return i in self._plain
 
-    def of(self, i: int) -> Floats:
+    def seconds(self, i: int) -> Floats:
         """Return those of plan ``i``: one number, or each cell's."""
-        return self._known.get(i, self._cells.least[i : i + 1])
+        return self._known.get(i, self._cells.compute_seconds[i : i + 1])
 
     def bounds(self, i: int) -> Floats:
         """Return those of plan ``i`` without simulated times."""
-        return self._plain.get(i, self._cells.least[i : i + 1])
+        return self._plain.get(i, self._cells.compute_seconds[i : i + 1])
 
-    def ask(self, i: int) -> None:
+    def compute(self, i: int) -> None:
         """Compute the loads of a plan."""
-        self._plain[i] = self._known[i] = self._cells.loads_of(i, self._moved)
+        self._plain[i] = self._known[i] = self._cells.bound_loads(i, self._moved)
 
-    def ask_some(self, i: int, floor: Floats, cells: Longs) -> None:
+    def compute_cells(self, i: int, floor: Floats, cells: Longs) -> None:
         """Compute the loads of some cells of a plan; the others keep their ``floor``."""
         found = floor.copy()
-        found[cells] = np.maximum(floor[cells], self._cells.loads_of(i, self._moved, cells))
+        found[cells] = np.maximum(floor[cells], self._cells.bound_loads(i, self._moved, cells))
         self._plain[i] = self._known[i] = found
 
-    def settle(self, i: int, m: int, seconds: float) -> None:
+    def record_time(self, i: int, m: int, seconds: float) -> None:
         """Record the time of a simulated cell ``m`` of a plan."""
         if self._known[i] is self._plain[i]:
             self._known[i] = self._plain[i].copy()
@@ -77,7 +83,7 @@ class Loads:
     def is_exact(self, i: int, m: int) -> bool:
         return (i, m) in self._exact
 
-    def exact(self) -> Iterator[tuple[int, int, float]]:
+    def simulated_times(self) -> Iterator[tuple[int, int, float]]:
         """Yield the plan, the place in it and the time of each simulated cell."""
         yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
 
@@ -91,25 +97,27 @@ class KnownCells:
         """Take ``losses`` of the cells that a search has simulated, by number."""
         self.designs, self.best, self.loads = designs, best, Loads(designs)
         self.losses = losses or {}
-        self.where = designs.cells.where(best)
+        self.where = designs.cells.locate(best)
         self._runners = dict[int, Runner | None]()  # the one asked last comes last
 
     @cached_property
     def factor(self) -> float:
         """What the best cell's seconds are multiplied by in the loss."""
-        return float(self.designs.factor(self.where.row)[self.where.number])
+        return float(self.designs.loss_factors(self.where.row)[self.where.number])
 
-    def seconds(self, number: int, moved: Moved = AS_IS) -> float:
+    def simulate_seconds(self, number: int, moved: TierFactors = UNCHANGED_TIERS) -> float:
         """Simulate a cell and return its seconds; infinite if that is impossible."""
-        where = self.designs.cells.where(number)
+        where = self.designs.cells.locate(number)
         shape = self.designs.cells.shapes[where.place.shape]
-        runner = self._runner(number if shape.made is not None else number - where.network, number)
+        runner = self._runner(
+            number if shape.generator is not None else number - where.network, number
+        )
         if runner is None:
             return np.inf
-        if shape.made is not None:
+        if shape.generator is not None:
             return simulate(self.designs.compose(number)[1].config, runner.program).time
-        bandwidth = shape.scaled(moved.bandwidth)[where.network]
-        measures = runner.batch(bandwidth, shape.later(moved.latency))
+        bandwidth = shape.scale_bandwidths(moved.bandwidth)[where.network]
+        measures = runner.batch(bandwidth, shape.scale_latencies(moved.latency))
         return float(measures.time[0]) / units.PICOSECONDS
 
     def _runner(self, program: int, number: int) -> Runner | None:
@@ -117,37 +125,39 @@ class KnownCells:
         if program in self._runners:
             runner = self._runners.pop(program)
         else:
-            made = program_of(self.designs.compose(number)[1])
+            made = build_feasible_program(self.designs.compose(number)[1])
             runner = None if made is None else Runner(made)
         self._runners[program] = runner
         if len(self._runners) > _RUNNERS:
             del self._runners[next(iter(self._runners))]
         return runner
 
-    def simulate(self, loads: Loads, i: int, m: int, moved: Moved = AS_IS) -> None:
+    def simulate(self, loads: Loads, i: int, m: int, moved: TierFactors = UNCHANGED_TIERS) -> None:
         """Record a cell's simulated time, where tiers are ``moved``."""
-        loads.settle(i, m, self.seconds(int(self.designs.cells.first[i]) + m, moved))
+        loads.record_time(i, m, self.simulate_seconds(int(self.designs.cells.first[i]) + m, moved))
 
-    def look(self, i: int, m: int) -> bool:
+    def refine(self, i: int, m: int) -> bool:
         """Compute the loads of a plan, or simulate its cell ``m``; return whether it was
         simulated."""
         if i not in self.loads:
-            self.loads.ask(i)
+            self.loads.compute(i)
             return False
         self.simulate(self.loads, i, m)
         return True
 
-    def own(self, factors: Floats) -> float:
+    def best_cell_factor(self, factors: Floats) -> float:
         """Return the factor of the best cell's network, from ``factors`` of all networks."""
         cells, where = self.designs.cells, self.where
-        return float(cells.places.of_networks(factors, cells.spot(where.row))[where.number])
+        return float(
+            cells.places.select_networks(factors, cells.candidates(where.row))[where.number]
+        )
 
-    def end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
+    def build_end(self, factor: float, number: int | None, *, is_open: bool = False) -> End:
         by = None if number is None else self.designs.compose(number)[0]
         return End(factor=factor, by=by, is_open=is_open)
 
 
-def program_of(composed: Composed) -> Program | None:
+def build_feasible_program(composed: Composed) -> Program | None:
     try:
         return build_program(composed.config)
     except InfeasibleError:
@@ -156,7 +166,7 @@ def program_of(composed: Composed) -> Program | None:
         raise composed.blame(error) from error.__cause__
 
 
-class _First(NamedTuple):
+class _RaceEnd(NamedTuple):
     """The first cell: no cell comes before ``key``, and there the one of this ``number``; None at
     the end, or if it ``is_open`` which cell comes."""
 
@@ -176,29 +186,29 @@ class Race(ABC):
         """Return the earliest key of a cell of plan ``i``, and that cell's place in the plan."""
 
     @abstractmethod
-    def learn(self, i: int, m: int) -> bool:
+    def refine(self, i: int, m: int) -> bool:
         """Refine the bound of cell ``m`` of plan ``i``; return whether it was simulated."""
 
     @abstractmethod
     def is_exact(self, i: int, m: int) -> bool:
         """Return whether a cell's bound cannot be refined."""
 
-    def first(self, end: float) -> _First:
+    def find_first(self, end: float) -> _RaceEnd:
         """Return the first cell before an ``end``."""
         cells = self._known.designs.cells
         heap = [(*self.key(i), i) for i in range(len(cells.rows))]
         heapify(heap)
-        looks = 0
+        n_simulated = 0
         while heap[0][0] < end:
             key, m, i = heap[0]
             if self.is_exact(i, m):
-                return _First(key, int(cells.first[i]) + m)
-            if looks == _LOOKS:
-                return _First(key, is_open=True)
-            was_simulated = self.learn(i, m)
-            looks += was_simulated and int(cells.first[i]) + m not in self._known.losses
+                return _RaceEnd(key, int(cells.first[i]) + m)
+            if n_simulated == _MAX_SIMULATIONS:
+                return _RaceEnd(key, is_open=True)
+            was_simulated = self.refine(i, m)
+            n_simulated += was_simulated and int(cells.first[i]) + m not in self._known.losses
             heapreplace(heap, (*self.key(i), i))
-        return _First(end)
+        return _RaceEnd(end)
 
 
 # What may move and is a search of its own: the bandwidth and the latency of a tier, the size of
@@ -210,13 +220,13 @@ INTERRUPTIONS = "reliability.npu_time"
 _SHARP = 1.005  # the answer holds at one factor, and loses at another one no further than this
 
 
-class Scaled(Race):
-    """The losses of cells below an ``end``, at some ``moment``."""
+class ScaledRace(Race):
+    """The losses of cells below an ``end``, at some ``space``."""
 
-    def __init__(self, known: KnownCells, moment: "Moment", end: float) -> None:
+    def __init__(self, known: KnownCells, space: "MovedSpace", end: float) -> None:
         super().__init__(known)
-        self._moved, self._faster, self._end = moment.moved, moment.faster, end
-        self._loads = Loads(known.designs, moment.moved)
+        self._moved, self._faster, self._end = space.tiers, space.faster, end
+        self._loads = Loads(known.designs, space.tiers)
 
     @property
     def loads(self) -> Loads:
@@ -229,25 +239,25 @@ class Scaled(Race):
 
     def _seconds(self, i: int) -> Floats:
         if i in self._loads:
-            return self._loads.of(i)
-        bounds, least = self._known.loads.bounds(i), self._known.designs.cells.least[i]
+            return self._loads.seconds(i)
+        bounds, least = self._known.loads.bounds(i), self._known.designs.cells.compute_seconds[i]
         floor = np.maximum(bounds * self._moved.slowdown, least)
         for other in self._faster:
             floor = np.maximum(floor, other.bounds(i))
         return floor
 
     def _factor(self, i: int) -> Floats:
-        return self._known.designs.factor(self._known.designs.cells.rows[i])
+        return self._known.designs.loss_factors(self._known.designs.cells.rows[i])
 
-    def learn(self, i: int, m: int) -> bool:
+    def refine(self, i: int, m: int) -> bool:
         if i in self._loads:
             self._known.simulate(self._loads, i, m, self._moved)
             return True
-        if i not in self._known.loads and self._moved != AS_IS:
-            self._known.loads.ask(i)  # which is known at all factors then
+        if i not in self._known.loads and self._moved != UNCHANGED_TIERS:
+            self._known.loads.compute(i)  # which is known at all factors then
             return False
         floor = self._seconds(i) * np.ones(len(self._factor(i)))
-        self._loads.ask_some(i, floor, self._below(i, floor))
+        self._loads.compute_cells(i, floor, self._below(i, floor))
         return False
 
     def _below(self, i: int, floor: Floats) -> Longs:
@@ -259,13 +269,13 @@ class Scaled(Race):
         return self._loads.is_exact(i, m)
 
 
-class Moment(NamedTuple):
+class MovedSpace(NamedTuple):
     """The cells' state after a move: ``known`` (None if none may win), the loss of the former best
     cell, the ``moved`` tiers, and loads of ``faster`` tiers."""
 
     known: KnownCells | None
-    own: float
-    moved: Moved = AS_IS
+    best_loss: float
+    tiers: TierFactors = UNCHANGED_TIERS
     faster: Sequence[Loads] = ()
 
 
@@ -278,34 +288,34 @@ class Move(ABC):
         self._loads = dict[float, Loads]()
 
     @abstractmethod
-    def at(self, factor: float) -> Moment:
-        """Return the moment at a ``factor`` of the quantity, with all cells whose loss may be
+    def apply(self, factor: float) -> MovedSpace:
+        """Return the space at a ``factor`` of the quantity, with all cells whose loss may be
         below REACH times the best one's, as a price may change it."""
 
-    def whole(self, factor: float) -> float:
+    def round_factor(self, factor: float) -> float:
         """Return the next possible factor on the way to this one."""
         return factor
 
-    def ends(self) -> dict[str, End]:
+    def find_ends(self) -> dict[str, End]:
         return {
-            f"{prefix}{way}": self._end(self.whole(far), margin)
+            f"{prefix}{way}": self._find_end(self.round_factor(far), margin)
             for prefix, margin in (("", 0.0), ("near_", NEAR))
             for way, far in (("down", 1 / REACH), ("up", REACH))
         }
 
-    def _end(self, far: float, margin: float) -> End:
-        near, winner = 1.0, None if far == 1 else self._loses(far, margin)
+    def _find_end(self, far: float, margin: float) -> End:
+        near, winner = 1.0, None if far == 1 else self._find_winner(far, margin)
         if winner is None:
             return End(factor=far)
         while max(near / far, far / near) > _SHARP:
-            middle = self.whole((near * far) ** 0.5)
+            middle = self.round_factor((near * far) ** 0.5)
             if not min(near, far) < middle < max(near, far):  # no factor is between them
                 return winner.model_copy(update={"factor": near})
-            found = self._loses(middle, margin)
+            found = self._find_winner(middle, margin)
             near, far, winner = (middle, far, winner) if found is None else (near, middle, found)
         return winner.model_copy(update={"factor": near, "lost_at": far})
 
-    def _loses(self, factor: float, margin: float) -> End | None:
+    def _find_winner(self, factor: float, margin: float) -> End | None:
         """Return the cell to which the best one loses by more than a share, or None."""
         if factor not in self._found:
             self._found[factor] = self._race(factor)
@@ -313,104 +323,106 @@ class Move(ABC):
         return None if winner.is_far or not lost > margin else winner
 
     def _race(self, factor: float) -> tuple[float, End]:
-        moment = self.at(factor)
-        if moment.known is None:
+        space = self.apply(factor)
+        if space.known is None:
             return 0.0, End(factor=factor)
-        end = moment.own * (1 - ROUNDING)
-        race = Scaled(moment.known, moment, end)
-        found, self._loads[factor] = race.first(end), race.loads
-        lost = moment.own / found.key - 1 if np.isfinite(found.key) else 0.0
-        return lost, moment.known.end(factor, found.number, is_open=found.is_open)
+        end = space.best_loss * (1 - ROUNDING)
+        race = ScaledRace(space.known, space, end)
+        found, self._loads[factor] = race.find_first(end), race.loads
+        lost = space.best_loss / found.key - 1 if np.isfinite(found.key) else 0.0
+        return lost, space.known.build_end(factor, found.number, is_open=found.is_open)
 
 
-class OfTier(Move):
+class TierMove(Move):
     """The bandwidth of a tier changes at its price, or its latency changes."""
 
     def __init__(self, known: KnownCells, name: str, dim: int, *, is_latency: bool = False) -> None:
         super().__init__(known, name)
         self._dim, self._is_latency = dim, is_latency
 
-    def at(self, factor: float) -> Moment:
+    def apply(self, factor: float) -> MovedSpace:
         known = self._known
         n = len(known.designs.cells.shapes[known.where.place.shape].sizes)
         scale = tuple(factor if d == self._dim else 1.0 for d in range(n))
-        moved = Moved(latency=scale) if self._is_latency else Moved(bandwidth=scale)
+        moved = TierFactors(latency=scale) if self._is_latency else TierFactors(bandwidth=scale)
         sign = -1 if self._is_latency else 1
         faster = [each for f, each in self._loads.items() if sign * (f - factor) > 0]
-        return Moment(known, known.seconds(known.best, moved) * known.factor, moved, faster)
+        return MovedSpace(
+            known, known.simulate_seconds(known.best, moved) * known.factor, moved, faster
+        )
 
 
-class OfLayers(Move):
+class LayersMove(Move):
     """The model has more or fewer ``layers``, in steps that the best plan can divide among its
     stages."""
 
     def __init__(self, known: KnownCells, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
-        self._layers, row, self._moments = layers, known.where.row, dict[float, Moment]()
+        self._layers, row, self._moments = layers, known.where.row, dict[float, MovedSpace]()
         self._step = row.degrees[AXES.index(PIPELINE)] * row.plan.interleave
 
-    def whole(self, factor: float) -> float:
+    def round_factor(self, factor: float) -> float:
         steps = int(self._layers * (factor - 1) / self._step)
         return 1 + self._step * steps / self._layers
 
-    def at(self, factor: float) -> Moment:
+    def apply(self, factor: float) -> MovedSpace:
         if factor not in self._moments:
-            self._moments[factor] = self._at(round(factor * self._layers))
+            self._moments[factor] = self._apply_layers(round(factor * self._layers))
         return self._moments[factor]
 
-    def _at(self, layers: int) -> Moment:
+    def _apply_layers(self, layers: int) -> MovedSpace:
         known, changes = self._known, {LAYERS: layers}
         if layers == self._layers:
-            return Moment(known, known.seconds(known.best) * known.factor)
+            return MovedSpace(known, known.simulate_seconds(known.best) * known.factor)
         _, composed = known.designs.compose(known.best)
         composed = replace(composed, config=composed.config.changed(changes))
-        program = program_of(composed)
+        program = build_feasible_program(composed)
         own = np.inf if program is None else simulate(composed.config, program).time * known.factor
         try:
-            return Moment(KnownCells(known.designs.changed(changes, own * REACH), 0), own)
+            return MovedSpace(KnownCells(known.designs.with_changes(changes, own * REACH), 0), own)
         except InfeasibleError:
-            return Moment(None, own)
+            return MovedSpace(None, own)
 
 
-class OfInterruptions(Move):
+class InterruptionsMove(Move):
     """Interruptions become more or less frequent, which larger clusters mind more."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known, "interruptions")
 
-    def at(self, factor: float) -> Moment:
+    def apply(self, factor: float) -> MovedSpace:
         known, config = self._known, self._known.designs.composed.config
         if factor == 1:
-            return Moment(known, known.seconds(known.best) * known.factor)
+            return MovedSpace(known, known.simulate_seconds(known.best) * known.factor)
         assert config.reliability.npu_time is not None
         changes = {INTERRUPTIONS: f"{config.reliability.npu_time / factor} s"}
         try:
-            slope = known.own(known.designs.slopes(config.changed(changes)))
-            own = known.seconds(known.best) * (known.factor + slope)
-            return Moment(KnownCells(known.designs.changed(changes, own * REACH), 0), own)
+            slope = known.best_cell_factor(known.designs.slopes(config.changed(changes)))
+            own = known.simulate_seconds(known.best) * (known.factor + slope)
+            return MovedSpace(KnownCells(known.designs.with_changes(changes, own * REACH), 0), own)
         except InfeasibleError:
-            return Moment(None, np.inf)
+            return MovedSpace(None, np.inf)
 
 
-def moves_of(known: KnownCells) -> Iterator[Move]:
+def iterate_moves(known: KnownCells) -> Iterator[Move]:
     """Yield the moves that need a search: the tiers of the best network that messages go through,
     the size of a model of layers, and the interruptions of networks of several sizes."""
     config = known.designs.composed.config
     assert config.space.network is not None
     shape = known.designs.cells.shapes[known.where.place.shape]
-    tiers = config.space.network.tiers if shape.made is None else ()
+    tiers = config.space.network.tiers if shape.generator is None else ()
     used = [(d, tier) for d, tier in enumerate(tiers) if shape.sizes[d] > 1]
     for d, tier in used:
-        yield OfTier(known, f"bandwidth of {tier.price or f'dim {d}'}", d)
+        yield TierMove(known, f"bandwidth of {tier.price or f'dim {d}'}", d)
     # Where chunks choose their orders by themselves, no bound says what latencies they have.
     is_known = config.collective.order is DimensionOrder.BASELINE
     for d, tier in used if is_known else ():
         if tier.latency:
-            yield OfTier(known, f"latency of {tier.price or f'dim {d}'}", d, is_latency=True)
+            yield TierMove(known, f"latency of {tier.price or f'dim {d}'}", d, is_latency=True)
     workload = config.workload
     assert isinstance(workload, Model)
     if isinstance(workload.model, Transformer) and not workload.plan.stage_layers:
-        yield OfLayers(known, workload.model.layers)
+        yield LayersMove(known, workload.model.layers)
     sizes = {prod(shape.sizes) for shape in known.designs.cells.shapes}
     if config.reliability.npu_time is not None and len(sizes) > 1:
-        yield OfInterruptions(known)
+        yield InterruptionsMove(known)

@@ -17,7 +17,7 @@ from dimsweep.engine import InfeasibleError, TooManyError
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.study import DEFAULT
 from dimsweep.sweeper.ledger.record import LEFT_OUT, Proof, PrunedCell, Step, StudyRecord
-from dimsweep.sweeper.questions.networks.changes import Changes, changes_of
+from dimsweep.sweeper.questions.networks.changes import Changes, find_changes
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.shapes import Floats
 from dimsweep.sweeper.run.checkpoint import SearchCheckpoint, find_ended_rows
@@ -44,7 +44,7 @@ class Frontier:
         self._order: Integers = np.argsort(self.designs.floors, kind="stable")
         self._turn = 0
         # The least that plans compute for, from each turn on.
-        seconds = self.designs.cells.least[self._order]
+        seconds = self.designs.cells.compute_seconds[self._order]
         self._seconds = np.minimum.accumulate(seconds[::-1])[::-1]
 
     @property
@@ -55,7 +55,7 @@ class Frontier:
         return float(self.designs.floors[self._order[self._turn]])
 
     @property
-    def waiting(self) -> Floats:
+    def waiting_bounds(self) -> Floats:
         """Lower bounds of the cells of waiting plans, by network (N,)."""
         seconds = self._seconds[self._turn] if self._turn < len(self._order) else np.inf
         return np.maximum(self.designs.factors * seconds, self.floor)
@@ -67,7 +67,7 @@ class Frontier:
         rows = self._order[self._turn :]
         return int((first[rows + 1] - first[rows]).sum())
 
-    def best(self, below: float) -> Integers:
+    def select_batch(self, below: float) -> Integers:
         """Return the most promising open cells ``below`` a loss, in order, at most a batch."""
         while True:
             open_cells = np.flatnonzero(self.bounds < below)
@@ -81,14 +81,14 @@ class Frontier:
             enough = len(found) == BATCH and self.bounds[found[-1]] <= self.floor
             if enough or not self.floor < below:
                 return found
-            self.advance()
+            self.bound_next_plan()
 
-    def advance(self) -> range:
+    def bound_next_plan(self) -> range:
         """Bound the next waiting plan; return its cells."""
         row = int(self._order[self._turn])
         start, end = self.designs.cells.first[row : row + 2].tolist()
         self.bounds[start:end] = self.designs.bounds(row)
-        self._limit(slice(start, end))
+        self._close_expensive(slice(start, end))
         self._turn += 1
         self.watch()
         return range(start, end)
@@ -99,36 +99,36 @@ class Frontier:
         found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
         return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
 
-    def limit(self, most: float) -> None:
+    def limit_cost(self, most: float) -> None:
         """Close all cells that cost more than ``most``."""
         self._most = most
-        self._limit(slice(None))
+        self._close_expensive(slice(None))
 
-    def _limit(self, cells: slice) -> None:
+    def _close_expensive(self, cells: slice) -> None:
         if np.isfinite(self._most):
             self.bounds[cells][self.designs.costs[cells] > self._most] = np.inf
 
-    def lift(self, cells: range, bounds: Floats) -> None:
+    def raise_bounds(self, cells: range, bounds: Floats) -> None:
         """Raise the bounds of open cells."""
         own = self.bounds[cells.start : cells.stop]
         np.maximum(own, bounds, out=own)
 
-    def back(self, cell: int, bound: float) -> None:
+    def reopen(self, cell: int, bound: float) -> None:
         """Open a closed cell again."""
         self.bounds[cell] = bound
 
-    def take(self, cell: int) -> float:
+    def close(self, cell: int) -> float:
         """Close a cell; return its bound."""
         bound, self.bounds[cell] = float(self.bounds[cell]), np.inf
         return bound
 
-    def least(self) -> float:
+    def lower_bound(self) -> float:
         """Return the lower bound of all open cells."""
         return min(float(self.bounds.min()), self.floor)
 
 
 @dataclass
-class Begun:
+class CellRun:
     """A cell in flight: its number, its lower bound, the work to submit, and its values (1, K),
     None until they are known."""
 
@@ -145,14 +145,14 @@ class Begun:
 
 
 #: The cells to simulate; None where the search waits for values.
-Steps = Generator[Begun | None, None, None]
+Steps = Generator[CellRun | None, None, None]
 
 
 class SteppedSearch:
     """A search that is a generator of cells to simulate, as the loop of a sweep runs it."""
 
     def __init__(self, steps: Steps) -> None:
-        self._steps, self._in_flight = steps, deque[Begun]()
+        self._steps, self._in_flight = steps, deque[CellRun]()
 
     def lookahead(self, n_workers: int) -> float:
         return np.inf
@@ -171,11 +171,11 @@ class SteppedSearch:
 
 
 def simulate_all(
-    begun: Iterator[Begun | None], tell: Callable[[Begun], None]
-) -> Generator[Begun | None, None, None]:
+    begun: Iterator[CellRun | None], tell: Callable[[CellRun], None]
+) -> Generator[CellRun | None, None, None]:
     """Yield the begun cells without values; then tell each one, in order, as soon as its values
     are known."""
-    found = list[Begun]()
+    found = list[CellRun]()
     for each in filter(None, begun):
         found.append(each)
         if each.values is None:
@@ -203,7 +203,9 @@ class DesignSearch:
         self._bounded, self.simulated = set[int](), set[int]()
         self._pruned = dict[int, str]()  # reasons
         self._left_out = set[int]()
-        self._lifted = set[int]()  # the first one of cells that are alike, once they are bounded
+        self._program_bounded = set[
+            int
+        ]()  # the first one of cells that are alike, once they are bounded
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
@@ -215,42 +217,42 @@ class DesignSearch:
             return
         front = list[Step]()
         while np.isfinite(self.best):
-            bound = self._least()
+            bound = self._lower_bound()
             yield from self._cheapen(max(self.best, bound * (1 + self._gap)))
             cost = self._cost(self.winner)
             front.append(Step(cost=cost, time=self.losses[self.winner], bound=bound))
-            self._cheaper(cost / (1 + _FINE))
+            self._limit_cost(cost / (1 + _FINE))
             yield from self._search()
         last = self.proof()
         counts = {name: getattr(last, name) for name in ("bounded", "simulated", "excluded")}
-        kept = _undominated(front)
+        kept = _drop_dominated(front)
         update = {"front": kept, "refused": last.refused, **counts}
         self.result = proof.model_copy(update=update)
 
     def _search(self) -> Steps:
         while len(self.simulated) < self._budget:
-            batch = self.frontier.best(self._goal).tolist()
+            batch = self.frontier.select_batch(self._goal).tolist()
             if not batch:
                 break
-            new = [self.lift(number) for number in batch]
+            new = [self.bound_programs(number) for number in batch]
             if any(new) and np.isfinite(self.best):
                 continue  # others may be more promising now
-            yield from self._look_at(batch[: self._budget - len(self.simulated)], self._goal)
-            self._note()
+            yield from self._evaluate(batch[: self._budget - len(self.simulated)], self._goal)
+            self._record_step()
 
-    def lift(self, number: int) -> bool:
+    def bound_programs(self, number: int) -> bool:
         """Bound a cell, and all that are alike, by its program; return whether that is new."""
-        own = self.designs.alike(number)
-        if own.start in self._lifted:
+        own = self.designs.same_program_cells(number)
+        if own.start in self._program_bounded:
             return False
-        bounds = self._ledger.find_bounds(self.at(own.start))
+        bounds = self._ledger.find_bounds(self.ledger_number(own.start))
         if bounds is None:
-            bounds = self.designs.programs(number)
-            self._ledger.add_bounds(self.at(own.start), bounds)
-        self._lifted.add(own.start)
+            bounds = self.designs.program_bounds(number)
+            self._ledger.add_bounds(self.ledger_number(own.start), bounds)
+        self._program_bounded.add(own.start)
         if bounds.any():
             self._bounded.update(own)
-        self.frontier.lift(own, bounds)
+        self.frontier.raise_bounds(own, bounds)
         return True
 
     def _cheapen(self, enough: float) -> Steps:
@@ -264,15 +266,15 @@ class DesignSearch:
             number = self.frontier.cheapest(enough, below)
             if number is None:
                 return
-            if not self.lift(number):
-                yield from self._look_at([number], np.nextafter(enough, np.inf))
+            if not self.bound_programs(number):
+                yield from self._evaluate([number], np.nextafter(enough, np.inf))
 
     def _cost(self, number: int) -> float:
         return float(self.designs.costs[number])
 
-    def _cheaper(self, most: float) -> None:
+    def _limit_cost(self, most: float) -> None:
         """Continue with the cells that cost at most ``most``."""
-        self.frontier.limit(most)
+        self.frontier.limit_cost(most)
         self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
         self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
         self.best = self.losses.get(self.winner, np.inf)
@@ -280,44 +282,46 @@ class DesignSearch:
         self._bounds = {n: bound for n, bound in kept.items() if bound >= self._goal}
         self._closed = min(self._bounds.values(), default=np.inf)
         for number in kept.keys() - self._bounds.keys():
-            self.frontier.back(number, kept[number])
+            self.frontier.reopen(number, kept[number])
 
     @property
     def _goal(self) -> float:
         """A cell whose bound is not below it is closed."""
         return self.best / (1 + self._gap)
 
-    def _look_at(self, batch: list[int], goal: float) -> Steps:
+    def _evaluate(self, batch: list[int], goal: float) -> Steps:
         """Bound the programs of cells at their own bandwidths, and simulate those that may be
         better than a ``goal``."""
         begun = (self.begin(number, lambda bound: bound >= goal) for number in batch)
-        yield from simulate_all(begun, self.tell)
+        yield from simulate_all(begun, self.record)
 
-    def begin(self, number: int, enough: Callable[[float], bool]) -> Begun | None:
+    def begin(self, number: int, enough: Callable[[float], bool]) -> CellRun | None:
         """Bound the program of a cell at its own bandwidths; return the cell to simulate, or None
         if that bound is ``enough`` to close it, or it is infeasible."""
-        bound = self.frontier.take(number)
+        bound = self.frontier.close(number)
         self._bounded.add(number)
-        if self._is_over(number, enough):
+        if self._was_closed(number, enough):
             return None
-        places = find_ended_rows(self._ledger, self.designs.composed.config, self.at(number))
+        places = find_ended_rows(
+            self._ledger, self.designs.composed.config, self.ledger_number(number)
+        )
         if places is None:
             return self._plan(number, bound, enough)
         self._driver.count_ended(places)
-        bound = self._ledger.find_closing_bound(self.at(number)) or bound
-        return Begun(number, bound, self._ledger.index.values(places.astype(np.int64)))
+        bound = self._ledger.find_closing_bound(self.ledger_number(number)) or bound
+        return CellRun(number, bound, self._ledger.index.values(places.astype(np.int64)))
 
-    def at(self, number: int) -> int:
+    def ledger_number(self, number: int) -> int:
         """Return the number of a cell in the ledger."""
         return self.designs.part.first + number
 
-    def _is_over(self, number: int, enough: Callable[[float], bool]) -> bool:
+    def _was_closed(self, number: int, enough: Callable[[float], bool]) -> bool:
         """Return whether an earlier run closed a cell, or found it infeasible. A closed cell may
         have been simulated later, when less was enough."""
-        if (pruned := self._ledger.find_pruned(self.at(number))) is not None:
+        if (pruned := self._ledger.find_pruned(self.ledger_number(number))) is not None:
             self._prune(number, pruned.reason)
             return True
-        bound = self._ledger.find_closing_bound(self.at(number))
+        bound = self._ledger.find_closing_bound(self.ledger_number(number))
         if bound is None or not enough(bound):
             return False
         self._close(number, bound)
@@ -337,7 +341,7 @@ class DesignSearch:
         self._pruned[number] = reason
         self._driver.progress.pruned += 1
 
-    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
+    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> CellRun | None:
         """Plan a cell; return it unless its bound closes it. A cell that takes too long to
         simulate is left out, and may be as good as its ``bound``."""
         found = self.designs.plan(number)
@@ -346,35 +350,35 @@ class DesignSearch:
             self._close(number, bound)
             return None
         if isinstance(found, PrunedCell):
-            self._ledger.add_pruned(self.at(number), found)
+            self._ledger.add_pruned(self.ledger_number(number), found)
             self._prune(number, found.reason)
             return None
         assert found.plan.bound is not None
         bound = self._objective.loss(found.plan.bound)
         if enough(bound):
-            self._ledger.add_closed(self.at(number), bound)
+            self._ledger.add_closed(self.ledger_number(number), bound)
             self._close(number, bound)
             return None
         self._ledger.add_cell(found.record)
         cell, checkpoint = found.plan, SearchCheckpoint(found.plan, self._ledger)
 
         def finish(results: Results) -> None:
-            self._driver.progress.best.pop(self.at(number), None)
+            self._driver.progress.best.pop(self.ledger_number(number), None)
             checkpoint.tell(results.places)
             checkpoint.finish()
 
-        return Begun(number, bound, work=Work(cell, Trials.from_list(cell.first)), finish=finish)
+        return CellRun(number, bound, work=Work(cell, Trials.from_list(cell.first)), finish=finish)
 
-    def tell(self, begun: Begun) -> None:
+    def record(self, run: CellRun) -> None:
         """Take a cell's values; a failed cell is known by its bound only."""
-        number = begun.number
+        number = run.number
         self.simulated.add(number)
-        assert begun.values is not None
-        losses = self._objective.loss(begun.values[:, 0])
+        assert run.values is not None
+        losses = self._objective.loss(run.values[:, 0])
         if np.isnan(losses).all():
-            if self._ledger.find_closing_bound(self.at(number)) is None:
-                self._ledger.add_closed(self.at(number), begun.bound)
-            self._close(number, begun.bound)
+            if self._ledger.find_closing_bound(self.ledger_number(number)) is None:
+                self._ledger.add_closed(self.ledger_number(number), run.bound)
+            self._close(number, run.bound)
             return
         self.losses[number] = least = float(np.nanmin(losses))
         if least < self.best:
@@ -385,18 +389,18 @@ class DesignSearch:
         simulated."""
         stuck = self.simulated | self._left_out
         for number in self._bounds.keys() - stuck:
-            self.frontier.back(number, self._bounds[number])
+            self.frontier.reopen(number, self._bounds[number])
         self._bounds = {n: bound for n, bound in self._bounds.items() if n in stuck}
         self._closed = min(self._bounds.values(), default=np.inf)
         return self._bounds
 
-    def _least(self) -> float:
+    def _lower_bound(self) -> float:
         """Return the lower bound of all cells."""
-        return min(self.frontier.least(), self._closed, self.best)
+        return min(self.frontier.lower_bound(), self._closed, self.best)
 
-    def _note(self) -> None:
+    def _record_step(self) -> None:
         if np.isfinite(self.best):
-            values = map(self._objective.loss, (self.best, self._least()))
+            values = map(self._objective.loss, (self.best, self._lower_bound()))
             best, bound = values
             self._steps.append((len(self._bounded), best, bound))
             self._driver.progress.bound = bound
@@ -417,8 +421,8 @@ class DesignSearch:
             simulated=simulated,
             refused={**self.designs.refused, **{why: n for why, n in reasons.items() if n}},
             best=self._objective.loss(self.best) if known else None,
-            bound=self._objective.loss(self._least()) if known else None,
-            steps=thinned(self._steps),
+            bound=self._objective.loss(self._lower_bound()) if known else None,
+            steps=thin_out(self._steps),
         )
 
     def check_feasible(self) -> None:
@@ -427,7 +431,7 @@ class DesignSearch:
             why = ", ".join(f"{n:,} {reason}" for reason, n in self.proof().refused.items())
             raise InfeasibleError(f"no cell is feasible: {why}", where="space")
 
-    def changes(self) -> Changes:
+    def find_changes(self) -> Changes:
         """Return what would change the answer, if the study asks for default what-ifs."""
         config = self.designs.composed.config
         # With outages each of hundreds of looks would be several simulations by flows.
@@ -436,18 +440,18 @@ class DesignSearch:
         if not asked or not alone or self.winner < 0:
             return Changes()
         try:
-            return changes_of(self.designs, self.winner, self.losses)
+            return find_changes(self.designs, self.winner, self.losses)
         except TooManyError:  # some of those that may win are left out
             return Changes()
 
 
-def thinned(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
+def thin_out(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, float, float], ...]:
     """Thin out the steps of a proof, and keep the last one."""
     every = max(1, -(-len(steps) // _STEPS))
     return (*steps[:-1:every], *steps[-1:])
 
 
-def _undominated(front: list[Step]) -> tuple[Step, ...]:
+def _drop_dominated(front: list[Step]) -> tuple[Step, ...]:
     """Return the steps of a front, the most expensive first, without those that a cheaper one is
     as fast as; that one's bound is then at most theirs."""
     kept = list[Step]()
@@ -483,7 +487,7 @@ class NetworksQuestion(AnswerQuestion):
         search = DesignSearch(self.source, driver)
         yield SteppedSearch(search.steps())
         search.check_feasible()
-        self._proof = search.result.model_copy(update=search.changes()._asdict())
+        self._proof = search.result.model_copy(update=search.find_changes()._asdict())
 
     def add_findings(self, study: StudyRecord) -> StudyRecord:
         return study.model_copy(update={"proof": self._proof})

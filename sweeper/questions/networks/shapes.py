@@ -35,8 +35,8 @@ from dimsweep.sweeper.space.plans import Refusals
 
 Floats = NDArray[np.float64]
 _MOST_SHAPES, _MOST_NETWORKS = 100_000, 10_000_000
-_OF_COST = frozenset({"cost", "perf_per_cost", "cost_per_token"})  # objectives
-_OF_POWER = frozenset({"energy", "perf_per_watt"})
+_COST_OBJECTIVES = frozenset({"cost", "perf_per_cost", "cost_per_token"})  # objectives
+_POWER_OBJECTIVES = frozenset({"energy", "perf_per_watt"})
 _AUTO = "auto"  # an algorithm: the default of its block
 _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
@@ -58,7 +58,7 @@ class Shape:
     cost: Floats
     power: Floats
     keys: Mapping[str, object] = field(default_factory=dict)
-    made: Generator | None = None
+    generator: Generator | None = None
     memory: float = inf
 
     @property
@@ -71,23 +71,23 @@ class Shape:
     def sizes(self) -> tuple[int, ...]:
         return self.cluster.topology.sizes
 
-    def some(self, kept: NDArray[np.bool_]) -> "Shape":
+    def select(self, kept: NDArray[np.bool_]) -> "Shape":
         """Return the shape with those of its networks that are ``kept`` (W,)."""
         texts = tuple(itertools.compress(self.texts, kept.tolist()))
         own = {name: getattr(self, name)[kept] for name in ("bandwidth", "cost", "power")}
         return replace(self, texts=texts, **own)
 
-    def scaled(self, scale: tuple[float, ...]) -> Floats:
+    def scale_bandwidths(self, scale: tuple[float, ...]) -> Floats:
         """Return the bandwidths (W, D), those of each tier times its ``scale``."""
-        return self.bandwidth * scale if scale and self.made is None else self.bandwidth
+        return self.bandwidth * scale if scale and self.generator is None else self.bandwidth
 
-    def later(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
+    def scale_latencies(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
         """Return the latencies (D,) in picoseconds, those of each tier times its ``scale``."""
         latency = np.array([dim.latency for dim in self.cluster.topology.dims])
-        moved = latency * scale if scale and self.made is None else latency
+        moved = latency * scale if scale and self.generator is None else latency
         return np.rint(moved).astype(np.int64)
 
-    def repriced(self, config: Config, before: Config) -> "Shape":
+    def with_prices(self, config: Config, before: Config) -> "Shape":
         """Return the shape at the prices of another configuration than ``before``; the prices of
         NPUs of its own change in proportion."""
         if _NPU_PRICE in self.keys:
@@ -101,44 +101,44 @@ class Shape:
 
     def values(self, number: int) -> dict[str, object]:
         """Return the keys of a network of this shape."""
-        if self.made is not None:
+        if self.generator is not None:
             return dict(self.keys)
         own = {"topology.shape": self.text, "topology.bandwidth": list(self.texts[number])}
         return {**own, **self.keys}
 
 
-def shapes_of(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
+def build_shapes(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
     """Return the shapes of a space, each with its networks; count infeasible ones in ``refused``,
     by reason.
 
     Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on an
     unknown figure.
     """
-    made = [_shape(config, space, dims, refused) for dims in _listed(space)]
-    made += _generated(config, space, refused)
+    made = [_build_shape(config, space, dims, refused) for dims in _list_tiers(space)]
+    made += _generate_shapes(config, space, refused)
     several = [
-        each for shape in made if shape is not None for each in _of_memory(shape, config, space)
+        each for shape in made if shape is not None for each in _vary_memory(shape, config, space)
     ]
-    several = _priced(several, config, refused)
-    found = [_within(shape, config, space, refused) for shape in several]
+    several = _drop_unpriced(several, config, refused)
+    found = [_apply_limits(shape, config, space, refused) for shape in several]
     found = [shape for shape in found if len(shape.bandwidth)]
     if config.reliability.outages:
-        found = _outlasting(found, config, refused)
+        found = _drop_stopped_by_outages(found, config, refused)
     if not found:
-        hint = _least(several, space) or _other(space)
+        hint = _describe_lowest_limits(several, space) or _suggest(space)
         raise refused.error(f"no network of {space.npus.text} NPUs", "space.network", hint)
     return found
 
 
-def _priced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
+def _drop_unpriced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
     """Return the networks whose cost and power are known, as far as the study needs them and
     some network has them."""
     space, names = config.space.network, {each.name for each in config.objective}
     assert space is not None
     fed = space.racks is not None and bool(space.racks.power)
     needs = {
-        "cost": bool(names & _OF_COST) or space.cost is not None,
-        "power": bool(names & _OF_POWER) or space.power is not None or fed,
+        "cost": bool(names & _COST_OBJECTIVES) or space.cost is not None,
+        "power": bool(names & _POWER_OBJECTIVES) or space.power is not None or fed,
     }
     found = [*shapes]
     for name in (name for name, is_needed in needs.items() if is_needed):
@@ -147,11 +147,13 @@ def _priced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[
             continue
         if n := sum(int((~own).sum()) for own in known):
             refused[f"networks have a part whose {name} is not known"] += n
-        found = [shape.some(own) for shape, own in zip(found, known, strict=True)]
+        found = [shape.select(own) for shape, own in zip(found, known, strict=True)]
     return found
 
 
-def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
+def _drop_stopped_by_outages(
+    shapes: Sequence[Shape], config: Config, refused: Refusals
+) -> list[Shape]:
     """Return the networks on which training continues while a part is down."""
     goes_on = outlasted(config, (shape.cluster for shape in shapes))
     for shape in itertools.compress(shapes, (not each for each in goes_on)):
@@ -159,7 +161,7 @@ def _outlasting(shapes: Sequence[Shape], config: Config, refused: Refusals) -> l
     return [*itertools.compress(shapes, goes_on)]
 
 
-def _least(shapes: Sequence[Shape], space: Networks) -> str:
+def _describe_lowest_limits(shapes: Sequence[Shape], space: Networks) -> str:
     """Return the least limits of cost and power that leave a network; empty without limits."""
     fed = space.racks is not None and space.racks.power
     found = []
@@ -180,9 +182,9 @@ class _Dim(NamedTuple):
     algorithm: str | None
 
 
-def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
+def _list_tiers(space: Networks) -> list[tuple[_Dim, ...]]:
     """Return all that the tiers may be.  Raises :class:`DimsweepError` for too many to list."""
-    listed = list(itertools.islice(_products(space.tiers, space.npus), _MOST_SHAPES + 1))
+    listed = list(itertools.islice(_iterate_tiers(space.tiers, space.npus), _MOST_SHAPES + 1))
     each = [len(tier.bandwidth) for tier in space.tiers]
     networks = sum(
         prod(n for n, dim in zip(each, dims, strict=True) if dim.size > 1) for dims in listed
@@ -200,10 +202,10 @@ def _listed(space: Networks) -> list[tuple[_Dim, ...]]:
     return listed
 
 
-def _sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
+def _tier_sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
     """Return the sizes that a tier around ``inner`` NPUs may have."""
     if tier.sizes:
-        return _once(tier.sizes)
+        return _deduplicate(tier.sizes)
     most = npus.at_most // inner
     if npus.at_least < npus.at_most:
         return range(1, most + 1)
@@ -211,7 +213,9 @@ def _sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
     return sorted({*low, *(most // n for n in low)})
 
 
-def _products(tiers: Sequence[Tier], npus: NpuRange, inner: int = 1) -> Iterator[tuple[_Dim, ...]]:
+def _iterate_tiers(
+    tiers: Sequence[Tier], npus: NpuRange, inner: int = 1
+) -> Iterator[tuple[_Dim, ...]]:
     """Yield all choices of these tiers around ``inner`` NPUs. A tier of one NPU sends nothing: it
     is the first of its blocks, whose algorithm has no effect."""
     if not tiers:
@@ -219,29 +223,29 @@ def _products(tiers: Sequence[Tier], npus: NpuRange, inner: int = 1) -> Iterator
             yield ()
         return
     tier = tiers[0]
-    for size in _sizes(tier, npus, inner):
+    for size in _tier_sizes(tier, npus, inner):
         if not npus.may_be_made_of(inner * size):
             continue
-        named: list[str | None] = [*_once(tier.algorithms)] or [None]
-        dims = [_Dim(*each) for each in itertools.product(_once(tier.blocks), [size], named)]
+        named: list[str | None] = [*_deduplicate(tier.algorithms)] or [None]
+        dims = [_Dim(*each) for each in itertools.product(_deduplicate(tier.blocks), [size], named)]
         for dim in dims if size > 1 else [dims[0]._replace(algorithm=None)]:
-            for outer in _products(tiers[1:], npus, inner * size):
+            for outer in _iterate_tiers(tiers[1:], npus, inner * size):
                 yield dim, *outer
 
 
-def _once(values: Sequence[Any]) -> list[Any]:
+def _deduplicate(values: Sequence[Any]) -> list[Any]:
     """Return the values of a list, repeated ones once."""
     return [*dict.fromkeys(values)]
 
 
-def _shape(
+def _build_shape(
     config: Config, space: Networks, dims: tuple[_Dim, ...], refused: Refusals
 ) -> Shape | None:
     """Return the networks of these tiers, or None if they are infeasible."""
     text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
     # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
     each = [
-        _once(tier.bandwidth) if dim.size > 1 else tier.bandwidth[:1]
+        _deduplicate(tier.bandwidth) if dim.size > 1 else tier.bandwidth[:1]
         for tier, dim in zip(space.tiers, dims, strict=True)
     ]
     choices = list(itertools.product(*each))
@@ -253,13 +257,13 @@ def _shape(
     most = bandwidth.max(axis=0)
     at_most = {"topology.bandwidth": [f"{each!r} B/s" for each in most.tolist()]}
     try:
-        keys = _algorithms(config, dims)
-        whole = {**fixed(space), "topology.shape": text, **at_most, **keys}
+        keys = _algorithm_keys(config, dims)
+        whole = {**shared_keys(space), "topology.shape": text, **at_most, **keys}
         cluster = build_cluster(config.changed(whole))
     except DimsweepError as error:
         refused.add("networks are left out", error, error.where, len(choices))
         return None
-    if not _run(cluster, dims):
+    if not _can_run(cluster, dims):
         refused["networks have a block on which its algorithm does not run"] += len(choices)
         return None
     try:
@@ -272,7 +276,7 @@ def _shape(
     return Shape(text, cluster, bandwidth, texts, cost, power, keys)
 
 
-def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
+def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
     """Return the key of the dimensions' algorithms, if it is not as configured; for one NPU, any
     algorithm of its block."""
     own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
@@ -283,7 +287,7 @@ def _algorithms(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
     return {} if named == [*own] else {"collective.algorithms": named}
 
 
-def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
+def _can_run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
     """Return whether the algorithms run on the blocks."""
     return all(
         dim.algorithm is None or dim.algorithm in algorithms_of(at.block)
@@ -291,27 +295,27 @@ def _run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
     )
 
 
-def _of_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
+def _vary_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shape]:
     """Yield the shape with NPUs of each size of memory."""
     if not space.memory:
         yield shape
-    for memory in _once(space.memory):
+    for memory in _deduplicate(space.memory):
         keys: dict[str, object] = {**shape.keys, _NPU_MEMORY: memory.size.text}
         if memory.price is not None:
             keys[_NPU_PRICE] = memory.price.text
         npu = replace(shape.cluster.npu, memory=float(memory.size))
         own = replace(shape, keys=keys, memory=own_capacity(npu, shape.cluster.memory) or inf)
-        yield own.repriced(config, config) if memory.price is not None else own
+        yield own.with_prices(config, config) if memory.price is not None else own
 
 
-def _other(space: Networks) -> str:
+def _suggest(space: Networks) -> str:
     """Return a hint on what would make a network of the space."""
     if space.tiers:
         return "sizes of the tiers whose product is the number of NPUs"
     return "other generators, or other values of their keys"
 
 
-def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
+def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
     """Yield what the generators make, each once; of several values of parameters, those that make
     a network of the right number of NPUs."""
     found, known = list[Shape | None](), set[Generator]()
@@ -322,20 +326,20 @@ def _generated(config: Config, space: Networks, refused: Refusals) -> list[Shape
             known.add(generator)
             try:
                 with key(f"space.network.generators[{number}]"):
-                    shape = _by(config, space, generator)
+                    shape = _generate_shape(config, space, generator)
             except DimsweepError as error:
                 if family.given is None:
                     raise
                 refused[f"generated networks cannot be ({error.where.rpartition('.')[2]})"] += 1
                 continue
-            if _is_joined(shape.cluster.network):
+            if _is_connected(shape.cluster.network):
                 found.append(shape)
             else:
                 refused["generated networks fall to pieces (network.degrade)"] += 1
     return found
 
 
-def _is_joined(network: NetworkModel) -> bool:
+def _is_connected(network: NetworkModel) -> bool:
     """Return whether all NPUs reach each other on a graph."""
     assert network.graph is not None
     try:
@@ -346,14 +350,14 @@ def _is_joined(network: NetworkModel) -> bool:
     return True
 
 
-def _by(config: Config, space: Networks, generator: Generator) -> Shape:
+def _generate_shape(config: Config, space: Networks, generator: Generator) -> Shape:
     """Return a generator's network, simulated by flows."""
     n = space.npus.at_least
     if n != space.npus.at_most:
         n = generator.build().n_npus
     text = f"Switch({n})"  # who communicates with whom: all with all
     keys: dict[str, object] = {
-        **fixed(space),
+        **shared_keys(space),
         "topology.shape": text,
         "topology.bandwidth": "1 GB/s",  # the links have their own
         "topology.latency": "0 s",
@@ -386,7 +390,7 @@ def describe_generator(generator: Generator) -> str:
     return f"{generator.kind}({', '.join(found)})"
 
 
-def _within(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
+def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
     """Return the networks of a shape within the limits of cost, power and memory."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
     racks, pue = space.racks, config.cost.power.pue
@@ -415,7 +419,7 @@ def _within(shape: Shape, config: Config, space: Networks, refused: Refusals) ->
         if over.any():
             refused[reason] += int(over.sum())
         kept &= ~over
-    return shape.some(kept)
+    return shape.select(kept)
 
 
 def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
@@ -431,7 +435,7 @@ def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
     return found
 
 
-def fixed(space: Networks) -> dict[str, object]:
+def shared_keys(space: Networks) -> dict[str, object]:
     """Return the keys that all networks of a space share."""
     priced = any(tier.price for tier in space.tiers)
     return {

@@ -14,7 +14,11 @@ from dimsweep.sweeper.config.roles import is_plan
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import COMPLETE
 from dimsweep.sweeper.questions.networks.findings import NetworksReport
-from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of
+from dimsweep.sweeper.questions.portfolio.portfolio import (
+    SharedMeasure,
+    find_common_designs,
+    find_design_row,
+)
 from dimsweep.sweeper.report import naming, sentences, words
 from dimsweep.sweeper.report.charts import RegretMatrix
 from dimsweep.sweeper.report.report import Report
@@ -38,7 +42,7 @@ class PortfolioSummary:
     """
 
     cells: Sequence[CellSummary]
-    together: Together
+    together: SharedMeasure
     bound: float | None
     designs: pd.DataFrame
     losses: Floats
@@ -91,7 +95,7 @@ class PortfolioSummary:
     @cached_property
     def _at_best(self) -> list[pd.Series]:
         best = self.designs.iloc[self.best]
-        places = np.array([row_of(rows, best).name for rows in self.tried])
+        places = np.array([find_design_row(rows, best).name for rows in self.tried])
         found = self.cells[0].trials.rows.take(places)
         return [found.iloc[i] for i in range(len(places))]
 
@@ -305,12 +309,12 @@ def summarise_portfolios(
         if entry.own is None:
             continue
         weighing = Weighing.build(entry.share, entry.measure, entry.level)
-        together = Together(weighing, np.array(entry.own), cells[0].objective)
+        together = SharedMeasure(weighing, np.array(entry.own), cells[0].objective)
         if study.is_shared:
             found.append(_on_networks(by_number, entry, together, study))
             continue
         rows = list(map(_rows, cells))
-        designs, losses = common(rows, cells[0].design, together.objective)
+        designs, losses = find_common_designs(rows, cells[0].design, together.objective)
         if len(designs):
             measured = together.measured(losses)
             one = PortfolioSummary(cells, together, entry.bound, designs, losses, measured, rows)
@@ -321,7 +325,7 @@ def summarise_portfolios(
 def _on_networks(
     cells: Mapping[int, CellSummary],
     entry: PortfolioRecord,
-    together: Together,
+    together: SharedMeasure,
     study: StudyRecord,
 ) -> NetworkSummary:
     """Compare one network for all workloads with the networks for each of them alone."""

@@ -21,19 +21,19 @@ from dimsweep.engine.bound import Weighing
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, Proof, PrunedCell, StudyRecord
-from dimsweep.sweeper.questions.networks.designs import Designs, Part, check_designs
-from dimsweep.sweeper.questions.networks.places import Longs
+from dimsweep.sweeper.questions.networks.designs import Designs, StudyPart, check_designs
+from dimsweep.sweeper.questions.networks.placements import Longs
 from dimsweep.sweeper.questions.networks.search import (
     BATCH,
-    Begun,
+    CellRun,
     DesignSearch,
     SteppedSearch,
     Steps,
     simulate_all,
-    thinned,
+    thin_out,
 )
-from dimsweep.sweeper.questions.networks.shapes import Floats, shapes_of
-from dimsweep.sweeper.questions.portfolio.portfolio import Together, weighing_of
+from dimsweep.sweeper.questions.networks.shapes import Floats, build_shapes
+from dimsweep.sweeper.questions.portfolio.portfolio import SharedMeasure, build_weighing
 from dimsweep.sweeper.run.loop import AnswerQuestion, Search, SweepDriver
 from dimsweep.sweeper.space.plans import Refusals
 from dimsweep.sweeper.study.cell import CellSource, PlannedCell
@@ -54,11 +54,11 @@ class SharedDesigns(CellSource):
         with composed.blaming():
             check_designs(config)
             assert config.space.network is not None
-            shapes = shapes_of(config, config.space.network, self.refused)
+            shapes = build_shapes(config, config.space.network, self.refused)
         found, first = list[Designs](), 0
         for name in config.portfolio.workloads:
-            part = Part(config, {WORKLOAD: name}, first, shapes)
-            found.append(_of_workload(composed, name, part))
+            part = StudyPart(config, {WORKLOAD: name}, first, shapes)
+            found.append(_build_designs(composed, name, part))
             first += len(found[-1])
         self.designs: Sequence[Designs] = found
         self.axes = {key: () for each in found for key in each.axes}
@@ -82,20 +82,20 @@ class SharedDesigns(CellSource):
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
         """Return a cell's coordinates, and its configuration."""
-        own, number = self._own(number)
+        own, number = self._find_workload(number)
         return own.compose(number)
 
     def plan(self, number: int) -> PlannedCell | PrunedCell:
         """Return the plan of a cell, or why it is infeasible."""
-        own, number = self._own(number)
+        own, number = self._find_workload(number)
         return own.plan(number)
 
-    def _own(self, number: int) -> tuple[Designs, int]:
+    def _find_workload(self, number: int) -> tuple[Designs, int]:
         own = [each for each in self.designs if each.part.first <= number][-1]
         return own, number - own.part.first
 
 
-def _of_workload(composed: Composed, name: str, part: Part) -> Designs:
+def _build_designs(composed: Composed, name: str, part: StudyPart) -> Designs:
     """Return the designs of one workload of a study."""
     kept = [word.text for word in composed.words if word.key != WORKLOAD]
     chosen = choice_of(WORKLOAD, name)
@@ -130,27 +130,27 @@ class PlansOnNetworks:
         self.found, self.best = np.full(n, np.inf), np.full(n, -1)
         self._least, self._stuck = np.full(n, np.inf), np.full(n, np.inf)
         for number in search.losses:
-            self._tell(number)
+            self._record(number)
         self.reopen()
         np.minimum.at(self._least, self._network, search.frontier.bounds)
 
     @property
-    def low(self) -> Floats:
+    def lower_bounds(self) -> Floats:
         """Lower bounds of each network's plans that can be simulated (N,)."""
-        waiting = self.search.frontier.waiting
+        waiting = self.search.frontier.waiting_bounds
         return np.minimum(np.minimum(self._least, waiting), self.found)
 
     @property
-    def proven(self) -> Floats:
+    def proven_bounds(self) -> Floats:
         """Lower bounds of each network's plans (N,)."""
-        return np.minimum(self.low, self._stuck)
+        return np.minimum(self.lower_bounds, self._stuck)
 
-    def next(self, network: int) -> int | None:
+    def next_cell(self, network: int) -> int | None:
         """Return the most promising cell on a network, or None if none can beat what was found
         there. Waiting plans are bounded until none of them promises more."""
         frontier = self.search.frontier
-        while frontier.waiting[network] < min(self._least[network], self.found[network]):
-            new = frontier.advance()
+        while frontier.waiting_bounds[network] < min(self._least[network], self.found[network]):
+            new = frontier.bound_next_plan()
             cells = slice(new.start, new.stop)
             np.minimum.at(self._least, self._network[cells], frontier.bounds[cells])
         if self._least[network] >= self.found[network]:
@@ -158,19 +158,19 @@ class PlansOnNetworks:
         own = self._cells(network)
         return int(own[np.argmin(frontier.bounds[own])])
 
-    def lift(self, cell: int) -> bool:
+    def bound_programs(self, cell: int) -> bool:
         """Bound a cell by its program, and all that are alike; return whether that is new."""
-        is_new = self.search.lift(cell)
+        is_new = self.search.bound_programs(cell)
         if is_new:
-            self._look(self.search.designs.alike(cell))
+            self._update_networks(self.search.designs.same_program_cells(cell))
         return is_new
 
     def update(self, cell: int) -> None:
         """Update a cell that was simulated, closed or found infeasible."""
         if cell in self.search.losses:
-            self._tell(cell)
+            self._record(cell)
         self.reopen()
-        self._look([cell])
+        self._update_networks([cell])
 
     def reopen(self) -> None:
         """Open the cells that were closed, but for those that cannot be simulated."""
@@ -178,12 +178,12 @@ class PlansOnNetworks:
             network = self._network[cell]
             self._stuck[network] = min(self._stuck[network], bound)
 
-    def _tell(self, cell: int) -> None:
+    def _record(self, cell: int) -> None:
         network, loss = self._network[cell], self.search.losses[cell]
         if loss < self.found[network]:
             self.found[network], self.best[network] = loss, cell
 
-    def _look(self, cells: Sequence[int]) -> None:
+    def _update_networks(self, cells: Sequence[int]) -> None:
         """Update the networks of cells whose bounds have changed."""
         for network in np.unique(self._network[np.array(cells)]).tolist():
             self._least[network] = self.search.frontier.bounds[self._cells(network)].min()
@@ -210,11 +210,11 @@ class SharedSearch:
         for search in self._searches:
             yield from search.steps()
             search.check_feasible()
-        own = np.array([self._own(search) for search in self._searches])
-        self._together = Together(self._shared.weighing, own, self._objective)
+        own = np.array([self._best_loss(search) for search in self._searches])
+        self._together = SharedMeasure(self._shared.weighing, own, self._objective)
         self._known = [PlansOnNetworks(each, self._shared.n_networks) for each in self._searches]
         self._most = self._n_simulated + self._budget * len(self._searches)
-        self._compare()
+        self._find_best()
         alone = [int(each.found.argmin()) for each in self._known]
         for network in alone:
             yield from self._settle(network)
@@ -228,7 +228,7 @@ class SharedSearch:
         yield from self._settle(self._winner)
         self.result = self._proof(), self._record(alone)
 
-    def _own(self, search: DesignSearch) -> float:
+    def _best_loss(self, search: DesignSearch) -> float:
         if not np.isfinite(search.best):
             name = search.designs.part.coordinates[WORKLOAD]
             raise DimsweepError(
@@ -243,7 +243,7 @@ class SharedSearch:
         return sum(len(each.simulated) for each in self._searches)
 
     @property
-    def _may_go_on(self) -> bool:
+    def _can_continue(self) -> bool:
         return self._n_simulated < self._most or self._winner < 0
 
     @property
@@ -251,34 +251,34 @@ class SharedSearch:
         """A network whose bound is not below it is closed."""
         return self._best / (1 + self._gap)
 
-    def _low(self) -> tuple[Floats, NDArray[np.bool_]]:
+    def _bound_plans(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return lower bounds of the workloads' plans on each network (N, K), and a mask of those
         that the best found plan reaches, but for the gap."""
-        low = np.stack([known.low for known in self._known], axis=-1)
+        low = np.stack([known.lower_bounds for known in self._known], axis=-1)
         found = np.stack([known.found for known in self._known], axis=-1)
         return low, low >= found / (1 + self._gap)
 
     def _search(self) -> Steps:
         """Search networks until none may be better than the best by more than the gap."""
-        while self._may_go_on:
-            low, settled = self._low()
+        while self._can_continue:
+            low, settled = self._bound_plans()
             values = self._together.mean(low)
             (near,) = np.nonzero((values < self._goal) & ~settled.all(axis=-1))
             if not len(near):
                 return
             near = near[np.argsort(values[near], kind="stable")][:BATCH]
-            pairs = [(n, self._doubtful(n, low[n], settled[n])) for n in near.tolist()]
-            yield from self._look_at(pairs, partial(self._is_enough, low))
+            pairs = [(n, self._choose_workload(n, low[n], settled[n])) for n in near.tolist()]
+            yield from self._evaluate(pairs, partial(self._closes_network, low))
 
     def _settle(self, network: int) -> Steps:
         """Find the best plan of each workload on a network."""
-        while self._may_go_on:
-            doubtful = np.flatnonzero(~self._low()[1][network]).tolist()
+        while self._can_continue:
+            doubtful = np.flatnonzero(~self._bound_plans()[1][network]).tolist()
             if not doubtful:
                 return
-            yield from self._look_at([(network, k) for k in doubtful], lambda *_: False)
+            yield from self._evaluate([(network, k) for k in doubtful], lambda *_: False)
 
-    def _doubtful(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
+    def _choose_workload(self, network: int, low: Floats, settled: NDArray[np.bool_]) -> int:
         """Return the workload that decides most about a network: the measure grows most if its
         best plan there is no better than what was found, or twice as bad as its bound where
         nothing was."""
@@ -287,66 +287,66 @@ class SharedSearch:
         np.fill_diagonal(grown, np.where(np.isfinite(found), found, 2 * low))
         return int(np.argmax(np.where(settled, -1.0, self._together.mean(grown))))
 
-    def _is_enough(self, low: Floats, n: int, k: int, bound: float) -> bool:
+    def _closes_network(self, low: Floats, n: int, k: int, bound: float) -> bool:
         """Return whether a ``bound`` on the plans of a workload closes a network."""
         lifted = low[n].copy()
         lifted[k] = bound
         return bool(self._together.mean(lifted) >= self._goal)
 
-    def _look_at(
+    def _evaluate(
         self, pairs: Sequence[tuple[int, int]], is_enough: Callable[[int, int, float], bool]
     ) -> Steps:
         """Refine networks with one workload each: bound the program of the most promising cell,
         or, where all are bounded, simulate it, unless its own bound is enough."""
         cells, is_new = list[tuple[int, int, int]](), False
         for n, k in pairs:
-            cell = self._known[k].next(n)
+            cell = self._known[k].next_cell(n)
             if cell is None:
                 is_new = True
                 continue
-            is_new |= self._known[k].lift(cell)
+            is_new |= self._known[k].bound_programs(cell)
             cells.append((n, k, cell))
         if is_new and self._winner >= 0:
             return  # others may be more promising now
         left = self._most - self._n_simulated if self._winner >= 0 else len(cells)
         workloads = deque[int]()  # of the cells in flight
 
-        def begin(n: int, k: int, cell: int) -> Begun | None:
+        def begin(n: int, k: int, cell: int) -> CellRun | None:
             begun = self._begin(n, k, cell, is_enough)
             workloads.extend([k] * (begun is not None))
             return begun
 
         yield from simulate_all(
             (begin(*each) for each in cells[:left]),
-            lambda begun: self._searches[workloads.popleft()].tell(begun),
+            lambda run: self._searches[workloads.popleft()].record(run),
         )
         for _, k, cell in cells[:left]:
             self._known[k].update(cell)
-        self._compare()
-        self._note()
+        self._find_best()
+        self._record_step()
 
     def _begin(
         self, n: int, k: int, cell: int, is_enough: Callable[[int, int, float], bool]
-    ) -> Begun | None:
+    ) -> CellRun | None:
         most = self._known[k].found[n] / (1 + self._gap)
         return self._searches[k].begin(cell, lambda bound: bound >= most or is_enough(n, k, bound))
 
-    def _compare(self) -> None:
+    def _find_best(self) -> None:
         """Find the best network."""
         found = np.stack([known.found for known in self._known], axis=-1)
         values = self._together.mean(found)
         self._best = float(values.min())
         self._winner = int(values.argmin()) if np.isfinite(self._best) else -1
 
-    def _least(self) -> float:
+    def _lower_bound(self) -> float:
         """Return the lower bound of all networks' measures."""
-        proven = np.stack([known.proven for known in self._known], axis=-1)
+        proven = np.stack([known.proven_bounds for known in self._known], axis=-1)
         return min(float(self._together.mean(proven).min()), self._best)
 
-    def _note(self) -> None:
+    def _record_step(self) -> None:
         if self._winner >= 0:
             bounded = sum(each.n_bounded for each in self._searches)
-            self._steps.append((bounded, self._best, self._least()))
+            self._steps.append((bounded, self._best, self._lower_bound()))
 
     def _proof(self) -> Proof:
         parts = [each.proof() for each in self._searches]
@@ -360,8 +360,8 @@ class SharedSearch:
             simulated=sum(part.simulated for part in parts),
             refused=dict(refused),
             best=self._best,
-            bound=self._least(),
-            steps=thinned(self._steps),
+            bound=self._lower_bound(),
+            steps=thin_out(self._steps),
         )
 
     def _record(self, alone: Sequence[int]) -> PortfolioRecord:
@@ -372,14 +372,14 @@ class SharedSearch:
             level=weighing.level,
             share=tuple(weighing.share.tolist()),
             own=tuple(together.own.tolist()),
-            bound=self._least() - together.offset,
+            bound=self._lower_bound() - together.offset,
             alone=tuple(map(self._cells, alone)),
         )
 
     def _cells(self, network: int) -> tuple[int, ...]:
         """Return the cell of each workload's best plan on a network; -1 where none was found."""
         return tuple(
-            -1 if known.best[network] < 0 else known.search.at(int(known.best[network]))
+            -1 if known.best[network] < 0 else known.search.ledger_number(int(known.best[network]))
             for known in self._known
         )
 
@@ -399,7 +399,7 @@ class SharedNetworksQuestion(AnswerQuestion):
         space = composed.config.space
         if space.network is None and space.plan is None:
             return None
-        weighing = weighing_of(composed.config)
+        weighing = build_weighing(composed.config)
         return None if weighing is None else cls(SharedDesigns(composed, weighing))
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def weighing_of(config: Config) -> Weighing | None:
+def build_weighing(config: Config) -> Weighing | None:
     """Return the weighing of the portfolio's workloads, or None if the study has none.
 
     Raises :class:`DimsweepError` for an impossible portfolio.
@@ -42,7 +42,7 @@ def weighing_of(config: Config) -> Weighing | None:
         return Weighing.build(list(given.workloads.values()), given.measure, given.level)
 
 
-def common(
+def find_common_designs(
     tables: "Sequence[pd.DataFrame]", design: Sequence[str], objective: Objective
 ) -> "tuple[pd.DataFrame, np.ndarray]":
     """Return the designs (P) that each of N cells has a complete row of, and the objective's
@@ -61,13 +61,13 @@ def common(
     return found[list(design)], losses
 
 
-def row_of(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
+def find_design_row(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
     """Return the first of a cell's rows that has a design."""
     return rows[(rows[design.index] == design).all(axis=1)].iloc[0]
 
 
 @dataclass(frozen=True)
-class Together:
+class SharedMeasure:
     """The weighing of all workloads' runs at one split.
 
     ``own`` (N,) is each workload's least loss when the split is for it alone: seconds, or seconds

@@ -13,8 +13,13 @@ from dimsweep.engine.bound import EventBound, Weighing
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, BESIDE, PORTFOLIO
-from dimsweep.sweeper.questions.portfolio.portfolio import Together, common, row_of, weighing_of
-from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.questions.portfolio.portfolio import (
+    SharedMeasure,
+    build_weighing,
+    find_common_designs,
+    find_design_row,
+)
+from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.questions.split.search import (
     CellsQuestion,
     SamplerSearch,
@@ -61,7 +66,7 @@ class SplitPortfolio:
             share=tuple(self.weighing.share.tolist()),
         )
 
-    def together(self, own: Sequence[Incumbents]) -> Together:
+    def together(self, own: Sequence[Incumbents]) -> SharedMeasure:
         """Return the weighing of the workloads' times against ``own``, each one's best."""
         values = []
         for cell, best in zip(self.cells, own, strict=True):
@@ -76,7 +81,7 @@ class SplitPortfolio:
         if not min(values) > 0:
             raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
         objective = self.cells[0].objective[0]
-        return Together(self.weighing, objective.loss(np.array(values)), objective)
+        return SharedMeasure(self.weighing, objective.loss(np.array(values)), objective)
 
 
 class SplitPortfolioSearch(SamplerSearch):
@@ -145,10 +150,10 @@ class SplitPortfolioQuestion(CellsQuestion):
     @classmethod
     def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study with a portfolio."""
-        weighing = weighing_of(composed.config)
+        weighing = build_weighing(composed.config)
         if weighing is None:
             return None
-        return cls(Grid(composed, grid_of(composed.config), may_prune=False), weighing)
+        return cls(Grid(composed, build_grid(composed.config), may_prune=False), weighing)
 
     def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
         super().set_cells(planned, streams=streams)
@@ -198,9 +203,9 @@ class SplitPortfolioQuestion(CellsQuestion):
             cells = [table[table["cell"] == cell.cell.number] for cell in one.cells]
             splits = [name for name in names if cells[0][name].notna().any()]
             objective = one.cells[0].objective[0]
-            designs, losses = common(cells, [*splits, *study.parameters], objective)
+            designs, losses = find_common_designs(cells, [*splits, *study.parameters], objective)
             if entry.own is not None and len(designs):
-                together = Together(one.weighing, np.array(entry.own), objective)
+                together = SharedMeasure(one.weighing, np.array(entry.own), objective)
                 design = designs.iloc[together.best(losses)]
-                found += [int(row_of(own, design).name) for own in cells]
+                found += [int(find_design_row(own, design).name) for own in cells]
         return rows.take(pa.array(found, pa.int64()))

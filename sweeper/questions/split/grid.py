@@ -20,7 +20,7 @@ MOST_CELLS = 1_000_000
 LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
 
 
-def grid_of(config: Config) -> dict[str, tuple[Any, ...]]:
+def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
     """Return the study's grid; a portfolio's workloads are its last, and so fastest, axis.
 
     Raises :class:`DimsweepError` for an axis that is no key of the configuration.

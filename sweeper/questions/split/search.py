@@ -8,7 +8,7 @@ import numpy as np
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import RECHECK
-from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, find_ended_rows
 from dimsweep.sweeper.run.loop import AnswerQuestion, OneRound, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.search import Sampler, Values
@@ -127,7 +127,7 @@ class CellsQuestion(AnswerQuestion):
     @classmethod
     def from_study(cls, composed: Composed) -> Self | None:
         """Return the question of a study, which every study may ask."""
-        return cls(Grid(composed, grid_of(composed.config), may_prune=True))
+        return cls(Grid(composed, build_grid(composed.config), may_prune=True))
 
     def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
         self._planned, self._streams = list(planned), streams

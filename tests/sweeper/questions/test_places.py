@@ -13,7 +13,7 @@ from dimsweep.sweeper.objective import OBJECTIVES, TIME
 from dimsweep.sweeper.questions import plan as planning
 from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.questions.split.grid import Grid, grid_of
+from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.questions.split.search import CellsQuestion
 from dimsweep.sweeper.questions.what_if import catalogue
 from dimsweep.sweeper.run.loop import OneRound, Search, StudyPlan, SweepDriver, Work
@@ -29,7 +29,7 @@ class FirstTrialsQuestion(CellsQuestion):
     @classmethod
     def from_study(cls, composed):  # type: ignore[no-untyped-def]
         asks = composed.config.note == "first trials"
-        return cls(Grid(composed, grid_of(composed.config), may_prune=True)) if asks else None
+        return cls(Grid(composed, build_grid(composed.config), may_prune=True)) if asks else None
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         for cell in self._cells:

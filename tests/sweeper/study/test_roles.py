@@ -10,7 +10,7 @@ from dimsweep.sweeper.config.roles import default_role, roles_of
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.places import study_names
-from dimsweep.sweeper.questions.split.grid import grid_of
+from dimsweep.sweeper.questions.split.grid import build_grid
 from tests.support.studies import SMALL, planned, run
 
 ASSUMED = (
@@ -100,4 +100,4 @@ def test_what_is_wrong_is_named(words: list[str], named: str, tmp_path: Path) ->
 def test_every_study_has_roles(name: str) -> None:
     """None searches a scenario, and none has a role of what is no axis."""
     config = compose([f"study={name}"]).config
-    roles_of(config, grid_of(config))
+    roles_of(config, build_grid(config))

@@ -19,11 +19,11 @@ from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.questions.findings import read_report, tables_of_study
-from dimsweep.sweeper.questions.networks.changes import Changes, _rival, changes_of
+from dimsweep.sweeper.questions.networks.changes import Changes, _find_rival, find_changes
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.findings import format_lost_at
 from dimsweep.sweeper.questions.networks.findings import rival as next_to_it
-from dimsweep.sweeper.questions.networks.places import AS_IS, Moved
+from dimsweep.sweeper.questions.networks.placements import UNCHANGED_TIERS, TierFactors
 from dimsweep.sweeper.questions.networks.race import LAYERS, KnownCells
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.what_if.change import resolve
@@ -89,7 +89,7 @@ def designs(composed: Composed) -> Designs:
 
 
 @pytest.fixture(scope="module")
-def seconds(designs: Designs) -> Callable[[Moved], Floats]:
+def seconds(designs: Designs) -> Callable[[TierFactors], Floats]:
     """The simulated seconds of all cells, on moved tiers."""
     programs = []
     for number in range(len(designs)):
@@ -97,7 +97,7 @@ def seconds(designs: Designs) -> Callable[[Moved], Floats]:
         assert isinstance(cell, PlannedCell)
         programs.append(cell.program)
 
-    def of(moved: Moved) -> Floats:
+    def of(moved: TierFactors) -> Floats:
         times = []
         for own in programs:
             latency = np.rint(own.latency * (moved.latency or 1.0)).astype(int)
@@ -110,12 +110,12 @@ def seconds(designs: Designs) -> Callable[[Moved], Floats]:
 
 @pytest.fixture(scope="module")
 def factors(designs: Designs) -> Floats:
-    return np.concatenate([designs.factor(row) for row in designs.cells.rows])
+    return np.concatenate([designs.loss_factors(row) for row in designs.cells.rows])
 
 
 @pytest.fixture(scope="module")
 def found(designs: Designs, best: int) -> Changes:
-    return changes_of(designs, best)
+    return find_changes(designs, best)
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,8 @@ def changes(found: Changes) -> dict[str, Change]:
 
 
 @pytest.fixture(scope="module")
-def best(seconds: Callable[[Moved], Floats], factors: Floats) -> int:
-    return int(np.argmin(seconds(AS_IS) * factors))
+def best(seconds: Callable[[TierFactors], Floats], factors: Floats) -> int:
+    return int(np.argmin(seconds(UNCHANGED_TIERS) * factors))
 
 
 def number_of(designs: Designs, by: Mapping[str, str] | None) -> int:
@@ -157,16 +157,16 @@ def test_what_changes_the_answer_is_told_of_all_that_may_move(
 @pytest.mark.parametrize("name", PRICES)
 def test_a_price_may_move_until_another_cell_is_the_best(
     designs: Designs,
-    seconds: Callable[[Moved], Floats],
+    seconds: Callable[[TierFactors], Floats],
     factors: Floats,
     changes: dict[str, Change],
     best: int,
     name: str,
 ) -> None:
-    config, times = designs.composed.config, seconds(AS_IS)
+    config, times = designs.composed.config, seconds(UNCHANGED_TIERS)
     twice = designs.slopes(config.changed(resolve(config, PRICES[name])))
-    spots = [designs.cells.spot(row) for row in designs.cells.rows]
-    slopes = np.concatenate([designs.cells.places.of_networks(twice, spot) for spot in spots])
+    places = [designs.cells.candidates(row) for row in designs.cells.rows]
+    slopes = np.concatenate([designs.cells.places.select_networks(twice, each) for each in places])
 
     def lost(factor: float) -> tuple[float, int]:
         """By which share the best cell loses at a price, and to which one."""
@@ -195,7 +195,7 @@ def test_a_price_may_move_until_another_cell_is_the_best(
 @pytest.mark.parametrize("name", MOVES)
 def test_a_tier_may_move_until_another_cell_is_the_best(
     designs: Designs,
-    seconds: Callable[[Moved], Floats],
+    seconds: Callable[[TierFactors], Floats],
     factors: Floats,
     changes: dict[str, Change],
     best: int,
@@ -207,7 +207,7 @@ def test_a_tier_may_move_until_another_cell_is_the_best(
     def lost(factor: float) -> tuple[float, int]:
         if factor not in known:
             scale = (factor, 1.0) if dim == 0 else (1.0, factor)
-            known[factor] = seconds(AS_IS._replace(**{what: scale})) * factors
+            known[factor] = seconds(UNCHANGED_TIERS._replace(**{what: scale})) * factors
         losses = known[factor]
         return losses[best] / losses.min() - 1, int(np.argmin(losses))
 
@@ -250,7 +250,7 @@ def test_other_numbers_of_layers_are_bounded_as_by_themselves(composed: Composed
     designs.bounds(0)
     found = [len(designs)]
     for layers in (24, 8):
-        own = designs.changed({LAYERS: layers}, np.inf)
+        own = designs.with_changes({LAYERS: layers}, np.inf)
         fresh = Designs(replace(full, config=full.config.changed({LAYERS: layers})))
         for i, first in enumerate(fresh.cells.first[:-1].tolist()):
             assert (own.bounds(i) == fresh.bounds(i)).all()
@@ -282,12 +282,12 @@ def times_of(designs: Designs, layers: int) -> Floats:
 @pytest.mark.long
 def test_the_rival_is_the_second_best_of_all_simulated(
     designs: Designs,
-    seconds: Callable[[Moved], Floats],
+    seconds: Callable[[TierFactors], Floats],
     factors: Floats,
     found: Changes,
     best: int,
 ) -> None:
-    losses = seconds(AS_IS) * factors
+    losses = seconds(UNCHANGED_TIERS) * factors
     losses = losses / losses[best]
     losses[best] = np.inf
     rival = found.rival
@@ -306,17 +306,17 @@ def test_the_rival_is_the_second_best_of_all_simulated(
 @pytest.mark.long
 def test_where_too_many_may_come_next_the_best_simulated_one_is_told(
     designs: Designs,
-    seconds: Callable[[Moved], Floats],
+    seconds: Callable[[TierFactors], Floats],
     factors: Floats,
     found: Changes,
     best: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    losses = seconds(AS_IS) * factors
+    losses = seconds(UNCHANGED_TIERS) * factors
     third = int(np.argsort(losses)[2])
     monkeypatch.setattr("dimsweep.sweeper.questions.networks.race._LOOKS", 0)
     known = KnownCells(designs, best, {best: losses[best], third: losses[third]})
-    rival = _rival(known)
+    rival = _find_rival(known)
     assert rival.is_open and number_of(designs, rival.by) == third
     assert rival.factor == pytest.approx(losses[third] / losses[best])
     assert rival.at_least is not None and found.rival is not None
@@ -364,7 +364,7 @@ def test_gains_of_a_network_are_against_the_baseline(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_each_region_is_won_by_the_best_of_all_simulated(
     designs: Designs,
-    seconds: Callable[[Moved], Floats],
+    seconds: Callable[[TierFactors], Floats],
     factors: Floats,
     found: Changes,
     best: int,
@@ -373,8 +373,8 @@ def test_each_region_is_won_by_the_best_of_all_simulated(
     assert regions is not None
     assert regions.x in PRICES
     twice = designs.slopes(config.changed(resolve(config, PRICES[regions.x])))
-    spots = [designs.cells.spot(row) for row in designs.cells.rows]
-    slopes = np.concatenate([designs.cells.places.of_networks(twice, spot) for spot in spots])
+    places = [designs.cells.candidates(row) for row in designs.cells.rows]
+    slopes = np.concatenate([designs.cells.places.select_networks(twice, each) for each in places])
     numbers = [number_of(designs, each) for each in regions.designs]
     assert numbers[0] == best
     assert regions.winners[regions.ys.index(1)][regions.xs.index(1)] == 0
@@ -387,12 +387,12 @@ def test_each_region_is_won_by_the_best_of_all_simulated(
 
 
 def moved_by(
-    designs: Designs, seconds: Callable[[Moved], Floats], name: str, factor: float
+    designs: Designs, seconds: Callable[[TierFactors], Floats], name: str, factor: float
 ) -> Floats:
     if name not in MOVES:
         return times_of(designs, round(4 * factor))
     what, dim = MOVES[name]
-    return seconds(AS_IS._replace(**{what: (factor, 1.0) if dim == 0 else (1.0, factor)}))
+    return seconds(UNCHANGED_TIERS._replace(**{what: (factor, 1.0) if dim == 0 else (1.0, factor)}))
 
 
 def test_who_comes_next_is_told_with_how_sure_that_is() -> None:
@@ -450,14 +450,18 @@ def test_cells_that_communicate_alike_are_bounded_as_by_themselves(
     space = {"space.plan.zero": zero, "space.plan.pipeline": [1, 2, 4]}
     designs = Designs(replace(composed, config=composed.config.changed(space)))
     cells, random = designs.cells, np.random.default_rng(1)
-    for moved in (AS_IS, Moved(bandwidth=(2.0, 0.7)), Moved(latency=(0.5, 2.0))):
+    for moved in (
+        UNCHANGED_TIERS,
+        TierFactors(bandwidth=(2.0, 0.7)),
+        TierFactors(latency=(0.5, 2.0)),
+    ):
         for i, row in enumerate(cells.rows):
             alone = replace(cells.places.reach(row, moved), alike={}, _known={}, _ones={})
             staging = cells.stagings.of(row.plan, row.degrees)
             whole = least_time(staging, row.plan, row.turns, alone, cells.stagings)
-            assert cells.loads_of(i, moved) == pytest.approx(whole, rel=1e-13)
+            assert cells.bound_loads(i, moved) == pytest.approx(whole, rel=1e-13)
             some = np.flatnonzero(random.random(len(whole)) < 0.3)
-            assert cells.loads_of(i, moved, some) == pytest.approx(whole[some], rel=1e-13)
+            assert cells.bound_loads(i, moved, some) == pytest.approx(whole[some], rel=1e-13)
 
 
 def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Composed) -> None:
@@ -477,10 +481,12 @@ def test_interruptions_may_be_more_until_another_size_is_the_best(composed: Comp
     def losses(factor: float) -> Floats:
         changes = {"reliability.npu_time": f"{0.05 / factor} day"}
         other = Designs(replace(own, config=own.config.changed(changes)))
-        return times * np.concatenate([other.factor(row) for row in other.cells.rows])
+        return times * np.concatenate([other.loss_factors(row) for row in other.cells.rows])
 
     best = int(np.argmin(losses(1.0)))
-    (change,) = (each for each in changes_of(designs, best).changes if each.name == "interruptions")
+    (change,) = (
+        each for each in find_changes(designs, best).changes if each.name == "interruptions"
+    )
     assert change.down.by is None and change.up.by is not None
     within, beyond = change.up.factor, change.up.factor * 2 ** (1 / 8)  # the step that is looked at
     assert all(int(np.argmin(losses(factor))) == best for factor in (0.5, within))

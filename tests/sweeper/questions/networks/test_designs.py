@@ -144,9 +144,9 @@ def test_the_best_is_that_of_all_cells_simulated(
     levels.update(levels or simulate_all(which(results="all").stream))
     values = []
     for i, first in enumerate(designs.cells.first[:-1].tolist()):
-        bounds, loads = designs.bounds(i), designs.cells.loads_of(i)
+        bounds, loads = designs.bounds(i), designs.cells.bound_loads(i)
         assert (designs.floors[i] <= bounds * (1 + 1e-12)).all()
-        assert (designs.cells.least[i] <= loads * (1 + 1e-12)).all()
+        assert (designs.cells.compute_seconds[i] <= loads * (1 + 1e-12)).all()
         for m, least in enumerate(loads.tolist()):
             bound, simulated = levels[first + m]
             assert least <= bound * (1 + 1e-12) <= simulated * (1 + 1e-9)
@@ -163,12 +163,12 @@ def test_the_best_is_that_of_all_cells_simulated(
 def test_one_program_bounds_all_networks_of_a_shape(which: Callable[..., StudyPlan]) -> None:
     designs = which("objective=perf_per_cost").stream
     assert isinstance(designs, Designs)
-    own = designs.alike(len(designs) // 2)
+    own = designs.same_program_cells(len(designs) // 2)
     assert len(own) == 2
-    bounds = designs.programs(own[1])
-    assert (bounds == designs.programs(own[0])).all()
+    bounds = designs.program_bounds(own[1])
+    assert (bounds == designs.program_bounds(own[0])).all()
     for number, bound in zip(own, bounds.tolist(), strict=True):
-        assert designs.cells.where(number)[:2] == designs.cells.where(own[0])[:2]
+        assert designs.cells.locate(number)[:2] == designs.cells.locate(own[0])[:2]
         found = designs.plan(number)
         assert not isinstance(found, PrunedCell)
         assert found.plan.bound is not None
@@ -182,7 +182,7 @@ def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
 ) -> None:
     whole = which(results="whole")
     run(whole)
-    looked_at, plan_of, programs_of = list[int](), Designs.plan, Designs.programs
+    looked_at, plan_of, programs_of = list[int](), Designs.plan, Designs.program_bounds
 
     def noted(self: Designs, number: int) -> object:
         looked_at.append(number)
@@ -200,7 +200,7 @@ def test_a_stopped_search_goes_on_to_the_same_rows_and_proof(
     with pytest.raises(KeyboardInterrupt):
         run(part, watch=watch)
     monkeypatch.setattr(Designs, "plan", noted)
-    monkeypatch.setattr(Designs, "programs", bounded)
+    monkeypatch.setattr(Designs, "program_bounds", bounded)
     again = which(results="part")
     looked_at.clear()
     run(again)
@@ -347,7 +347,7 @@ def test_what_is_alike_counts_once_and_what_cannot_be_is_told(
     designs.bounds(0)
     found = set()
     for number in range(len(designs)):
-        row, place, network, _ = designs.cells.where(number)
+        row, place, network, _ = designs.cells.locate(number)
         groups = tuple(sorted((axis, g.sizes, g.strides) for axis, g in place.groups.items()))
         found.add((row.plan, groups, place.shape, network))
     assert len(found) == len(designs)

@@ -198,7 +198,7 @@ def test_networks_without_a_price_are_counted(write: Write) -> None:
         space = {"network": both, "plan": {"tensor": [1]}}
         designs = designs_of(write(case({"layers": 4}, {"batch": 32}, space, objective)))
         assert designs.refused == {f"networks have a part whose {name} is not known": 1}
-        assert [shape.made for shape in designs.cells.shapes] == [None]
+        assert [shape.generator for shape in designs.cells.shapes] == [None]
 
 
 def test_places_that_do_not_fit_are_counted_by_their_reason(write: Write) -> None:

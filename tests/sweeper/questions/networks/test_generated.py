@@ -48,12 +48,12 @@ def test_the_best_of_generated_networks_and_products_is_that_of_all_simulated(
     assert isinstance(designs, Designs)
     times, kinds = [], set()
     for i in range(len(designs.cells.rows)):
-        for m, loads in enumerate(designs.cells.loads_of(i).tolist()):
+        for m, loads in enumerate(designs.cells.bound_loads(i).tolist()):
             found = designs.plan(int(designs.cells.first[i]) + m)
             assert not isinstance(found, PrunedCell)
             assert found.plan.bound is not None
             time = simulate(found.plan.config, found.program).time
-            assert designs.cells.least[i] <= loads * (1 + 1e-12)
+            assert designs.cells.compute_seconds[i] <= loads * (1 + 1e-12)
             assert loads <= found.plan.bound * (1 + 1e-12) <= time * (1 + 1e-9)
             times.append(time)
             kinds.add(found.plan.cell.coordinates["network.generator"])
@@ -113,7 +113,7 @@ def test_networks_that_fall_to_pieces_are_counted(plan: Callable[..., StudyPlan]
     down = ["space.network.tiers=[]", "network.degrade=[{link: {draw: 1}, down: true}]"]
     designs = plan(*down, f"space.network.generators=[{tree},{zcube}]").stream
     assert isinstance(designs, Designs)
-    assert [shape.made for shape in designs.cells.shapes] == [
+    assert [shape.generator for shape in designs.cells.shapes] == [
         ZCube(n=4, k=2, bandwidth=25e9, latency=1_000_000)
     ]
     assert designs.refused["generated networks fall to pieces (network.degrade)"] == 1
@@ -140,9 +140,9 @@ def test_what_sends_too_many_messages_is_left_out_and_may_be_the_best(
     designs, bounds = study.stream, list[float]()
     assert isinstance(designs, Designs)
     for i in range(len(designs.cells.rows)):
-        own = [shape.made is not None for shape in designs.cells.shapes]
-        spot = designs.cells.spot(designs.cells.rows[i])
-        bounds += designs.cells.loads_of(i)[np.array(own)[spot.shape]].tolist()
+        own = [shape.generator is not None for shape in designs.cells.shapes]
+        candidates = designs.cells.candidates(designs.cells.rows[i])
+        bounds += designs.cells.bound_loads(i)[np.array(own)[candidates.shape]].tolist()
     run(study)
     proof = proof_of(study)
     assert proof.best is not None

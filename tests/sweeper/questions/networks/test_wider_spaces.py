@@ -20,7 +20,7 @@ from dimsweep.sweeper.config.study import Networks, NpuRange
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.part import written
 from dimsweep.sweeper.questions.networks.designs import Designs
-from dimsweep.sweeper.questions.networks.shapes import _products
+from dimsweep.sweeper.questions.networks.shapes import _iterate_tiers
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
@@ -50,7 +50,7 @@ def simulated(designs: Designs) -> dict[int, float]:
             if isinstance(cell, PrunedCell):
                 continue
             seconds = float(run_batch(cell.program, cell.program.bandwidth[None]).time[0]) / 1e12
-            loss = seconds * float(designs.factor(designs.cells.rows[i])[m])
+            loss = seconds * float(designs.loss_factors(designs.cells.rows[i])[m])
             assert cell.plan.bound is not None
             own = cell.plan.objective[0].loss(cell.plan.bound)
             assert designs.floors[i] <= bound * (1 + 1e-12)
@@ -97,7 +97,7 @@ def test_networks_have_so_many_npus_at_least(which: Callable[..., StudyPlan]) ->
     found = {prod(shape.sizes) for shape in designs.cells.shapes}
     assert found == {8, 16}
     for number in range(len(designs)):
-        where = designs.cells.where(number)
+        where = designs.cells.locate(number)
         assert prod(where.row.degrees) == prod(designs.cells.shapes[where.place.shape].sizes)
     alone = [which(f"space.network.npus={n}", "objective=time", *PLANS).stream for n in (8, 16)]
     assert len(designs) == sum(len(each) for each in alone if isinstance(each, Designs))
@@ -116,7 +116,7 @@ def test_products_are_all_whose_sizes_make_such_a_number(
     space = Networks.of({"npus": npus, "tiers": [{**tier, "sizes": own} for own in sizes]})
     every = product(*(own or range(1, least + more + 1) for own in sizes))
     wanted = [each for each in every if least <= prod(each) <= least + more]
-    found = list(_products(space.tiers, space.npus))
+    found = list(_iterate_tiers(space.tiers, space.npus))
     assert len(found) == len(set(found)) == sum(4 ** sum(n > 1 for n in each) for each in wanted)
     assert {tuple(dim.size for dim in dims) for dims in found} == set(wanted)
 
@@ -142,7 +142,7 @@ def test_npus_cost_what_they_do_with_their_memory(which: Callable[..., StudyPlan
     assert tight == {True, False}, "some plans need the larger memory"
     assert designs.refused["networks have too little memory for some plans"] > 0
     for number in range(0, len(designs), 5):
-        where, (labels, cell) = designs.cells.where(number), designs.compose(number)
+        where, (labels, cell) = designs.cells.locate(number), designs.compose(number)
         shape = designs.cells.shapes[where.place.shape]
         assert where.row.memory <= shape.memory
         assert cell.config.npu.memory == shape.memory
@@ -157,7 +157,7 @@ def test_npus_cost_what_they_do_with_their_memory(which: Callable[..., StudyPlan
     plain = designs.composed.config
     twice = plain.changed({"cost.npu": f"{2 * float(plain.cost.npu)} USD"})
     before = [shape.cost for shape in designs.cells.shapes]
-    after = [shape.repriced(twice, plain).cost for shape in designs.cells.shapes]
+    after = [shape.with_prices(twice, plain).cost for shape in designs.cells.shapes]
     for shape, one, two in zip(designs.cells.shapes, before, after, strict=True):
         own = 16 * (20e3 if shape.memory < 1e9 else 24e3)
         assert two - one == pytest.approx(np.full(len(one), own))
@@ -214,7 +214,7 @@ def test_what_is_offloaded_fits_the_remote_memory(which: Callable[..., StudyPlan
     assert isinstance(little, Designs)
     over = [row for row in whole.cells.rows if row.remote > 0.1e9]
     assert {row.plan.offload for row in over} == {frozenset({Offload.OPTIMIZER})}
-    assert len(little) == len(whole) - sum(len(whole.cells.spot(row)) for row in over)
+    assert len(little) == len(whole) - sum(len(whole.cells.candidates(row)) for row in over)
     assert little.refused["plans do not fit the remote memory"] > 0
 
 
@@ -246,7 +246,7 @@ def test_a_generator_with_several_values_is_a_family(which: Callable[..., StudyP
         f"+space.network.generators=[{family}]", "space.network.tiers=[]", *PLANS
     ).stream
     assert isinstance(designs, Designs)
-    made = [shape.made for shape in designs.cells.shapes]
+    made = [shape.generator for shape in designs.cells.shapes]
     can = []
     for radix, rails in product((6, 8), (2, 4)):
         generator = Hpn(npus=16, radix=radix, rails=rails, bandwidth=25e9)

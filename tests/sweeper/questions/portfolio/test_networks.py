@@ -70,8 +70,8 @@ def losses_of(shared: SharedDesigns, seconds: dict[int, float]) -> np.ndarray:
                 assert not isinstance(cell, PrunedCell)
                 time = run_batch(cell.program, cell.program.bandwidth[None]).time[0]
                 seconds[at] = float(time) / 1e12
-            row = designs.cells.where(number).row
-            factor = designs.factor(row)[designs.cells.where(number).number]
+            row = designs.cells.locate(number).row
+            factor = designs.loss_factors(row)[designs.cells.locate(number).number]
             (network,) = designs.networks(range(number, number + 1))
             losses[network, k] = min(losses[network, k], seconds[at] * factor)
     return losses

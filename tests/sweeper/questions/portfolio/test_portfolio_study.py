@@ -21,7 +21,7 @@ from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
 from dimsweep.sweeper.questions.findings import report_of, tables_of_study
 from dimsweep.sweeper.questions.portfolio.findings import PortfolioSummary, summarise_portfolios
-from dimsweep.sweeper.questions.portfolio.portfolio import Together
+from dimsweep.sweeper.questions.portfolio.portfolio import SharedMeasure
 from dimsweep.sweeper.report import words
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.summary import summarise
@@ -186,7 +186,7 @@ def test_combined_slopes_are_those_of_the_combined_value() -> None:
     def times(b: np.ndarray) -> np.ndarray:
         return np.asarray((work / b).sum(axis=1))
 
-    together = Together(Weighing.build([1.0, 2.0], "cvar", 0.5), np.array([2.0, 3.0]), TIME)
+    together = SharedMeasure(Weighing.build([1.0, 2.0], "cvar", 0.5), np.array([2.0, 3.0]), TIME)
     b = np.array([1.3, 0.8])
     value, slopes = together.combine([(t,) for t in times(b)], (-work / b**2).tolist())
     assert value is not None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dimsweep.engine.bound import Measure, Weighing
 from dimsweep.sweeper.ledger.record import PrunedCell
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.questions.networks.search import Begun, DesignSearch
+from dimsweep.sweeper.questions.networks.search import CellRun, DesignSearch
 from dimsweep.sweeper.questions.portfolio import networks as module
 from dimsweep.sweeper.questions.portfolio.networks import SharedSearch
 from tests.support.examples import examples
@@ -44,7 +44,7 @@ class Table:
         rows = [slice(*pair) for pair in pairwise(first)]
         self.loads, self.program, self.exact = shares * self.seconds
         least = np.array([self.loads[row].min() * draw.uniform(0.7, 1) for row in rows])
-        self.cells = SimpleNamespace(first=np.array(first), least=least)
+        self.cells = SimpleNamespace(first=np.array(first), compute_seconds=least)
         self.floors = least * [self._factor(row).min() for row in rows]
         chances = [0.7, 0.1, 0.1, 0.1] if trouble else [1.0, 0, 0, 0]
         self.fate = draw.choice(FATES, n, p=chances)
@@ -62,12 +62,12 @@ class Table:
     def bounds(self, i: int) -> np.ndarray:
         return np.asarray(self.loads[self._rows[i]] * self._factor(self._rows[i]))
 
-    def alike(self, number: int) -> range:
+    def same_program_cells(self, number: int) -> range:
         first = number - self._of[number] % 3
         return range(first, first + 3)
 
-    def programs(self, number: int) -> np.ndarray:
-        own = self.alike(number)
+    def program_bounds(self, number: int) -> np.ndarray:
+        own = self.same_program_cells(number)
         return np.asarray(
             self.program[own.start : own.stop] * self._factor(slice(own.start, own.stop))
         )
@@ -127,11 +127,11 @@ class Ledger:
 class Searched(DesignSearch):
     """A search whose cells are simulated by a look into their table."""
 
-    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> Begun | None:
+    def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> CellRun | None:
         table = cast(Any, self.designs)
         if table.fate[number] == "cannot be":
             pruned = PrunedCell(coordinates={}, error="", reason="no cells")
-            self._ledger.add_pruned(self.at(number), pruned)
+            self._ledger.add_pruned(self.ledger_number(number), pruned)
             self._prune(number, pruned.reason)
             return None
         if table.fate[number] == "is left out":
@@ -140,12 +140,12 @@ class Searched(DesignSearch):
             return None
         factor = table._factor(slice(number, number + 1))[0]
         if enough(bound := float(table.exact[number] * factor)):
-            self._ledger.add_closed(self.at(number), bound)
+            self._ledger.add_closed(self.ledger_number(number), bound)
             self._close(number, bound)
             return None
         loss = table.seconds[number] * factor if table.fate[number] == "ok" else np.nan
-        work = lambda: cast(Any, self._ledger).simulate(self.at(number), loss)  # noqa: E731
-        return Begun(number, bound, work=cast(Any, work))
+        work = lambda: cast(Any, self._ledger).simulate(self.ledger_number(number), loss)  # noqa: E731
+        return CellRun(number, bound, work=cast(Any, work))
 
 
 def search(
@@ -178,7 +178,7 @@ def search(
 
 def result_of(search: SharedSearch) -> Any:
     """The result of a search that is told the values of its cells in order, as by the loop."""
-    in_flight = list[Begun]()
+    in_flight = list[CellRun]()
     for begun in search.steps():
         if begun is None:
             first = in_flight.pop(0)

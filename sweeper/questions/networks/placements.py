@@ -30,11 +30,19 @@ from dimsweep.sweeper.questions.networks.shapes import Floats, Shape
 from dimsweep.sweeper.space.plans import Degrees, Refusals, Row
 
 Longs = NDArray[np.int64]
-Alike = tuple[Degrees, int, int]
+PlacementKey = tuple[Degrees, int, int]
 PIPELINE = "pipeline"
-GREATEST = 2.0  # times a network's bandwidths are what is asked for at most
+MAX_TIER_FACTOR = 2.0  # times a network's bandwidths are what is asked for at most
 # What is known of all places, until there are more.
-_DERIVED = ("_ways", "_pipelines", "_hops", "_table", "_first_alike", "_numbers", "_codes")
+_DERIVED = (
+    "_ways",
+    "_pipelines",
+    "_hops",
+    "_table",
+    "_first_equal_row",
+    "_group_numbers",
+    "_class_codes",
+)
 
 
 class Place(NamedTuple):
@@ -45,10 +53,10 @@ class Place(NamedTuple):
     groups: Mapping[str, Group]
 
 
-class Moved(NamedTuple):
+class TierFactors(NamedTuple):
     """Factors of the bandwidths and latencies of tiers, 1 by default.
 
-    No bandwidth is multiplied by more than GREATEST.
+    No bandwidth is multiplied by more than MAX_TIER_FACTOR.
     """
 
     bandwidth: tuple[float, ...] = ()
@@ -62,7 +70,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spot:
+class Candidates:
     """All places and networks for plans of some degrees, M in all: each one's place, its shape,
     and its network there (M,), by number."""
 
@@ -74,7 +82,7 @@ class Spot:
         return len(self.place)
 
 
-AS_IS = Moved()
+UNCHANGED_TIERS = TierFactors()
 
 
 @dataclass
@@ -86,28 +94,28 @@ class Places:
     refused: Refusals
     all: list[Place] = field(default_factory=list)
     _groups: Groups = field(default_factory=Groups)
-    _spots: dict[Alike, Spot] = field(default_factory=dict)
+    _candidates: dict[PlacementKey, Candidates] = field(default_factory=dict)
     _scaled: dict[tuple[float, ...], Floats] = field(default_factory=dict)
-    _later: dict[tuple[float, ...], Table] = field(default_factory=dict)
+    _delayed_tables: dict[tuple[float, ...], Table] = field(default_factory=dict)
     _meshes: dict[tuple[object, ...], DeviceMesh | DimsweepError] = field(default_factory=dict)
-    _classes: dict[Alike, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
-    _reaches: dict[Moved, dict[Alike, Reach]] = field(default_factory=dict)
+    _classes: dict[PlacementKey, tuple[Longs, Mapping[str, Classes]]] = field(default_factory=dict)
+    _reaches: dict[TierFactors, dict[PlacementKey, Reach]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[Row]) -> None:
         """Find the places of more plans."""
         n = len(self.all)
         for row in rows:
-            if (alike := self.alike(row)) not in self._spots:
-                self._spots[alike] = self._spot(row)
+            if (alike := self.placement_key(row)) not in self._candidates:
+                self._candidates[alike] = self._find_candidates(row)
         if len(self.all) > n:
             for name in _DERIVED:
                 self.__dict__.pop(name, None)
-            self._scaled, self._later, self._reaches = {}, {}, {}
+            self._scaled, self._delayed_tables, self._reaches = {}, {}, {}
 
-    def spot(self, row: Row) -> Spot:
-        return self._spots[self.alike(row)]
+    def candidates(self, row: Row) -> Candidates:
+        return self._candidates[self.placement_key(row)]
 
-    def alike(self, row: Row) -> Alike:
+    def placement_key(self, row: Row) -> PlacementKey:
         """Return a key that plans with the same places and networks share."""
         own, remote = self._memories
         return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
@@ -118,7 +126,7 @@ class Places:
         own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
         return sorted(own), sorted(remote)
 
-    def _spot(self, row: Row) -> Spot:
+    def _find_candidates(self, row: Row) -> Candidates:
         """Return the places of a plan's degrees on all shapes; equal ones count once."""
         columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
@@ -145,8 +153,8 @@ class Places:
                 columns.append((np.full_like(own, len(self.all)), np.full_like(own, number), own))
                 self.all.append(Place(number, order, groups))
         if not columns:
-            return Spot(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
-        return Spot(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+            return Candidates(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
+        return Candidates(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
         """Return the mesh of a plan in an order, or the error if it does not fit."""
@@ -162,37 +170,40 @@ class Places:
                 self._meshes[key] = error
         return self._meshes[key]
 
-    def reach(self, row: Row, moved: Moved) -> Reach:
+    def reach(self, row: Row, moved: TierFactors) -> Reach:
         """Return where the cells of a plan communicate, on ``moved`` tiers."""
         if moved not in self._reaches:
-            self._reaches = {AS_IS: self._reaches.get(AS_IS, {}), moved: {}}  # one race at a time
-        found, alike = self._reaches[moved], self.alike(row)
+            self._reaches = {
+                UNCHANGED_TIERS: self._reaches.get(UNCHANGED_TIERS, {}),
+                moved: {},
+            }  # one race at a time
+        found, alike = self._reaches[moved], self.placement_key(row)
         if alike not in found:
-            spot, p = self._spots[alike], row.degrees[AXES.index(PIPELINE)]
-            network, classes = self._classes_of(alike)
+            candidates, p = self._candidates[alike], row.degrees[AXES.index(PIPELINE)]
+            network, classes = self._classify_cells(alike)
             found[alike] = Reach(
-                n=len(spot),
-                table=self._late(moved.latency),
-                groups=self._numbers,
+                n=len(candidates),
+                table=self._delay_table(moved.latency),
+                groups=self._group_numbers,
                 hops=self._hops[:, :p] if p > 1 else None,
-                at=self._at(moved.bandwidth),
-                place=spot.place,
+                at=self._bandwidth_factors(moved.bandwidth),
+                place=candidates.place,
                 network=network,
                 alike=classes,
                 in_turn=self.shapes[0].cluster.collectives.streams == 1,
             )
         return found[alike]
 
-    def _classes_of(self, alike: Alike) -> tuple[Longs, Mapping[str, Classes]]:
+    def _classify_cells(self, alike: PlacementKey) -> tuple[Longs, Mapping[str, Classes]]:
         """Return the network of each cell of plans that are alike, among all; and which cells
         communicate equally, however tiers are moved."""
         if alike not in self._classes:
-            spot, found = self._spots[alike], dict[str, Classes]()
-            network = self.networks(spot)
-            for name, (codes, crossed) in self._codes.items():
+            candidates, found = self._candidates[alike], dict[str, Classes]()
+            network = self.networks(candidates)
+            for name, (codes, crossed) in self._class_codes.items():
                 own, ports = (
-                    codes[spot.place],
-                    np.where(crossed[spot.place], self._ports[network], 0),
+                    codes[candidates.place],
+                    np.where(crossed[candidates.place], self._ports[network], 0),
                 )
                 for column in ports.T:
                     own = Classes.by(own * (1 + int(column.max(initial=0))) + column).of
@@ -201,23 +212,25 @@ class Places:
         return self._classes[alike]
 
     @cached_property
-    def _codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
+    def _class_codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
         """Classes of places: equal numbers (places,) where needs are equal at the same bandwidths,
         and the dimensions (places, D) whose bandwidths count."""
-        passes = {axis for axis in self._numbers if axis not in BETWEEN}
+        passes = {axis for axis in self._group_numbers if axis not in BETWEEN}
         axes = {PASSES: passes, STAGES: {PIPELINE, *passes}}
         axes |= {axis: {axis} for axis in (PIPELINE, REPLICAS, EXPERT_REPLICAS)}
-        return {name: self._needed(own) for name, own in axes.items()}
+        return {name: self._classify_needs(own) for name, own in axes.items()}
 
-    def _needed(self, axes: Collection[str]) -> tuple[Longs, NDArray[np.bool_]]:
+    def _classify_needs(self, axes: Collection[str]) -> tuple[Longs, NDArray[np.bool_]]:
         n_dims = self._ports.shape[1]
         known, numbers = dict[object, int](), np.zeros(len(self.all), dtype=np.int64)
         crossed = np.zeros((len(self.all), n_dims), dtype=bool)
-        own = [self._numbers[axis] for axis in sorted(axes) if axis in self._numbers]
+        own = [self._group_numbers[axis] for axis in sorted(axes) if axis in self._group_numbers]
         hops = self._hops.T if PIPELINE in axes else ()
         rows = np.array([*own, *hops]).reshape(-1, len(self.all)).T
         for number, place in enumerate(self.all):
-            is_made = self.shapes[place.shape].made is not None  # whose bandwidths are never moved
+            is_made = (
+                self.shapes[place.shape].generator is not None
+            )  # whose bandwidths are never moved
             key = rows[number].tobytes(), is_made
             numbers[number] = known.setdefault(key, len(known))
             for group in (place.groups[axis] for axis in axes if axis in place.groups):
@@ -250,10 +263,10 @@ class Places:
         ways = []
         for number, own in enumerate(numbers):
             shape = self.shapes[first[number]]
-            if shape.made is not None:
+            if shape.generator is not None:
                 ways.append(ways_by_cuts(shape.cluster, list(own)))
                 continue
-            most = shape.bandwidth.max(axis=0) * GREATEST
+            most = shape.bandwidth.max(axis=0) * MAX_TIER_FACTOR
             ways.append(self._groups.ways(shape.cluster, list(own), most))
         return ways, numbers
 
@@ -275,10 +288,10 @@ class Places:
             if (number, group) in numbers:
                 continue
             shape = self.shapes[number]
-            most = shape.bandwidth.max(axis=0) * GREATEST
+            most = shape.bandwidth.max(axis=0) * MAX_TIER_FACTOR
             crossed = [d for d, n in enumerate(group.sizes) if n > 1]
             dims = tuple((shape.cluster.topology.dims[d], most[d]) for d in crossed)
-            free = shape.made is not None
+            free = shape.generator is not None
             key = (shape.sizes, group, self._network[number] if free else dims)
             if key not in alike:
                 alike[key] = len(found)
@@ -301,29 +314,29 @@ class Places:
                 continue
             number = len(self._ways[0]) + self._pipelines[1][place.shape, place.groups[PIPELINE]]
             first, n = int(self._table.first[number]), place.groups[PIPELINE].n_members
-            found[i, :n] = self._first_alike[first : first + n]
+            found[i, :n] = self._first_equal_row[first : first + n]
         return found
 
     @cached_property
-    def _first_alike(self) -> Longs:
+    def _first_equal_row(self) -> Longs:
         return self._table.alike()
 
     @cached_property
     def _table(self) -> Table:
         return Table([*self._ways[0], *self._pipelines[0]])
 
-    def _late(self, scale: tuple[float, ...]) -> Table:
+    def _delay_table(self, scale: tuple[float, ...]) -> Table:
         """Return the table with the latency of each tier times its ``scale``."""
         if not scale:
             return self._table
-        if scale not in self._later:
-            shape = next(shape for shape in self.shapes if shape.made is None)
-            more = shape.later(scale) - shape.later((1.0,) * len(scale))
-            self._later[scale] = self._table.later(more / units.PICOSECONDS)
-        return self._later[scale]
+        if scale not in self._delayed_tables:
+            shape = next(shape for shape in self.shapes if shape.generator is None)
+            more = shape.scale_latencies(scale) - shape.scale_latencies((1.0,) * len(scale))
+            self._delayed_tables[scale] = self._table.later(more / units.PICOSECONDS)
+        return self._delayed_tables[scale]
 
     @cached_property
-    def _numbers(self) -> dict[str, Longs]:
+    def _group_numbers(self) -> dict[str, Longs]:
         """The group of each axis at all places, by its number in the table."""
         axes = dict.fromkeys(axis for place in self.all for axis in place.groups)
         found = {axis: np.full(len(self.all), -1, dtype=np.int64) for axis in axes}
@@ -331,29 +344,31 @@ class Places:
             network = self._network[place.shape]
             first, own = int(self._table.first[network]), self._ways[1][network]
             for axis, group in place.groups.items():
-                found[axis][number] = self._first_alike[first + own[group]]
+                found[axis][number] = self._first_equal_row[first + own[group]]
         return found
 
     @cached_property
     def _first_network(self) -> Longs:
         return np.cumsum([0, *(len(shape.cost) for shape in self.shapes)])
 
-    def _at(self, scale: tuple[float, ...]) -> Floats:
+    def _bandwidth_factors(self, scale: tuple[float, ...]) -> Floats:
         """Return the factors of the table's columns, for all networks of all shapes."""
         if scale not in self._scaled:
             found = [
                 self._table.at(self._ways[0][network], bandwidth)
                 for network, shape in zip(self._network, self.shapes, strict=True)
-                for bandwidth in shape.scaled(scale)
+                for bandwidth in shape.scale_bandwidths(scale)
             ]
             self._scaled[scale] = np.array(found)
         return self._scaled[scale]
 
-    def of_networks(self, values: Floats, spot: Spot) -> Floats:
-        """Return, from ``values`` of all networks shape by shape, those of the networks of a spot
-        (M,)."""
-        return values[self.networks(spot)]
+    def select_networks(self, values: Floats, candidates: Candidates) -> Floats:
+        """Return the ``values`` of the candidates' networks (M,).
 
-    def networks(self, spot: Spot) -> Longs:
-        """Return the numbers of the networks of a spot (M,) among all, shape by shape."""
-        return self._first_network[spot.shape] + spot.network
+        ``values`` (networks,) has all networks, shape by shape.
+        """
+        return values[self.networks(candidates)]
+
+    def networks(self, candidates: Candidates) -> Longs:
+        """Return the numbers of the networks of a candidates (M,) among all, shape by shape."""
+        return self._first_network[candidates.shape] + candidates.network
