@@ -12,7 +12,7 @@ import pyarrow as pa
 from dimsweep.engine import DimsweepError, needing
 from dimsweep.sweeper.draw.found import write_picture
 from dimsweep.sweeper.draw.page import render_charts, write_report
-from dimsweep.sweeper.ledger.place import Place, results_in
+from dimsweep.sweeper.ledger.place import Place, find_results_folder
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.rows import BANDWIDTH
 from dimsweep.sweeper.ledger.stored import load
@@ -69,7 +69,7 @@ class Results:
     """
 
     def __init__(self, folder: str | Place) -> None:
-        self.folder = results_in(folder)
+        self.folder = find_results_folder(folder)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"

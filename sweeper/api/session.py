@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger.place import STUDY, Place
 from dimsweep.sweeper.ledger.record import DamagedStudyError, StudyRecord, read_record
-from dimsweep.sweeper.ledger.rows import ASKED, BESIDE
+from dimsweep.sweeper.ledger.rows import ASKED, EXTRA_ORIGINS
 from dimsweep.sweeper.part import key
 from dimsweep.sweeper.questions.split.search import known_rows
 from dimsweep.sweeper.run.loop import StudyPlan, SweepDriver, Work
@@ -205,6 +205,6 @@ def described(study: StudyRecord, folder: Place) -> StudyRecord:
 def _next_number(cell: CellPlan, driver: SweepDriver) -> int:
     """Return the number after those of all trials of the cell, first trials included."""
     rows = driver.ledger.rows(["cell", "trial", "origin"])
-    beside = pc.is_in(rows["origin"], pa.array(BESIDE)).to_numpy()
+    beside = pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS)).to_numpy()
     numbers = rows["trial"].to_numpy()[(rows["cell"].to_numpy() == cell.cell.number) & ~beside]
     return int(np.max(numbers, initial=len(cell.first) - 1)) + 1

@@ -14,10 +14,10 @@ from dimsweep.sweeper.api.space import SearchSpace
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.place import place
+from dimsweep.sweeper.ledger.place import parse_place
 from dimsweep.sweeper.questions.plan import plan_study, study_name
 from dimsweep.sweeper.run.loop import Progress, StudyPlan, SweepDriver
-from dimsweep.sweeper.run.session import run_in, working
+from dimsweep.sweeper.run.session import open_executor, run_in_ledger
 
 
 class Study(Results):
@@ -48,7 +48,7 @@ class Study(Results):
 
     def _take(self, composed: Composed) -> None:
         self.composed = composed
-        super().__init__(place(composed.config.results) / study_name(composed))
+        super().__init__(parse_place(composed.config.results) / study_name(composed))
 
     @cached_property
     def plan(self) -> StudyPlan:
@@ -80,7 +80,10 @@ class Study(Results):
         name, study = checked_name(searcher), described(self.plan.study, self.folder)
         with (
             Ledger(self.folder, study, self.plan.schema) as ledger,
-            working(ledger, self.plan, lambda progress: None, tell=print) as (executor, watch),
+            open_executor(ledger, self.plan, lambda progress: None, notify=print) as (
+                executor,
+                watch,
+            ),
         ):
             session = Session(cell, SweepDriver(ledger, executor, watch), name)
             try:
@@ -108,5 +111,5 @@ class Study(Results):
         with Ledger(
             self.folder, self.plan.study, self.plan.schema, retry_failed=retry_failed
         ) as ledger:
-            run_in(ledger, self.plan, watch, tell=print)
+            run_in_ledger(ledger, self.plan, watch, notify=print)
         return self

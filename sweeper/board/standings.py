@@ -10,7 +10,7 @@ import pandas as pd
 
 from dimsweep.engine import DimsweepError, units
 from dimsweep.sweeper.ledger.lock import last_pulse
-from dimsweep.sweeper.ledger.place import STUDY, Place, entries
+from dimsweep.sweeper.ledger.place import STUDY, Place, list_folder
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.objective import Objective
@@ -91,7 +91,7 @@ class Standings:
     def look(self) -> list[Standing]:
         """All studies that are there now, by name."""
         found = []
-        for folder in entries(self.folder):
+        for folder in list_folder(self.folder):
             if not (folder / STUDY).exists():
                 continue
             state = tuple(_state(folder))
@@ -117,7 +117,7 @@ class _Look:
 
 def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
     """Changes with every row that is written."""
-    for file in entries(folder):
+    for file in list_folder(folder):
         if file.suffix in (".arrows", ".parquet") or file.name == STUDY:
             about = file.stat()
             yield file.name, about.st_size, about.st_mtime

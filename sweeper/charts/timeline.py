@@ -15,7 +15,7 @@ from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.report.colours import GREY, WAITING, dimension_colour
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.report.words import seconds
-from dimsweep.sweeper.run.reproduce import program_of
+from dimsweep.sweeper.run.reproduce import build_row_program
 
 _MOST = 5_000_000  # phases of chunks; to record more would take longer than a page may
 _BINS = 1500  # of the time, about one a pixel
@@ -77,7 +77,7 @@ def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | Non
     file is gone, or there is too much to record."""
     try:
         best = pa.table({name: [row[name]] for name in ("trial", "origin", *cell.design)})
-        config, program = program_of(points.report.study, cell.cell, best)
+        config, program = build_row_program(points.report.study, cell.cell, best)
         if config.by_message:
             return None
         run = run_one(program, record=True)

@@ -18,9 +18,11 @@ class _Results(Overrides):
     """Overrides, or the folder of a study's results."""
 
     def meaning(self, word: str) -> str | None:
-        from dimsweep.sweeper.ledger.place import STUDY, results_in
+        from dimsweep.sweeper.ledger.place import STUDY, find_results_folder
 
-        return super().meaning(word) or (word if (results_in(word) / STUDY).is_file() else None)
+        return super().meaning(word) or (
+            word if (find_results_folder(word) / STUDY).is_file() else None
+        )
 
     def unknown(self, word: str) -> str:
         from dimsweep.engine import find_nearest
@@ -71,7 +73,7 @@ def _folder(overrides: Sequence[str]) -> "Place":
     from dimsweep.sweeper.cli.overrides import is_override
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.config.overrides import read
-    from dimsweep.sweeper.ledger.place import STUDY, place, results_in
+    from dimsweep.sweeper.ledger.place import STUDY, find_results_folder, parse_place
     from dimsweep.sweeper.questions.plan import study_name
 
     if folders := [word for word in overrides if not is_override(word) or Path(word).is_dir()]:
@@ -79,17 +81,17 @@ def _folder(overrides: Sequence[str]) -> "Place":
             what = f"{folders[0]!r} is the folder of a study's results, and more is given"
             hint = "give it alone; `dimsweep compare` shows the best of several"
             raise DimsweepError(what, where=others[0], hint=hint)
-        return results_in(folders[0])
+        return find_results_folder(folders[0])
     try:
         composed = compose(overrides, may_sweep=True)
     except DimsweepError:
         given = {word.key: str(word.parsed.value()) for word in map(read, overrides)}
         name = given.get("name") or Path(given.get("study", "")).stem
-        folder = place(given.get("results", "results")) / name
+        folder = parse_place(given.get("results", "results")) / name
         if not name or not (folder / STUDY).is_file():
             raise
         return folder
-    return place(composed.config.results) / study_name(composed)
+    return parse_place(composed.config.results) / study_name(composed)
 
 
 def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:

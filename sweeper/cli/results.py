@@ -28,13 +28,13 @@ def compare_command(studies: Sequence[str]) -> int:
     import pandas as pd
 
     from dimsweep.sweeper.api.results import Results, compare
-    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.place import find_results_folder
     from dimsweep.sweeper.ledger.rows import BANDWIDTH
     from dimsweep.sweeper.report.naming import short_keys
     from dimsweep.sweeper.report.words import fine_percent, gbps, percent, ratio
     from dimsweep.sweeper.terminal import say, table, wide_console
 
-    found = [Results(results_in(name)) for name in studies]
+    found = [Results(find_results_folder(name)) for name in studies]
     rows = compare(*found).rename(columns={"reference": "gain_over"})
     objectives = {each.column: each for one in found for each in one.record.objectives}
     shown = {name: objectives[name].show for name in rows if name in objectives}
@@ -76,9 +76,9 @@ def diff_command(first: str, second: str) -> int:
       dimsweep diff results/libra_gpt3_4d results/my_cmaes
     """
     from dimsweep.sweeper.ledger.diff import diff
-    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.place import find_results_folder
 
-    found = diff(results_in(first), results_in(second))
+    found = diff(find_results_folder(first), find_results_folder(second))
     for line in _describe_difference(found, first, second):
         click.echo(line)
     return 1 if found.columns else 0
@@ -126,10 +126,10 @@ def reproduce_command(folder: str, sample: int | None, seed: int) -> int:
       dimsweep reproduce results/libra_gpt3_4d
       dimsweep reproduce results/libra_gpt3_4d --sample 20
     """
-    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.place import find_results_folder
     from dimsweep.sweeper.run.reproduce import reproduce
 
-    found = reproduce(results_in(folder), sample, seed)
+    found = reproduce(find_results_folder(folder), sample, seed)
     for line in _describe_rerun(found):
         click.echo(line)
     return 1 if found.differ else 0
@@ -137,12 +137,14 @@ def reproduce_command(folder: str, sample: int | None, seed: int) -> int:
 
 def _describe_rerun(found: "Reproduced") -> list[str]:
     same = found.rows - len(found.differ)
-    lines = [f"{same} of {found.rows} rows are the same, bit for bit ({found.of} are complete)"]
+    lines = [
+        f"{same} of {found.rows} rows are the same, bit for bit ({found.n_complete} are complete)"
+    ]
     for (cell, trial), columns in list(found.differ.items())[:_DIFFERENT_SHOWN]:
         more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
         lines.append(f"  cell {cell}, trial {trial}: {', '.join(columns[:5])}{more} differ")
-    for each in found.then:
-        here, there = _facts(found.now), _facts(each)
+    for each in found.recorded:
+        here, there = _facts(found.current), _facts(each)
         changed = [
             f"{name} {there.get(name)} (here {here[name]})"
             for name in here
@@ -177,13 +179,13 @@ def export_command(study: str, csv: str | None, parquet: str | None, optuna: str
     """
     from dimsweep.sweeper.export.optuna import write_optuna
     from dimsweep.sweeper.export.rows import write_csv, write_parquet
-    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.place import find_results_folder
     from dimsweep.sweeper.ledger.stored import Stored
-    from dimsweep.sweeper.questions.findings import report_of
+    from dimsweep.sweeper.questions.findings import build_report
 
     if not (csv or parquet or optuna):
         raise click.UsageError("say what to write: --csv, --parquet or --optuna")
-    stored = Stored(results_in(study))
+    stored = Stored(find_results_folder(study))
     if csv:
         write_csv(stored, csv)
         click.echo(f"wrote {csv}")
@@ -191,7 +193,7 @@ def export_command(study: str, csv: str | None, parquet: str | None, optuna: str
         write_parquet(stored, parquet)
         click.echo(f"wrote {parquet}")
     if optuna:
-        for name in write_optuna(report_of(stored, stored.study), optuna):
+        for name in write_optuna(build_report(stored, stored.study), optuna):
             click.echo(f"wrote {name!r} to {optuna}")
     return 0
 
@@ -221,9 +223,9 @@ def board_command(results: str, port: int, opens: bool) -> int:
       dimsweep board results --port 8051 --no-open
     """
     from dimsweep.sweeper.board.board import LOOPBACK, make_server
-    from dimsweep.sweeper.ledger.place import place
+    from dimsweep.sweeper.ledger.place import parse_place
 
-    server = make_server(place(results), port)
+    server = make_server(parse_place(results), port)
     click.echo(f"the board of {results} is at http://{LOOPBACK}:{server.port}/ (Ctrl+C stops it)")
     if opens:
         server.show("/")

@@ -38,11 +38,11 @@ def sql_command(query: str, studies: Sequence[str], as_csv: bool) -> int:
     import duckdb
 
     from dimsweep.engine import DimsweepError
-    from dimsweep.sweeper.ledger.place import results_in
+    from dimsweep.sweeper.ledger.place import find_results_folder
     from dimsweep.sweeper.ledger.stored import Stored
 
     _check(query)
-    folders = [results_in(name) for name in studies]
+    folders = [find_results_folder(name) for name in studies]
     sources = {folder: [*Stored(folder).sources()] for folder in folders}
     with TemporaryDirectory(prefix="dimsweep-") as scratch, duckdb.connect() as connection:
         parts = [each for own in sources.values() for each in own if isinstance(each, list)]

@@ -72,7 +72,7 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
     from dimsweep.sweeper.ledger.ledger import Ledger
     from dimsweep.sweeper.questions.plan import plan_study
     from dimsweep.sweeper.run.executor import LostClusterError
-    from dimsweep.sweeper.run.session import run_in
+    from dimsweep.sweeper.run.session import run_in_ledger
     from dimsweep.sweeper.terminal import say, say_warnings
 
     config = composed.config
@@ -93,8 +93,8 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
                     check()
                     bar.update(progress)
 
-                progress = run_in(
-                    ledger, plan, watch, tell=lambda text: say(text, console, "yellow")
+                progress = run_in_ledger(
+                    ledger, plan, watch, notify=lambda text: say(text, console, "yellow")
                 )
         except KeyboardInterrupt:
             n = len(ledger.index)
@@ -146,8 +146,8 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
     report counts, and those known ``before``."""
     from dimsweep.sweeper.terminal import plural
 
-    beside = {"trial for all workloads": progress.beside["portfolio"]}
-    beside |= {name: progress.beside[name] for name in ("recheck", "baseline")}
+    beside = {"trial for all workloads": progress.extra["portfolio"]}
+    beside |= {name: progress.extra[name] for name in ("recheck", "baseline")}
     beside["what-if"] = progress.what_ifs
     trials = new - sum(beside.values())
     text = f"{plan.study.name}: {trials} trials simulated in {seconds:.1f} s"

@@ -6,8 +6,12 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.design import the_design
-from dimsweep.sweeper.ledger.place import Place, make, reaching, write
-from dimsweep.sweeper.questions.findings import details_of_cell, tables_of_cell, tables_of_study
+from dimsweep.sweeper.ledger.place import Place, make_folder, translating_store_errors, write
+from dimsweep.sweeper.questions.findings import (
+    tabulate_cell_details,
+    tabulate_cell_report,
+    tabulate_study,
+)
 from dimsweep.sweeper.report import naming
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
@@ -22,8 +26,8 @@ STYLE = (_HERE / "style.css").read_text()
 def write_report(report: Report, folder: Place) -> Place:
     """Write report.html into ``folder``; returns its path."""
     page = render(report).encode()
-    with reaching(folder):
-        make(folder)
+    with translating_store_errors(folder):
+        make_folder(folder)
         write(folder / "report.html", page)
     return folder / "report.html"
 
@@ -42,10 +46,13 @@ def render(report: Report) -> str:
         design=the_design(report),
         remarks=merged(report.remarks),
         foot=_foot(report),
-        tables=tables_of_study(report),
+        tables=tabulate_study(report),
         bill=bill_of_design(report),
         details=[
-            (naming.label(s), (tables_of_cell(s) if several else []) + details_of_cell(s))
+            (
+                naming.label(s),
+                (tabulate_cell_report(s) if several else []) + tabulate_cell_details(s),
+            )
             for s in report.found
         ],
         failures=Table("By cause", ("cause", "trials"), errors) if errors else None,

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dimsweep.sweeper.columns import Columns
-from dimsweep.sweeper.questions.findings import tables_of_study
+from dimsweep.sweeper.questions.findings import tabulate_study
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.terminal import plural
@@ -27,7 +27,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Text(f"study {study.name}: {report.effort}", style="dim"))
     if study.note:
         console.print(Text(f"note: {study.note}"))
-    for sheet in tables_of_study(report):
+    for sheet in tabulate_study(report):
         console.print()
         console.print(Columns(sheet, _LOOK))
     if errors := report.causes:

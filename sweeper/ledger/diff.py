@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimsweep.sweeper.ledger.place import Place
-from dimsweep.sweeper.ledger.record import StudyRecord, flat
-from dimsweep.sweeper.ledger.rows import BESIDE, COMPLETE
+from dimsweep.sweeper.ledger.record import StudyRecord, flatten
+from dimsweep.sweeper.ledger.rows import COMPLETE, EXTRA_ORIGINS
 from dimsweep.sweeper.ledger.stored import Stored
 
-_AT_ONCE = 50_000  # rows
+_BATCH_ROWS = 50_000  # rows
 _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's result
 
 
@@ -40,13 +40,13 @@ class Difference:
 def diff(first: Place, second: Place) -> Difference:
     """Compare two studies: their configurations, their provenance and their rows."""
     both = Stored(first), Stored(second)
-    texts = [_described(stored.study) for stored in both]
+    texts = [_flat_description(stored.study) for stored in both]
     config = {
         key: (texts[0].get(key), texts[1].get(key))
         for key in {**texts[0], **texts[1]}
         if texts[0].get(key) != texts[1].get(key)
     }
-    only, pairs = _paired(*both)
+    only, pairs = _match_rows(*both)
     labels = {*_NAMES, *both[0].study.grid, *both[1].study.grid}
     unlike, columns = np.zeros(len(pairs[0]), dtype=bool), dict[str, tuple[int, float | None]]()
     for name in both[0].schema.names:
@@ -54,7 +54,7 @@ def diff(first: Place, second: Place) -> Difference:
             values = [
                 _column(stored, name).take(own) for stored, own in zip(both, pairs, strict=True)
             ]
-            own, largest = _compared(*values)
+            own, largest = _compare_columns(*values)
             if own.any():
                 columns[name] = int(own.sum()), largest
             unlike |= own
@@ -64,11 +64,11 @@ def diff(first: Place, second: Place) -> Difference:
         common=len(unlike),
         same=int((~unlike).sum()),
         columns=columns,
-        best=_best(both),
+        best=_compare_best(both),
     )
 
 
-def _paired(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
+def _match_rows(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
     """Return how many keys only one study has, and the places of the rows that both have, in the
     order of the first study; of several rows of one key the last counts."""
     places = []
@@ -86,13 +86,17 @@ def _column(stored: Stored, name: str) -> pa.ChunkedArray:
     return stored.table([name])[name]
 
 
-def _described(study: StudyRecord) -> dict[str, Any]:
+def _flat_description(study: StudyRecord) -> dict[str, Any]:
     versions = {"model": study.model, "rows": study.rows}
     written = [each.model_dump() for each in study.provenance[-1:]]
-    return flat({**study.config, "versions": versions, "provenance": written[0] if written else {}})
+    return flatten(
+        {**study.config, "versions": versions, "provenance": written[0] if written else {}}
+    )
 
 
-def _compared(first: pa.ChunkedArray, second: pa.ChunkedArray) -> tuple[np.ndarray, float | None]:
+def _compare_columns(
+    first: pa.ChunkedArray, second: pa.ChunkedArray
+) -> tuple[np.ndarray, float | None]:
     """Return which rows differ, and the largest relative difference of numbers."""
     if pa.types.is_floating(first.type) or pa.types.is_integer(first.type):
         a, b = (column.to_numpy().astype(float) for column in (first, second))
@@ -100,13 +104,15 @@ def _compared(first: pa.ChunkedArray, second: pa.ChunkedArray) -> tuple[np.ndarr
         scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-300)
         return unlike, float(np.nanmax(np.abs(a - b) / scale, initial=0.0, where=unlike))
     unlike = np.zeros(len(first), dtype=bool)
-    for start in range(0, len(first), _AT_ONCE):  # objects take ten times what they take in columns
-        pair = [column.slice(start, _AT_ONCE).to_pylist() for column in (first, second)]
-        unlike[start : start + _AT_ONCE] = [a != b for a, b in zip(*pair, strict=True)]
+    for start in range(
+        0, len(first), _BATCH_ROWS
+    ):  # objects take ten times what they take in columns
+        pair = [column.slice(start, _BATCH_ROWS).to_pylist() for column in (first, second)]
+        unlike[start : start + _BATCH_ROWS] = [a != b for a, b in zip(*pair, strict=True)]
     return unlike, None
 
 
-def _best(
+def _compare_best(
     both: Sequence[Stored],
 ) -> list[tuple[Mapping[str, str], float | None, float | None]]:
     """Return the best values of the cells that both studies have."""
@@ -123,7 +129,7 @@ def _best(
             mine = pc.and_(
                 pc.equal(table["cell"], own[coordinates]), pc.equal(table["state"], COMPLETE)
             )
-            mine = pc.and_(mine, pc.invert(pc.is_in(table["origin"], pa.array(BESIDE))))
+            mine = pc.and_(mine, pc.invert(pc.is_in(table["origin"], pa.array(EXTRA_ORIGINS))))
             signed = table[column].filter(mine).to_numpy() * objectives[0].sign
             values.append(float(signed.min()) * objectives[0].sign if len(signed) else None)
         found.append((dict(coordinates), values[0], values[1]))

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dimsweep.sweeper.ledger import versions
-from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, Sink, entries, read
+from dimsweep.sweeper.ledger.place import NEW, STUDY, Place, Sink, list_folder, read
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
 
 _STUDY, _CHECK, _VERSION = b"dimsweep.study", b"dimsweep.crc32", b"dimsweep.rows"
@@ -67,7 +67,7 @@ class Log:
         self.number = number
         self.path = folder / f"{prefix}{number:05d}-{secrets.token_hex(4)}.arrows"
         self.rows, self.n_rows = list[pa.RecordBatch](), 0
-        self._schema = schema.with_metadata(_marks(study))
+        self._schema = schema.with_metadata(_file_metadata(study))
         self._check = zlib.crc32(self._schema.serialize())
         self._file = sink(self.path)
         self._stream = pa.ipc.new_stream(self._file, self._schema)
@@ -102,34 +102,34 @@ class Log:
 
     def close(self) -> None:
         """Close the file as it is; drop rows that were not written."""
-        self._file.let_go()
+        self._file.discard()
 
 
 def logs(folder: Place, prefix: str = LOG) -> list[Place]:
     """Return the files of ``folder`` that look like logs, in order."""
-    return [file for file in entries(folder) if file.name.startswith(prefix)]
+    return [file for file in list_folder(folder) if file.name.startswith(prefix)]
 
 
 def strays(folder: Place) -> list[Place]:
     """Return files that look like a record or a bookmark but have a name that no sweep gives, such
     as copies; in order."""
-    alike = [file for file in entries(folder) if file.name.startswith(("study", "search"))]
+    alike = [file for file in list_folder(folder) if file.name.startswith(("study", "search"))]
     return [file for file in alike if file.name != STUDY and not _BOOKMARK.fullmatch(file.name)]
 
 
 def bookmarks(folder: Place) -> list[Place]:
     """Return the bookmarks of ``folder``, in order."""
-    return [file for file in entries(folder) if _BOOKMARK.fullmatch(file.name)]
+    return [file for file in list_folder(folder) if _BOOKMARK.fullmatch(file.name)]
 
 
 def unfinished(folder: Place) -> list[Place]:
     """Return files of killed writers that have no name of their own yet."""
-    return [file for file in entries(folder) if file.name.startswith(NEW)]
+    return [file for file in list_folder(folder) if file.name.startswith(NEW)]
 
 
 def parts(folder: Place) -> list[Place]:
     """Return the files of ``folder`` that look like parts, in order."""
-    return [file for file in entries(folder) if file.name.startswith("part-")]
+    return [file for file in list_folder(folder) if file.name.startswith("part-")]
 
 
 def number(file: Place) -> int:
@@ -152,8 +152,8 @@ def read_log(file: Place, study: str) -> LogContent:
         check, whole = zlib.crc32(reader.schema.serialize()), source.tell()
         while True:
             batch, metadata = reader.read_next_batch_with_custom_metadata()
-            check = _checked(batch, metadata, check, marked=bool(study))
-            batches.append(_as_named_now(batch.replace_schema_metadata(None)))
+            check = _check_batch(batch, metadata, check, marked=bool(study))
+            batches.append(_rename_to_current(batch.replace_schema_metadata(None)))
             whole = source.tell()
     except DamagedError as error:
         return LogContent(batches, str(error))
@@ -165,7 +165,7 @@ def read_log(file: Place, study: str) -> LogContent:
     return LogContent(batches, torn=len(rest))
 
 
-def owner(file: Place) -> str | None:
+def read_owner(file: Place) -> str | None:
     """Return the identity of the study in the metadata of a log or a part; None if it has none."""
     try:
         source = pa.BufferReader(read(file))
@@ -178,19 +178,19 @@ def owner(file: Place) -> str | None:
         return None
 
 
-def _as_named_now(rows: Any) -> Any:
+def _rename_to_current(rows: Any) -> Any:
     """Return rows under the column names of this version."""
     return rows.rename_columns([versions.COLUMNS.get(name, name) for name in rows.schema.names])
 
 
-def _as_named_then(columns: Sequence[str] | None) -> list[str] | None:
+def _all_column_names(columns: Sequence[str] | None) -> list[str] | None:
     """Return the names that columns have in files of any version."""
     if columns is None:
         return None
     return [*columns, *(then for then, now in versions.COLUMNS.items() if now in columns)]
 
 
-def _checked(
+def _check_batch(
     batch: pa.RecordBatch, metadata: pa.KeyValueMetadata | None, before: int, *, marked: bool
 ) -> int:
     """Return the checksum of a batch; raises :class:`DamagedError` if the written one differs, or
@@ -205,14 +205,14 @@ def _checked(
     return check
 
 
-def _marks(study: str) -> dict[bytes, str]:
+def _file_metadata(study: str) -> dict[bytes, str]:
     return {_STUDY: study, _VERSION: str(ROWS_VERSION)}
 
 
 def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer]:
     """Return the name and the bytes of the part that holds ``rows``."""
     sink = pa.BufferOutputStream()
-    rows = rows.replace_schema_metadata(_marks(study))
+    rows = rows.replace_schema_metadata(_file_metadata(study))
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
     # Keys are all different, and numbers nearly so: a dictionary of them only takes time.
     repeated = [name for name in texts if name != "key"]
@@ -221,10 +221,10 @@ def encode_part(rows: pa.Table, number: int, study: str) -> tuple[str, pa.Buffer
     return f"part-{number:05d}-{zlib.crc32(data):08x}.parquet", data
 
 
-def schema_of(file: Place) -> pa.Schema:
+def read_schema(file: Place) -> pa.Schema:
     """Return the columns of a part that :func:`read_part` has found undamaged."""
     with file.open("rb") as source:
-        return _as_named_now(pq.read_schema(source).remove_metadata().empty_table()).schema
+        return _rename_to_current(pq.read_schema(source).remove_metadata().empty_table()).schema
 
 
 def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
@@ -236,8 +236,8 @@ def read_columns(file: Place, columns: Sequence[str]) -> pa.Table:
     try:
         with file.open("rb") as source:
             part = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
-            rows = part.read(_as_named_then(columns), use_threads=False)
-            return _as_named_now(rows.replace_schema_metadata(None))
+            rows = part.read(_all_column_names(columns), use_threads=False)
+            return _rename_to_current(rows.replace_schema_metadata(None))
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error
 
@@ -260,7 +260,7 @@ def read_part(file: Place, study: str, columns: Sequence[str] | None = None) -> 
         if metadata.get(_STUDY, b"").decode() != study:
             raise DamagedError("it is of another study")
         # One thread: more of them wait for one another's memory from the system.
-        rows = part.read(_as_named_then(columns), use_threads=False)
-        return _as_named_now(rows.replace_schema_metadata(None))
+        rows = part.read(_all_column_names(columns), use_threads=False)
+        return _rename_to_current(rows.replace_schema_metadata(None))
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(str(error)) from error

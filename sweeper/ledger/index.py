@@ -12,12 +12,12 @@ Halves = NDArray[np.uint64]  # (N, 2)
 _DIGITS = 32
 
 
-def text_halves(keys: Sequence[str]) -> Halves:
+def parse_keys(keys: Sequence[str]) -> Halves:
     """Return keys as pairs of 64-bit numbers (N, 2)."""
     return _from_digits("".join(keys))
 
 
-def column_halves(keys: pa.ChunkedArray) -> Halves:
+def parse_key_column(keys: pa.ChunkedArray) -> Halves:
     """Return a column of keys as pairs of 64-bit numbers (N, 2)."""
     chunks = keys.cast(pa.binary(_DIGITS)).chunks
     return _from_digits(
@@ -28,7 +28,7 @@ def column_halves(keys: pa.ChunkedArray) -> Halves:
     )
 
 
-def in_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
+def mix_with_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
     """Return the identities of rows: their keys mixed with their cells (N,), of which several may
     have a row of one key."""
     mixed = halves.copy()
@@ -124,7 +124,7 @@ class ResultIndex:
 
 
 def _identity(keys: Sequence[str], cell: int) -> Halves:
-    return in_cells(text_halves(keys), np.full(len(keys), cell))
+    return mix_with_cells(parse_keys(keys), np.full(len(keys), cell))
 
 
 class _Index:
@@ -145,7 +145,7 @@ class _Index:
 
     def find(self, halves: Halves) -> Places:
         """Return the places of keys; -1 where a key is missing."""
-        places, start = self._in_runs(halves), self._keys.size - len(self._recent)
+        places, start = self._find_in_runs(halves), self._keys.size - len(self._recent)
         rest = np.flatnonzero(places < 0)
         found = [self._recent.get(key, -1 - start) for key in _hashable(halves[rest])]
         places[rest] = start + np.array(found, dtype=np.int64)
@@ -153,7 +153,7 @@ class _Index:
 
     def claim(self, halves: Halves) -> tuple[Places, Mask]:
         """Return the places of keys, and which are new; of equal keys, the first."""
-        places, recent = self._in_runs(halves), self._recent
+        places, recent = self._find_in_runs(halves), self._recent
         rest, n, size = np.flatnonzero(places < 0), len(recent), self._keys.size
         keys = _hashable(halves[rest])
         found = np.array([recent.setdefault(key, len(recent)) for key in keys], dtype=np.int64)
@@ -168,10 +168,10 @@ class _Index:
             recent.clear()
         return places, new
 
-    def _in_runs(self, halves: Halves) -> Places:
+    def _find_in_runs(self, halves: Halves) -> Places:
         """Return the places of keys that are in runs; -1 of others."""
         places = np.full(len(halves), -1)
-        mixed = _mixed(halves)
+        mixed = _mix(halves)
         for known, numbers in self._runs:
             wanted = np.flatnonzero(places < 0)
             at = np.searchsorted(known, mixed[wanted])
@@ -188,7 +188,7 @@ class _Index:
     def _add_run(self, start: int) -> None:
         """Sort the keys from a place on, and merge the last runs of at most twice their length."""
         numbers = np.arange(start, self._keys.size, dtype=np.int32)
-        mixed = _mixed(self._keys.rows[start:])
+        mixed = _mix(self._keys.rows[start:])
         order = np.argsort(mixed)
         mixed, numbers = mixed[order], numbers[order]
         while self._runs and len(self._runs[-1][0]) <= 2 * len(mixed):
@@ -198,7 +198,7 @@ class _Index:
         self._runs.append((mixed, numbers))
 
 
-def _mixed(halves: Halves) -> NDArray[np.uint64]:
+def _mix(halves: Halves) -> NDArray[np.uint64]:
     """Return 64 bits of each key (N, 2), which hardly ever equal those of another key."""
     return np.asarray(halves[:, 0] ^ (halves[:, 1] * np.uint64(0x9E3779B97F4A7C15)))
 

@@ -43,8 +43,15 @@ from dimsweep.sweeper.ledger.cells import (
 from dimsweep.sweeper.ledger.files import DamagedError, Log
 from dimsweep.sweeper.ledger.index import Column, Floats, Halves, Places, ResultIndex
 from dimsweep.sweeper.ledger.lock import hold
-from dimsweep.sweeper.ledger.pieces import check_types, conforming
-from dimsweep.sweeper.ledger.place import STUDY, Place, make, reaching, read, write
+from dimsweep.sweeper.ledger.pieces import check_types, conform_rows
+from dimsweep.sweeper.ledger.place import (
+    STUDY,
+    Place,
+    make_folder,
+    read,
+    translating_store_errors,
+    write,
+)
 from dimsweep.sweeper.ledger.record import (
     CellRecord,
     DamagedStudyError,
@@ -54,19 +61,19 @@ from dimsweep.sweeper.ledger.record import (
     read_record,
 )
 from dimsweep.sweeper.ledger.rows import (
-    BESIDE,
     COMPLETE,
+    EXTRA_ORIGINS,
     FAILED,
     LOST,
     ROWS_VERSION,
     Cell,
-    each_key_once,
+    count_keys_once,
     identity,
     in_order,
-    is_asked,
+    is_requested,
     labels,
     numbers,
-    renamed,
+    relabel_rows,
     slope_columns,
     slopes,
 )
@@ -77,7 +84,7 @@ Compact = NDArray[np.int32]
 
 ROWS_PER_PART = 10_000
 BATCHES_PER_PART = 1_000  # each of which takes some memory, however small it is
-_AT_ONCE = 100_000  # rows of which results are copied
+_BATCH_ROWS = 100_000  # rows of which results are copied
 _NONE = np.empty(0, dtype=np.int32)
 SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
 
@@ -121,12 +128,12 @@ class Ledger:
         # equal ones in the order of the files.
         self._found = _NONE, _NONE, _NONE
         with self._writing():
-            make(folder)
+            make_folder(folder)
             self._lock = hold(folder)
         self.notes = list(self._lock.notes)
         try:
             with self._writing():
-                self._config = self._settle(study)
+                self._config = self._settle_record(study)
                 self._study = study.model_copy(update={"config": self._config}).identity
                 self._shelf = Shelf(folder, study)
                 self._book = self._open_book() if study.n_streamed is not None else None
@@ -158,7 +165,7 @@ class Ledger:
             text = record.model_dump_json(exclude_defaults=True)
             with self._writing():
                 self._book.add(record.cell, CELL, text, record.content)
-                self._shelf.look_beside({record.content or ""})
+                self._shelf.add_neighbours({record.content or ""})
 
     def add_pruned(self, cell: int, record: PrunedCell) -> None:
         """Record that a cell of a large grid is infeasible."""
@@ -216,10 +223,10 @@ class Ledger:
         """
         with self._writing():
             self._log.append(batch)
-            self._remember(batch)
+            self._index_rows(batch)
             self._shelf.add_rows(batch)
             if not self._log.is_mine():
-                self._give_way()
+                self._stop_for_other_sweep()
             if self._log.n_rows >= ROWS_PER_PART or len(self._log.rows) >= BATCHES_PER_PART:
                 self._seal_log()
                 self._log = self._next_log()
@@ -233,7 +240,7 @@ class Ledger:
         if rows is not None:
             copied = new[found]
             named = labels(cell, trials.take(copied), [keys[i] for i in copied.tolist()])
-            self.append(renamed(rows, self.schema, named))
+            self.append(relabel_rows(rows, self.schema, named))
         return Claim(places, new[~found], len(trials) - len(new), int(found.sum()))
 
     def find_results(self, places: Places) -> tuple[Floats, Floats] | None:
@@ -247,8 +254,8 @@ class Ledger:
     ) -> Iterator[tuple[Halves, Floats, Floats]]:
         """Yield the keys, values and slopes of rows, piece by piece: of millions of rows no second
         copy is in memory."""
-        for start in range(0, len(places), _AT_ONCE):
-            own = places[start : start + _AT_ONCE].astype(np.int64)
+        for start in range(0, len(places), _BATCH_ROWS):
+            own = places[start : start + _BATCH_ROWS].astype(np.int64)
             yield self.index.keys(own), self.index.values(own), self.index.slopes(own)
 
     def rows(self, columns: list[str] | None = None) -> pa.Table:
@@ -260,14 +267,15 @@ class Ledger:
             try:
                 parts = files.parts(self.folder)
                 tables = [
-                    conforming(files.read_part(part, self._study, needed), schema) for part in parts
+                    conform_rows(files.read_part(part, self._study, needed), schema)
+                    for part in parts
                 ]
             except DamagedError as error:
-                raise _spoilt(self.folder, error) from error
+                raise _damaged_part_error(self.folder, error) from error
         if self._log.rows:
             tables.append(pa.Table.from_batches(self._log.rows).select(needed))
         table = pa.concat_tables(tables) if tables else self.schema.empty_table()
-        return each_key_once(table).select(wanted)
+        return count_keys_once(table).select(wanted)
 
     def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
         """Add rows for those ``trials``, with the keys ``own``, whose designs have complete rows
@@ -284,7 +292,7 @@ class Ledger:
         if copied:
             rows = rows.take([place[known[i]] for i in copied])
             named = labels(cell, trials.take(copied), [own[i] for i in copied])
-            self.append(renamed(rows, self.schema, named))
+            self.append(relabel_rows(rows, self.schema, named))
 
     def trials(self, cell: int, n: int) -> Compact:
         """Return the places of a cell's first ``n`` trials when the ledger was opened, by number;
@@ -331,11 +339,11 @@ class Ledger:
     def _writing(self) -> Iterator[None]:
         """Turn the file system's errors into errors that say what is safe."""
         try:
-            with reaching(self.folder):
+            with translating_store_errors(self.folder):
                 yield
         except OSError as error:
             if self._is_deleted():
-                raise self._deleted() from error
+                raise self._deleted_error() from error
             why = f"the results folder cannot be written: {error.strerror or error}"
             n = self._n_safe
             safe = f"; the {n} rows before this are safe" if n else ""
@@ -354,13 +362,13 @@ class Ledger:
     def _is_deleted(self) -> bool:
         return bool(len(self.index)) and isinstance(self.folder, Path) and not self.folder.exists()
 
-    def _deleted(self) -> DimsweepError:
+    def _deleted_error(self) -> DimsweepError:
         return DimsweepError(
             "the results folder was deleted while the sweep was running, and its rows with it",
             where=str(self.folder),
         )
 
-    def _settle(self, study: StudyRecord) -> Mapping[str, Any]:
+    def _settle_record(self, study: StudyRecord) -> Mapping[str, Any]:
         """Write the study's record, or check it against the one in the folder; return the
         configuration that was written first."""
         file = self.folder / STUDY
@@ -400,7 +408,7 @@ class Ledger:
         """Return whether the folder has rows; raises :class:`DimsweepError` if all of them say that
         they belong to another study."""
         found = [*files.parts(self.folder), *files.logs(self.folder)]
-        owners = {owner for file in found if (owner := files.owner(file)) is not None}
+        owners = {owner for file in found if (owner := files.read_owner(file)) is not None}
         if owners and study.identity not in owners:
             raise DimsweepError(
                 f"the rows here are of another study, and there is no whole {STUDY} that says of "
@@ -434,7 +442,7 @@ class Ledger:
             self._shelf.add_part(part, self._study)
             rows = rows.filter(pc.invert(pc.is_in(rows["state"], pa.array(sorted(again)))))
             for batch in rows.combine_chunks().to_batches():
-                own = _own(batch, self._remember(batch))
+                own = _search_rows(batch, self._index_rows(batch))
                 for column, values in zip(found, own, strict=True):
                     column.extend(len(values))
                     column.rows[column.size - len(values) :, 0] = values
@@ -455,7 +463,7 @@ class Ledger:
         so: str = "rows that were lost with it are evaluated again",
     ) -> None:
         aside = self.folder / SET_ASIDE
-        make(aside)
+        make_folder(aside)
         n, target = 1, aside / file.name
         while target.exists():
             n, target = n + 1, aside / f"{file.name}.{n}"
@@ -467,17 +475,17 @@ class Ledger:
         number = 1 + max(map(files.number, taken), default=-1)
         return Log(self.folder, number, self.schema, self._study, self._lock.sink)
 
-    def _remember(self, batch: pa.RecordBatch) -> Places:
+    def _index_rows(self, batch: pa.RecordBatch) -> Places:
         own = identity(pa.Table.from_batches([batch]))
         values = numbers(batch, self._objective)
         complete = pc.equal(batch.column("state"), COMPLETE).to_numpy(zero_copy_only=False)
         values[~complete | np.isnan(values).any(axis=1)] = np.nan
         return self.index.add(own, values, slopes(batch, self._slopes))
 
-    def _give_way(self) -> None:
+    def _stop_for_other_sweep(self) -> None:
         """Stop, because another sweep took this one for dead."""
         if self._is_deleted():
-            raise self._deleted()
+            raise self._deleted_error()
         raise DimsweepError(
             "this sweep has lost its lock while it was running, and another sweep has taken the "
             f"study over; the {self._n_safe} rows known to it are safe",
@@ -505,10 +513,10 @@ class Ledger:
             if not files.read_part(part, self._study).equals(rows):
                 raise DamagedError("it has other rows")
         except DamagedError as error:
-            raise _spoilt(part, error) from error
+            raise _damaged_part_error(part, error) from error
 
 
-def _spoilt(place: Place, error: DamagedError) -> DimsweepError:
+def _damaged_part_error(place: Place, error: DamagedError) -> DimsweepError:
     return DimsweepError(
         f"a part of the ledger is not what was written: {error}",
         where=str(place),
@@ -516,9 +524,9 @@ def _spoilt(place: Place, error: DamagedError) -> DimsweepError:
     )
 
 
-def _own(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
+def _search_rows(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
     """Return the cells, numbers and places of the rows of the cells' own searches."""
     origins = pa.chunked_array([rows.column("origin")])
-    others = pc.is_in(origins, pa.array(BESIDE)).to_numpy() | is_asked(origins)
+    others = pc.is_in(origins, pa.array(EXTRA_ORIGINS)).to_numpy() | is_requested(origins)
     cells, numbers = (rows.column(name).to_numpy() for name in ("cell", "trial"))
     return cells[~others], numbers[~others], places[~others].astype(np.int32)

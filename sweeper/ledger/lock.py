@@ -34,9 +34,9 @@ from dimsweep.sweeper.ledger.place import (
     Place,
     Sink,
     create,
-    entries,
-    reaching,
+    list_folder,
     read,
+    translating_store_errors,
     write,
 )
 
@@ -55,7 +55,7 @@ class Lease:
     def __init__(self, folder: Place) -> None:
         self._folder, self._token, self._beats = folder, secrets.token_hex(8), 0
         self.notes: list[str] = []
-        while not self._taken():
+        while not self._try_to_take():
             pass
         for older in _leases(folder):
             if older.name < self._file.name:
@@ -72,16 +72,16 @@ class Lease:
 
     def release(self) -> None:
         """Release the lease. If that fails, others take it once it is old."""
-        with suppress(OSError), reaching(self._folder):
+        with suppress(OSError), translating_store_errors(self._folder):
             if self._is_mine():
                 self._file.unlink(missing_ok=True)
 
-    def _taken(self) -> bool:
+    def _try_to_take(self) -> bool:
         """Try to take the lease; return False if another process takes it in the same moment."""
         newest = next(reversed(_leases(self._folder)), None)
         number = 1
         if newest is not None:
-            who, alive = _watched(newest)
+            who, alive = _watch(newest)
             if alive:
                 raise DimsweepError(
                     "another sweep is writing this study", where=str(self._folder), hint=who
@@ -102,7 +102,7 @@ class Lease:
 
     def _is_mine(self) -> bool:
         try:
-            return bool(_content(self._file).get("token") == self._token)
+            return bool(_read_lease(self._file).get("token") == self._token)
         except FileNotFoundError:
             return False
 
@@ -112,25 +112,25 @@ class Lease:
 
 
 def _leases(folder: Place) -> list[Place]:
-    return [file for file in entries(folder) if file.name.startswith("lease-")]
+    return [file for file in list_folder(folder) if file.name.startswith("lease-")]
 
 
-def _watched(lease: Place) -> tuple[str, bool]:
+def _watch(lease: Place) -> tuple[str, bool]:
     """Return whose the lease is, and whether it is renewed."""
     try:
-        before = _content(lease)
+        before = _read_lease(lease)
         who = f"its lease {lease} is that of {before.get('who')}"
         end = time.monotonic() + PATIENCE * BEAT
         while time.monotonic() < end:
             time.sleep(BEAT / 2)
-            if _content(lease) != before:
+            if _read_lease(lease) != before:
                 return who, True
     except FileNotFoundError:  # it was released
         return f"its lease {lease} is gone", False
     return f"{who}, and was not renewed in {PATIENCE * BEAT:.0f} s", False
 
 
-def _content(lease: Place) -> dict[str, object]:
+def _read_lease(lease: Place) -> dict[str, object]:
     try:
         content = json.loads(read(lease).to_pybytes())
     except ValueError:
@@ -182,10 +182,12 @@ class FolderLock:
                 lock.acquire(timeout=0)
         except Timeout:
             raise DimsweepError(
-                "another sweep is writing this study", where=str(folder), hint=_holder(lock)
+                "another sweep is writing this study",
+                where=str(folder),
+                hint=_describe_holder(lock),
             ) from None
         self._folder, self._lock = folder, lock
-        self.notes = _says_of(lock)
+        self.notes = _lock_notes(lock)
 
     def sink(self, path: Place) -> DiskSink:
         return DiskSink(self._folder / path.name)
@@ -194,7 +196,7 @@ class FolderLock:
         self._lock.release()
 
 
-def _says_of(lock: BaseFileLock) -> list[str]:
+def _lock_notes(lock: BaseFileLock) -> list[str]:
     if not isinstance(lock, SoftFileLock):
         return []
     return [
@@ -203,7 +205,7 @@ def _says_of(lock: BaseFileLock) -> list[str]:
     ]
 
 
-def _holder(lock: BaseFileLock) -> str:
+def _describe_holder(lock: BaseFileLock) -> str:
     if not isinstance(lock, SoftFileLock):
         return ""
     return (
@@ -249,7 +251,7 @@ class Keeper:
     def _keep(self) -> None:
         while not self._stop.wait(BEAT) and not self._lost:
             try:
-                with reaching(self._folder):
+                with translating_store_errors(self._folder):
                     self._lost = not self._lease.renew()
                     for log in self._logs if not self._lost else ():
                         log.save()
@@ -285,14 +287,14 @@ class Pulse:
 
 def beat(folder: Place, pulse: Pulse) -> None:
     """Write the pulse of the sweep in ``folder``."""
-    with suppress(OSError), reaching(folder):
+    with suppress(OSError), translating_store_errors(folder):
         write(folder / PULSE, json.dumps(asdict(pulse)).encode())
 
 
 def last_pulse(folder: Place) -> Pulse | None:
     """Return the last pulse in ``folder``, or None."""
     try:
-        with reaching(folder):
+        with translating_store_errors(folder):
             return Pulse(**json.loads(read(folder / PULSE).to_pybytes()))
     except (OSError, ValueError, TypeError):
         return None

@@ -19,7 +19,7 @@ from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.files import DamagedError
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import StudyRecord
-from dimsweep.sweeper.ledger.rows import BANDWIDTH, BESIDE, COMPLETE, NAMING, row_schema
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, COMPLETE, EXTRA_ORIGINS, NAMING, row_schema
 from dimsweep.sweeper.objective import OBJECTIVES
 
 _NAMING = [column.name for column in NAMING]
@@ -27,7 +27,7 @@ _MEANT = {"time_s": "time"}
 _KEY = r"^[0-9a-f]{32}$"
 
 
-def schema_as_known(given: pa.Schema, study: StudyRecord) -> pa.Schema:
+def build_schema(given: pa.Schema, study: StudyRecord) -> pa.Schema:
     """Return the columns of a file's rows in this version: the columns of the study's rows, each
     with its type, and then additional columns of the file.
 
@@ -43,7 +43,7 @@ def schema_as_known(given: pa.Schema, study: StudyRecord) -> pa.Schema:
     return pa.schema([*expected, *(field for field in given if field.name not in expected.names)])
 
 
-def conforming(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def conform_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return ``rows`` with the columns and types of ``schema``, null where they are missing.
 
     Raises :class:`DamagedError` that names a column whose type cannot be converted.
@@ -69,7 +69,7 @@ def check_types(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa
         if rows[name].type != schema.field(name).type:
             what = f"its column {name!r} holds {rows[name].type}, not {schema.field(name).type}"
             raise DamagedError(what)
-    check(rows, None)
+    check_rows(rows, None)
     return rows
 
 
@@ -89,7 +89,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise DamagedError(what) from error
 
 
-def check(columns: pa.Table, study: StudyRecord | None) -> None:
+def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
     """Raise :class:`DamagedError` for rows without a cell, key or number, and for complete rows
     without a time if it is among the ``columns``."""
     for name in _NAMING:
@@ -103,18 +103,18 @@ def check(columns: pa.Table, study: StudyRecord | None) -> None:
         if least is not None and least < 0:
             raise DamagedError(f"its column {name!r} has {least}")
     if study and known and study.n_streamed is None:
-        searched = pc.invert(pc.is_in(columns["origin"], pa.array(BESIDE)))  # of no baseline
+        searched = pc.invert(pc.is_in(columns["origin"], pa.array(EXTRA_ORIGINS)))  # of no baseline
         strange = columns["cell"].filter(searched)
         strange = strange.filter(pc.invert(pc.is_in(strange, pa.array(known))))
         if len(strange):
             raise DamagedError(f"it has rows of cell {strange[0]}, which the study has not")
     complete = pc.equal(columns["state"], COMPLETE)
-    for name in checked(study):
+    for name in columns_to_check(study):
         if name not in _NAMING and name in columns.column_names:
             _check_numbers(_MEANT.get(name, name), columns[name].filter(complete))
 
 
-def checked(study: StudyRecord | None) -> list[str]:
+def columns_to_check(study: StudyRecord | None) -> list[str]:
     """Return the columns that are checked; without those of a plug-in's objective, which rows are
     read without."""
     known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
@@ -156,13 +156,13 @@ class Piece:
     def read(self, schema: pa.Schema) -> pa.Table:
         """Read columns of all rows; raises :class:`DamagedError` if they cannot be read."""
         if self.log is not None:
-            return conforming(self.log, schema)
+            return conform_rows(self.log, schema)
         # Columns that the file lacks have as many rows as those that any file has.
         names = list(dict.fromkeys(["cell", *schema.names]))
-        return conforming(files.read_columns(self.source, names), schema)
+        return conform_rows(files.read_columns(self.source, names), schema)
 
 
-def look(
+def iterate_pieces(
     folder: Place, study: StudyRecord, ahead: Sequence[str] | None, damaged: list[str]
 ) -> Iterator[tuple[Piece, pa.Table]]:
     """Yield each file of rows with the columns :data:`CHECKED` and ``ahead`` (None: all), in any
@@ -179,16 +179,16 @@ def look(
         if content.batches:
             rows = pa.Table.from_batches(content.batches).combine_chunks()
             try:
-                schema = schema_as_known(rows.schema, study)
-                own = conforming(rows, schema)
-                check(own, study)
+                schema = build_schema(rows.schema, study)
+                own = conform_rows(rows, schema)
+                check_rows(own, study)
                 yield Piece(log, schema, own), own
             except DamagedError as error:
                 damaged.append(f"{log}: {error}")
         if content.damage:
             damaged.append(f"{log}: {content.damage}")
     parts = files.parts(folder)
-    names = None if ahead is None else list(dict.fromkeys([*checked(study), *ahead]))
+    names = None if ahead is None else list(dict.fromkeys([*columns_to_check(study), *ahead]))
     for part, found in _read(parts, study, names):
         if isinstance(found, DamagedError):
             damaged.append(f"{part}: {found}")
@@ -203,7 +203,7 @@ def _read(
 
     def read(part: Place) -> tuple[Piece, pa.Table] | DamagedError:
         try:
-            return _of_part(part, study, names)
+            return _read_piece(part, study, names)
         except DamagedError as error:
             return error
 
@@ -220,13 +220,13 @@ def _read(
         yield from ((part, found.result()) for part, found in waiting)
 
 
-def _of_part(
+def _read_piece(
     part: Place, study: StudyRecord, names: Sequence[str] | None
 ) -> tuple[Piece, pa.Table]:
     """Return an undamaged part with some of its columns; raises :class:`DamagedError`."""
     rows = files.read_part(part, study.identity, names)
-    given = rows.schema if names is None else files.schema_of(part)
-    piece = Piece(part, schema_as_known(given, study))
+    given = rows.schema if names is None else files.read_schema(part)
+    piece = Piece(part, build_schema(given, study))
     own = piece.schema
     piece.as_written = given.equals(own)
     if names is not None:
@@ -236,6 +236,6 @@ def _of_part(
         odd = pa.schema([f for f in others if given.field(f.name).type != f.type])
         if len(odd):
             piece.read(odd)
-    rows = conforming(rows, own)
-    check(rows.select(checked(study)), study)
+    rows = conform_rows(rows, own)
+    check_rows(rows.select(columns_to_check(study)), study)
     return piece, rows

@@ -19,13 +19,13 @@ STUDY = "study.json"  # the name of a study's record in its folder
 NEW = "new-"  # so begin the names of files that are being written
 
 
-def results_in(name: str | Place) -> Place:
+def find_results_folder(name: str | Place) -> Place:
     """Return the folder of a path, or of the name of a study in results/."""
     beside = Path("results") / name if isinstance(name, str) and name else None
-    return beside if beside is not None and (beside / STUDY).is_file() else place(name)
+    return beside if beside is not None and (beside / STUDY).is_file() else parse_place(name)
 
 
-def place(name: str | Place) -> Place:
+def parse_place(name: str | Place) -> Place:
     """Return the folder or file called ``name``, a path or a URL such as ``s3://bucket/folder``.
 
     Raises :class:`DimsweepError` if the package for such URLs is missing, and for an invalid name.
@@ -61,7 +61,7 @@ def place(name: str | Place) -> Place:
 
 
 @contextmanager
-def reaching(where: Place) -> Iterator[None]:
+def translating_store_errors(where: Place) -> Iterator[None]:
     """Turn the errors of a remote file system's packages into :class:`OSError`."""
     try:
         yield
@@ -72,12 +72,12 @@ def reaching(where: Place) -> Iterator[None]:
         raise OSError(str(error) or type(error).__name__) from error
 
 
-def make(folder: Place) -> None:
+def make_folder(folder: Place) -> None:
     """Make the folder, where folders exist; a bucket is not made."""
     folder.mkdir(parents=isinstance(folder, Path), exist_ok=True)
 
 
-def entries(folder: Place) -> list[Place]:
+def list_folder(folder: Place) -> list[Place]:
     """Return the content of a folder, in order; nothing if it does not exist."""
     try:
         return sorted(folder.iterdir(), key=lambda entry: entry.name)
@@ -118,10 +118,10 @@ def write(file: Place, data: bytes | pa.Buffer) -> None:
         with suppress(OSError):
             new.unlink()  # a full disk has better uses
         raise
-    _keep_names(file.parent)
+    _sync_folder(file.parent)
 
 
-def _keep_names(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make the folder's entries outlive the machine, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -165,7 +165,7 @@ class Sink(Protocol):
     def save(self) -> None:
         """Make flushed bytes outlive this process; raises :class:`OSError` if that fails."""
 
-    def let_go(self) -> None:
+    def discard(self) -> None:
         """Close the file as it is; drop bytes that were not flushed."""
 
 
@@ -190,7 +190,7 @@ class DiskSink(io.BufferedWriter):
     def save(self) -> None:
         """Do nothing: the system has flushed bytes, which outlive this process."""
 
-    def let_go(self) -> None:
+    def discard(self) -> None:
         self.raw.close()
 
 
@@ -220,6 +220,6 @@ class ObjectSink(io.BytesIO):
     def is_mine(self) -> bool:
         return self._check()
 
-    def let_go(self) -> None:
+    def discard(self) -> None:
         with self._saving:
             self.close()

@@ -23,9 +23,9 @@ from dimsweep.engine.rules import Pair
 from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
 from dimsweep.sweeper.ledger.cells import CELL, PRUNED, Entries
-from dimsweep.sweeper.ledger.place import STUDY, Place, reaching, read
+from dimsweep.sweeper.ledger.place import STUDY, Place, read, translating_store_errors
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION
-from dimsweep.sweeper.ledger.versions import check_version, checksum, identity, upgraded, writer
+from dimsweep.sweeper.ledger.versions import check_version, checksum, identity, upgrade, writer
 from dimsweep.sweeper.objective import OBJECTIVES, Objective
 from dimsweep.sweeper.part import in_order
 from dimsweep.sweeper.plugins import load
@@ -46,7 +46,7 @@ class _Columns(_Record):
     bandwidth: tuple[tuple[float, ...], ...]
 
 
-def _frontier(value: Any) -> Frontier:
+def _parse_frontier(value: Any) -> Frontier:
     if isinstance(value, Frontier):
         return value
     columns = {name: np.array(each) for name, each in _Columns.model_validate(value)}
@@ -57,7 +57,7 @@ def _frontier(value: Any) -> Frontier:
 
 _Frontier = Annotated[
     Frontier,
-    PlainValidator(_frontier),
+    PlainValidator(_parse_frontier),
     PlainSerializer(lambda front: {name: each.tolist() for name, each in vars(front).items()}),
 ]
 
@@ -282,7 +282,7 @@ class StudyRecord(_Record):
     proof: Proof | None = None
     provenance: tuple[Provenance, ...] = ()
     config: Mapping[str, Any]
-    #: The identity of a study that an earlier version wrote, whose configuration is upgraded.
+    #: The identity of a study that an earlier version wrote, whose configuration is upgrade.
     _written: str | None = PrivateAttr(None)
 
     @property
@@ -371,7 +371,7 @@ class StudyRecord(_Record):
         return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
 
-_MENDS = "sweep the study again: it sets the file aside and keeps all rows"
+_REPAIR_HINT = "sweep the study again: it sets the file aside and keeps all rows"
 
 
 class DamagedStudyError(DimsweepError):
@@ -387,7 +387,7 @@ def read_study(folder: Place) -> StudyRecord:
     entries = Entries.read(folder, study.identity)
     for file, why in entries.damaged:
         raise DamagedStudyError(
-            f"the study's cells cannot be read: {why}", where=str(file), hint=_MENDS
+            f"the study's cells cannot be read: {why}", where=str(file), hint=_REPAIR_HINT
         )
     texts = [entries.last(kind)["text"].to_pylist() for kind in (CELL, PRUNED)]
     return study.with_cells(
@@ -400,7 +400,7 @@ def read_record(folder: Place) -> StudyRecord:
     """Read ``study.json``; raises :class:`DimsweepError` if it is missing."""
     file = folder / STUDY
     try:
-        with reaching(folder):
+        with translating_store_errors(folder):
             node = json.loads(read(file).to_pybytes())
         if not isinstance(node, dict):
             raise ValueError("it is no JSON object")
@@ -410,7 +410,7 @@ def read_record(folder: Place) -> StudyRecord:
         if written is None and _is_misnamed(node):
             raise ValueError("its checksum has another name")
         check_version(node, str(file))
-        study = StudyRecord.model_validate(upgraded(node))
+        study = StudyRecord.model_validate(upgrade(node))
         if study.rows != ROWS_VERSION:
             study._written = identity(node)
         return study
@@ -436,7 +436,7 @@ def read_record(folder: Place) -> StudyRecord:
         raise DamagedStudyError(
             f"the study cannot be read: {error}",
             where=str(file),
-            hint=_MENDS,
+            hint=_REPAIR_HINT,
         ) from error
 
 
@@ -459,7 +459,7 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
             where=str(folder),
             hint="sweep under another name (name=...); these results stay as they are",
         )
-    before, after = flat(in_order(old.config)), flat(in_order(new.config))
+    before, after = flatten(in_order(old.config)), flatten(in_order(new.config))
     for version in ("model", "rows"):
         before[version], after[version] = getattr(old, version), getattr(new, version)
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -473,8 +473,8 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
         )
 
 
-def flat(node: Any, path: str = "") -> dict[str, Any]:
+def flatten(node: Any, path: str = "") -> dict[str, Any]:
     """Return the values of nested mappings by dotted key."""
     if isinstance(node, Mapping) and node:
-        return {k: v for key in node for k, v in flat(node[key], f"{path}.{key}").items()}
+        return {k: v for key in node for k, v in flatten(node[key], f"{path}.{key}").items()}
     return {path.removeprefix("."): node}

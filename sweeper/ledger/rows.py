@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine import MERIT_NEEDS, Breakdown, DimsweepError, Result, units
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.ledger.index import Halves, column_halves, in_cells, may_repeat
+from dimsweep.sweeper.ledger.index import Halves, may_repeat, mix_with_cells, parse_key_column
 from dimsweep.sweeper.space.trials import MARK, Floats, Trials
 
 TEXT, NUMBER, COUNT, WHOLE = pa.string(), pa.float64(), pa.int32(), pa.int64()
@@ -50,7 +50,7 @@ class Column:
     of: Callable[[Simulated], Values | pa.Array | None] | None = None
 
     @property
-    def of_dims(self) -> bool:
+    def is_per_dimension(self) -> bool:
         """Whether each dimension has a column."""
         return "_D" in self.name
 
@@ -60,7 +60,7 @@ class Column:
 
     def names(self, n_dims: int) -> list[str]:
         """Return its name, or those of ``n_dims`` dimensions."""
-        return [self.at(d) for d in range(n_dims)] if self.of_dims else [self.name]
+        return [self.at(d) for d in range(n_dims)] if self.is_per_dimension else [self.name]
 
     def among(self, names: Iterable[str]) -> list[str]:
         """Return its existing names among ``names``, in their order."""
@@ -190,11 +190,11 @@ MEASURES = (
 # What only the run of a single trial says: what packets did, which no other fidelity knows; how
 # long each of several jobs took, and how many times as long as alone; and how many times as long an
 # iteration takes while something is down.
-OF_PACKETS = (Column("packets_dropped", WHOLE), Column("timeouts", WHOLE))
+PACKET_COLUMNS = (Column("packets_dropped", WHOLE), Column("timeouts", WHOLE))
 JOB_TIME, JOB_SLOWDOWN = Column("job_s", TIMES, "s"), Column("job_slowdown", TIMES, "1")
 OUTAGE_SLOWDOWN = Column("outage_slowdown", TIMES, "1")
-OF_ONE = (*OF_PACKETS, JOB_TIME, JOB_SLOWDOWN, OUTAGE_SLOWDOWN)
-COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *OF_ONE)
+SINGLE_RUN_COLUMNS = (*PACKET_COLUMNS, JOB_TIME, JOB_SLOWDOWN, OUTAGE_SLOWDOWN)
+COLUMNS = (*NAMING, ERROR, *CHANGES, FIDELITY, *MEASURES, *SINGLE_RUN_COLUMNS)
 
 
 def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> pa.Schema:
@@ -202,9 +202,9 @@ def row_schema(n_dims: int, grid: Sequence[str], parameters: Sequence[str]) -> p
     grid and of parameters are text, as the config writes them."""
     own = [(column.name, column.type) for column in (*NAMING, ERROR, *CHANGES)]
     keys = dict.fromkeys((FIDELITY.name, *grid, *parameters))
-    told = [(name, column.type) for column in MEASURES for name in column.names(n_dims)]
-    of_one = [(column.name, column.type) for column in OF_ONE]
-    return pa.schema([*own, *((key, TEXT) for key in keys), *told, *of_one])
+    measured = [(name, column.type) for column in MEASURES for name in column.names(n_dims)]
+    of_one = [(column.name, column.type) for column in SINGLE_RUN_COLUMNS]
+    return pa.schema([*own, *((key, TEXT) for key in keys), *measured, *of_one])
 
 
 def measures(run: Simulated) -> dict[str, Values | pa.Array]:
@@ -215,7 +215,7 @@ def measures(run: Simulated) -> dict[str, Values | pa.Array]:
         values = column.of(run)
         if values is None:
             continue
-        if column.of_dims and isinstance(values, np.ndarray):
+        if column.is_per_dimension and isinstance(values, np.ndarray):
             found |= {name: values[:, d] for d, name in enumerate(column.names(values.shape[1]))}
         else:
             found[column.name] = values
@@ -229,9 +229,14 @@ RECHECK = "recheck"  # the origin of a design that is looked at again, message b
 PORTFOLIO = "portfolio"  # the origin of a split that is tried for all workloads of a portfolio
 BASELINE = "baseline"  # the origin of the design that there is today
 WHAT_IF = "what_if"  # the origin of a design with one change, the rest of it as it was
-BESIDE = (RECHECK, PORTFOLIO, BASELINE, WHAT_IF)  # of rows that are no trials of a cell's search
+EXTRA_ORIGINS = (
+    RECHECK,
+    PORTFOLIO,
+    BASELINE,
+    WHAT_IF,
+)  # of rows that are no trials of a cell's search
 # How the origin of a design begins that somebody asked for from Python: what follows is whose idea
-# it was.  It is a trial of its cell's search, but its number is told by no sampler.
+# it was.  It is a trial of its cell's search, but its number is measured by no sampler.
 ASKED = "ask:"
 CHANGE = tuple(column.name for column in CHANGES)
 # Raise it when the columns or the files change: rows of different columns do not mix in a ledger.
@@ -255,8 +260,8 @@ def complete_rows(
     tallies: Sequence[str],
 ) -> pa.RecordBatch:
     """Return rows of simulated trials. ``labels`` holds the columns that name them."""
-    told = measures(Simulated(bandwidth, breakdown, tallies))
-    columns: dict[str, Any] = {**labels, "state": [COMPLETE] * len(bandwidth), **told}
+    measured = measures(Simulated(bandwidth, breakdown, tallies))
+    columns: dict[str, Any] = {**labels, "state": [COMPLETE] * len(bandwidth), **measured}
     return _batch(schema, columns, len(bandwidth))
 
 
@@ -272,20 +277,20 @@ def single_row(config: Config, result: Result) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def is_asked(origins: pa.ChunkedArray) -> np.ndarray:
+def is_requested(origins: pa.ChunkedArray) -> np.ndarray:
     """Return, from the column ``origin``, which rows are of designs that Python asked for."""
     return np.asarray(pc.starts_with(origins, ASKED).fill_null(False).to_numpy())
 
 
-def changes_in(told: object) -> dict[str, Any]:
+def parse_changes(measured: object) -> dict[str, Any]:
     """Return the keys and values in a row's column ``changes``; raises :class:`DimsweepError` if
     that is not JSON."""
     try:
-        found = json.loads(told) if isinstance(told, str) else None
+        found = json.loads(measured) if isinstance(measured, str) else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise DimsweepError(f"a row of a what-if does not say what it changes, but {told!r}")
+        raise DimsweepError(f"a row of a what-if does not say what it changes, but {measured!r}")
     return found
 
 
@@ -343,7 +348,7 @@ def labels(cell: Cell, trials: Trials, keys: Sequence[str]) -> dict[str, Sequenc
     return columns
 
 
-def renamed(
+def relabel_rows(
     rows: pa.Table, schema: pa.Schema, named: Mapping[str, Sequence[Any]]
 ) -> pa.RecordBatch:
     """Return rows of another cell or study as rows of ``schema``, under new names."""
@@ -381,7 +386,7 @@ def in_order(table: pa.Table) -> pa.Table:
     )
 
 
-def each_once(table: pa.Table) -> pa.Table:
+def count_once(table: pa.Table) -> pa.Table:
     """Return the rows of files in their order, each trial once.
 
     A key occurs twice where a log has become a part, where a lost lock let two sweeps evaluate a
@@ -389,23 +394,27 @@ def each_once(table: pa.Table) -> pa.Table:
     where an earlier trial was tried again, and the search, which knew more then, proposed another
     one: the later row wins.
     """
-    table = each_key_once(table)
-    return _first_of(table, trial_numbers(table)[:, None], _latest)
+    table = count_keys_once(table)
+    return _keep_first(table, trial_numbers(table)[:, None], _latest)
 
 
 def trial_numbers(table: pa.Table, first: int = 0) -> NDArray[np.uint64]:
     """Return identities of trials, from the columns ``key``, ``cell``, ``trial`` and ``origin``;
     ``first`` is the place of the table's first row among all rows."""
-    kind = pc.index_in(table["origin"], pa.array(BESIDE)).fill_null(len(BESIDE)).to_numpy()
+    kind = (
+        pc.index_in(table["origin"], pa.array(EXTRA_ORIGINS))
+        .fill_null(len(EXTRA_ORIGINS))
+        .to_numpy()
+    )
     cell, trial = (table[name].to_numpy().astype(np.uint64) for name in ("cell", "trial"))
     # Each baseline that a study has had is a trial of its own: which one it has now, its key says.
-    baselines = np.flatnonzero(kind == BESIDE.index(BASELINE))
+    baselines = np.flatnonzero(kind == EXTRA_ORIGINS.index(BASELINE))
     trial[baselines] = first + baselines
     # The bits of a cell, of a kind and of a trial.
     number = cell << np.uint64(35) | kind.astype(np.uint64) << np.uint64(32) | trial
     # A what-if is a change of a design: it stays true when the search has found another design.
     # Nor does the search know of what somebody asked for.
-    own = np.flatnonzero((kind == BESIDE.index(WHAT_IF)) | is_asked(table["origin"]))
+    own = np.flatnonzero((kind == EXTRA_ORIGINS.index(WHAT_IF)) | is_requested(table["origin"]))
     if len(own):
         number[own] = identity(table.take(pa.array(own)))[:, 0] | np.uint64(1 << 63)
     return number
@@ -418,14 +427,14 @@ def repeated(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return np.unique(values[1:][values[1:] == values[:-1]])
 
 
-def each_key_once(table: pa.Table) -> pa.Table:
+def count_keys_once(table: pa.Table) -> pa.Table:
     """Return the rows, each key of a cell once: simulated before failed, failed before lost."""
-    return _first_of(table, identity(table), _by_state)
+    return _keep_first(table, identity(table), _by_state)
 
 
 def identity(table: pa.Table) -> Halves:
     """Return identities of rows, from their columns ``key`` and ``cell``."""
-    return in_cells(column_halves(table["key"]), table["cell"].to_numpy())
+    return mix_with_cells(parse_key_column(table["key"]), table["cell"].to_numpy())
 
 
 def _by_state(table: pa.Table) -> NDArray[np.integer]:
@@ -437,7 +446,7 @@ def _latest(table: pa.Table) -> NDArray[np.integer]:
     return np.arange(len(table), 0, -1)
 
 
-def _first_of(
+def _keep_first(
     table: pa.Table, identity: Halves, order: Callable[[pa.Table], NDArray[np.integer]]
 ) -> pa.Table:
     """Return the first row, by ``order`` and then by place, of those with equal ``identity`` (N,

@@ -17,8 +17,8 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.cells import CELL, Entries
 from dimsweep.sweeper.ledger.files import DamagedError
-from dimsweep.sweeper.ledger.index import ResultIndex, column_halves
-from dimsweep.sweeper.ledger.place import STUDY, Place, entries
+from dimsweep.sweeper.ledger.index import ResultIndex, parse_key_column
+from dimsweep.sweeper.ledger.place import STUDY, Place, list_folder
 from dimsweep.sweeper.ledger.record import StudyRecord, read_record
 from dimsweep.sweeper.ledger.rows import COMPLETE
 
@@ -34,17 +34,17 @@ class Shelf:
         self._within = any(n > 1 for n in contents.values()) or study.n_streamed is not None
         self._places = ResultIndex(2, 0)  # of rows: their source, and where in it they are
         self._sources: list[tuple[Place, str] | pa.RecordBatch | None] = []
-        self._beside = [
-            (other, record, _contents(other, record))
-            for other, record in _studies_beside(folder)
+        self._neighbours = [
+            (other, record, _read_contents(other, record))
+            for other, record in _iterate_neighbours(folder)
             if (record.model, record.rows) == (study.model, study.rows)
         ]
-        self.look_beside(contents.keys())
+        self.add_neighbours(contents.keys())
 
-    def look_beside(self, contents: Collection[str]) -> None:
+    def add_neighbours(self, contents: Collection[str]) -> None:
         """Add the rows of neighbouring studies with cells of these ``contents``."""
-        for each in [own for own in self._beside if not own[2].isdisjoint(contents)]:
-            self._beside.remove(each)
+        for each in [own for own in self._neighbours if not own[2].isdisjoint(contents)]:
+            self._neighbours.remove(each)
             for part in files.parts(each[0]):
                 self._add_part(part, each[1].identity)
 
@@ -71,7 +71,7 @@ class Shelf:
         for source in np.unique(sources):
             own = np.flatnonzero(sources == source)
             held = self._sources[source]
-            rows = None if held is None else self._taken(held, at[own])
+            rows = None if held is None else self._read_rows(held, at[own])
             if rows is None or rows["key"].to_pylist() != [
                 wanted[np.flatnonzero(found)[i]] for i in own
             ]:
@@ -82,7 +82,7 @@ class Shelf:
             return found, None
         return found, pa.concat_tables(tables, promote_options="default").take(np.argsort(order))
 
-    def _taken(
+    def _read_rows(
         self, source: tuple[Place, str] | pa.RecordBatch, rows: np.ndarray
     ) -> pa.Table | None:
         if isinstance(source, pa.RecordBatch):
@@ -101,15 +101,15 @@ class Shelf:
 
     def _add(self, source: tuple[Place, str] | pa.RecordBatch, table: pa.Table) -> None:
         complete = pc.equal(table["state"], COMPLETE).to_numpy()
-        own = column_halves(table["key"].filter(pa.array(complete)))
+        own = parse_key_column(table["key"].filter(pa.array(complete)))
         rows = np.flatnonzero(complete)
         places = np.column_stack([np.full(len(rows), len(self._sources)), rows]).astype(float)
         self._places.add(own, places, np.empty((len(rows), 0)))
         self._sources.append(source)
 
 
-def _studies_beside(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
-    for other in entries(folder.parent):
+def _iterate_neighbours(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
+    for other in list_folder(folder.parent):
         if other.name != folder.name and (other / STUDY).is_file():
             try:
                 yield other, read_record(other)
@@ -117,7 +117,7 @@ def _studies_beside(folder: Place) -> Iterator[tuple[Place, StudyRecord]]:
                 continue  # not this study's to mend
 
 
-def _contents(folder: Place, study: StudyRecord) -> frozenset[str]:
+def _read_contents(folder: Place, study: StudyRecord) -> frozenset[str]:
     if study.n_streamed is None:
         return frozenset(cell.content for cell in study.cells if cell.content)
     return frozenset(Entries.read(folder, study.identity).last(CELL)["content"].to_pylist())

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.files import DamagedError
-from dimsweep.sweeper.ledger.pieces import CHECKED, Piece, Places, look
-from dimsweep.sweeper.ledger.place import Place, place, reaching
+from dimsweep.sweeper.ledger.pieces import CHECKED, Piece, Places, iterate_pieces
+from dimsweep.sweeper.ledger.place import Place, parse_place, translating_store_errors
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.rows import (
-    each_once,
+    count_once,
     identity,
     in_order,
     repeated,
@@ -47,12 +47,12 @@ class Stored:
         The columns ``ahead`` (None: all) are kept on the way, for callers that read all their rows.
         Raises :class:`DimsweepError` that names the files if the study is missing or damaged.
         """
-        self.folder = place(folder)
+        self.folder = parse_place(folder)
         self.study = read_study(self.folder)
         self._room, self._kept = _ROOM, dict[int, dict[str, pa.ChunkedArray]]()
         found, damaged, n = list[tuple[Piece, Names, Names]](), list[str](), 0
         with self._reading():
-            for piece, rows in look(self.folder, self.study, ahead, damaged):
+            for piece, rows in iterate_pieces(self.folder, self.study, ahead, damaged):
                 piece.n, piece.cells = len(rows), frozenset(pc.unique(rows["cell"]).to_pylist())
                 found.append((piece, identity(rows)[:, 0].copy(), trial_numbers(rows, n)))
                 n += len(rows)
@@ -76,7 +76,7 @@ class Stored:
         expected = row_schema(n_dims, self.study.grid, self.study.parameters)
         schemas = [piece.schema for piece in self._pieces] or [expected]
         self.schema = pa.unify_schemas(schemas, promote_options="default")
-        self._count_once(found)
+        self._drop_duplicates(found)
 
     @property
     def n_rows(self) -> int:
@@ -101,7 +101,7 @@ class Stored:
     def take(self, places: Places) -> pa.Table:
         """Return all columns of the rows at ``places``, in their order."""
         order = np.argsort(places, kind="stable")
-        ordered, found = np.asarray(places)[order], [self._none(self.schema.names)]
+        ordered, found = np.asarray(places)[order], [self._empty_table(self.schema.names)]
         for piece in self._pieces:
             low, high = np.searchsorted(ordered, (piece.first, piece.first + piece.n))
             if low < high:
@@ -120,11 +120,13 @@ class Stored:
             raise DimsweepError(what, where=str(self.folder), hint=hint)
         needed = list(dict.fromkeys([*wanted, "cell", "trial"]))
         found = [table for _, table in self.pieces(needed)]
-        return in_order(pa.concat_tables(found)).select(wanted) if found else self._none(wanted)
+        return (
+            in_order(pa.concat_tables(found)).select(wanted) if found else self._empty_table(wanted)
+        )
 
     def in_order(self, at_once: int) -> Iterator[pa.Table]:
         """Yield all columns of all rows, by cell and trial, ``at_once`` rows at a time."""
-        empty = [self._none(["cell", "trial"])]
+        empty = [self._empty_table(["cell", "trial"])]
         named = pa.concat_tables(empty + [table for _, table in self.pieces(["cell", "trial"])])
         order = np.lexsort((named["trial"].to_numpy(), named["cell"].to_numpy()))
         del named
@@ -135,7 +137,7 @@ class Stored:
         """Yield all rows in the order of the files, for readers of Parquet: parts that can be read
         where they are, and the rows between them."""
         if not self._pieces:
-            yield self._none(self.schema.names)
+            yield self._empty_table(self.schema.names)
         for readable, pieces in itertools.groupby(self._pieces, self._is_readable):
             if readable:
                 yield [piece.source for piece in pieces if isinstance(piece.source, Path)]
@@ -148,7 +150,7 @@ class Stored:
         there = piece.as_written and isinstance(piece.source, Path)
         return there and piece.counting is None and piece.schema.equals(self.schema)
 
-    def _none(self, columns: Sequence[str]) -> pa.Table:
+    def _empty_table(self, columns: Sequence[str]) -> pa.Table:
         return self.schema.empty_table().select(list(columns))
 
     def _read(self, piece: Piece, columns: Iterable[str], *, keep: bool = True) -> pa.Table:
@@ -170,7 +172,7 @@ class Stored:
         table = pa.table([found[name] for name in schema.names], schema=schema)
         return table if piece.counting is None else table.take(pa.array(piece.counting))
 
-    def _count_once(self, found: Sequence[tuple[Piece, Names, Names]]) -> None:
+    def _drop_duplicates(self, found: Sequence[tuple[Piece, Names, Names]]) -> None:
         """Give places to the counted rows."""
         keys = repeated([own for _, own, _ in found])
         trials = repeated([own for _, _, own in found])
@@ -185,7 +187,7 @@ class Stored:
         dropped = np.empty(0, np.int64)
         if tables:
             rows = pa.concat_tables(tables)
-            counting = each_once(rows)["place"].to_numpy()
+            counting = count_once(rows)["place"].to_numpy()
             dropped = np.setdiff1d(rows["place"].to_numpy(), counting)
         start = n = 0
         for piece in self._pieces:
@@ -200,7 +202,7 @@ class Stored:
     def _reading(self) -> Iterator[None]:
         """Turn the system's errors into errors about the rows."""
         try:
-            with reaching(self.folder):
+            with translating_store_errors(self.folder):
                 yield
         except OSError as error:
             raise DimsweepError(

@@ -60,7 +60,7 @@ def identity(node: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def upgraded(node: Mapping[str, Any]) -> dict[str, Any]:
+def upgrade(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record ``node`` of an earlier version with the keys that this version gives it;
     its ``rows`` stay the version that wrote it."""
     found = dict(node)

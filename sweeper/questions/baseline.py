@@ -19,12 +19,12 @@ from dimsweep.sweeper.ledger.rows import BASELINE
 from dimsweep.sweeper.places import find_study
 from dimsweep.sweeper.questions.networks.shapes import shared_keys
 from dimsweep.sweeper.questions.split.grid import Grid
-from dimsweep.sweeper.run.loop import OneRound, Question, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import Question, Search, SingleRound, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell, describe, plan_cell
 
 # What says how candidates are searched, looked at again, or put together.
-_OF_A_SEARCH = ("space", "recheck", "portfolio")
+_SEARCH_PARTS = ("space", "recheck", "portfolio")
 
 
 class Baselines(CellSource):
@@ -100,23 +100,23 @@ class Baselines(CellSource):
         try:
             labels, composed = self._grid.compose(place)
             scenario |= {axis: labels[axis] for axis in self._scenarios}
-            return self._planned(place, scenario, composed)
+            return self._plan_cell(place, scenario, composed)
         except InfeasibleError as error:
             return PrunedCell(coordinates=scenario, error=str(error), baseline=self._given)
         except DimsweepError as error:
             raise error.in_place("baseline") from error.__cause__
 
-    def _planned(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
+    def _plan_cell(self, place: int, scenario: dict[str, str], composed: Composed) -> PlannedCell:
         searched = list(composed.config.space.parameters)
-        fixed = composed.config.changed({name: {} for name in _OF_A_SEARCH})
+        fixed = composed.config.changed({name: {} for name in _SEARCH_PARTS})
         plan, program = plan_cell(self.number(place), scenario, replace(composed, config=fixed), ())
         # Rows have a column for each searched key; here is what the baseline has there.
-        own = {name: text for name in searched if (text := _text(fixed, name)) is not None}
+        own = {name: text for name in searched if (text := _format_key(fixed, name)) is not None}
         cell = replace(plan.cell, coordinates={**scenario, **own})
         plan = replace(plan, cell=cell, first=[Trial(0, BASELINE, None)], warnings=[])
         (key,) = plan.content.keys(Trials.from_list(plan.first))
         record = describe(plan, program, self.composed.config)
-        parts = {name: fixed.text[name] for name in _OF_A_SEARCH}
+        parts = {name: fixed.text[name] for name in _SEARCH_PARTS}
         own_config = {**(record.config or {}), **parts}
         record = record.model_copy(
             update={"config": own_config, "baseline": self._given, "key": key}
@@ -144,7 +144,7 @@ class BaselineQuestion(Question):
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         cells = self._stream(driver) if self._planned is None else self._planned
         for cell in cells:
-            yield OneRound([Work(cell, Trials.from_list(cell.first), is_own=False)])
+            yield SingleRound([Work(cell, Trials.from_list(cell.first), is_own=False)])
 
     def _stream(self, driver: SweepDriver) -> Iterator[CellPlan]:
         for place in range(len(self._source)):
@@ -156,7 +156,7 @@ class BaselineQuestion(Question):
                 yield found.plan
 
 
-def _text(config: Config, name: str) -> str | None:
+def _format_key(config: Config, name: str) -> str | None:
     """Return the value of a key as a row has it, or None if the baseline has no such key."""
     try:
         return str(config.value(name))

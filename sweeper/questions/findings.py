@@ -28,7 +28,7 @@ REPORTS: Sequence[type[Report]] = (
 )
 
 
-def report_of(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Report:
+def build_report(rows: pd.DataFrame | Stored | Rows, study: StudyRecord) -> Report:
     """Return the report of a study whose ledger has ``rows``: a table of all of them, or its files,
     which are read in pieces.
 
@@ -49,7 +49,7 @@ def read_report(folder: Place) -> Report:
         If ``folder`` has no study, if files are damaged, or if no trial is complete.
     """
     stored = Stored(folder)
-    return report_of(stored, stored.study)
+    return build_report(stored, stored.study)
 
 
 # The tables of a study, which compare its cells or workloads; of one cell; and of one cell on the
@@ -81,17 +81,19 @@ DETAILS: tuple[Callable[[CellSummary], list[Table]], ...] = (
 )
 
 
-def tables_of_study(report: Report) -> list[Table]:
+def tabulate_study(report: Report) -> list[Table]:
     """Return the tables of a study, and those of its cell if it has only one."""
     tables = [table for make in OF_STUDY for table in make(report)]
-    return tables + (tables_of_cell(report.summaries[0]) if len(report.summaries) == 1 else [])
+    return tables + (
+        tabulate_cell_report(report.summaries[0]) if len(report.summaries) == 1 else []
+    )
 
 
-def tables_of_cell(summary: CellSummary) -> list[Table]:
+def tabulate_cell_report(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell."""
     return [table for make in OF_CELL for table in make(summary)]
 
 
-def details_of_cell(summary: CellSummary) -> list[Table]:
+def tabulate_cell_details(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell that only the page has room for."""
     return [table for make in DETAILS for table in make(summary)]

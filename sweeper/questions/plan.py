@@ -8,7 +8,7 @@ from dimsweep.engine import MODEL_VERSION, DimsweepError
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.roles import roles_of, weights_of
 from dimsweep.sweeper.config.schema import Config, Design, Question
-from dimsweep.sweeper.ledger.place import place
+from dimsweep.sweeper.ledger.place import parse_place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import ROWS_VERSION, row_schema
 from dimsweep.sweeper.objective import of_plugins
@@ -16,7 +16,7 @@ from dimsweep.sweeper.questions.baseline import BaselineQuestion, Baselines
 from dimsweep.sweeper.questions.networks.search import NetworksQuestion
 from dimsweep.sweeper.questions.portfolio.networks import SharedNetworksQuestion
 from dimsweep.sweeper.questions.portfolio.split import SplitPortfolioQuestion
-from dimsweep.sweeper.questions.split.grid import LOOKED_AT
+from dimsweep.sweeper.questions.split.grid import MAX_CHECKED_CELLS
 from dimsweep.sweeper.questions.split.search import CellsQuestion
 from dimsweep.sweeper.questions.what_if.search import WhatIfQuestion, check_what_ifs
 from dimsweep.sweeper.run.loop import AnswerQuestion, StudyPlan
@@ -30,7 +30,7 @@ from dimsweep.sweeper.study.rules import once
 from dimsweep.sweeper.study.work import check_work
 
 LARGE = 256  # cells; up to so many a grid is planned as a whole before anything is simulated
-_LONGEST = 200  # characters of a name; file systems take 255 bytes
+_MAX_NAME_LENGTH = 200  # characters of a name; file systems take 255 bytes
 
 
 #: The questions that studies ask; the first whose ``from_study`` is not None answers a study.
@@ -52,7 +52,7 @@ def plan_study(composed: Composed) -> StudyPlan:
         roles, weights = roles_of(config, source.axes), weights_of(config, source.axes)
         today = Baselines(composed, source.axes, roles, len(source))
     planned, pruned = _plan_cells(source)
-    baselines, no_baselines = _sorted(map(today.plan, _looked_at(today)))
+    baselines, no_baselines = _separate(map(today.plan, _cells_to_check(today)))
     cells = [each.plan for each in planned]
     with composed.blaming():
         check_what_ifs(config, cells)
@@ -90,7 +90,7 @@ def plan_study(composed: Composed) -> StudyPlan:
     today_cells = [each.plan for each in baselines]
     of_today = BaselineQuestion(today, None if streams else today_cells)
     return StudyPlan(
-        place(config.results) / name,
+        parse_place(config.results) / name,
         study.streamed(len(source)) if streams else study,
         schema,
         config,
@@ -110,7 +110,7 @@ def recorded_config(config: Config) -> dict[str, Any]:
 def _warnings(cells: list[CellPlan]) -> list[str]:
     """Return the rules' warnings on the cells, and the keys that are idle in all cells that were
     checked."""
-    first, *others = cells[:LOOKED_AT]
+    first, *others = cells[:MAX_CHECKED_CELLS]
     idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
     failing = once(failing_plugins(plan.cell.config) for plan in cells)
     return [*failing, *once(plan.warnings for plan in cells), *idle]
@@ -126,9 +126,10 @@ def study_name(composed: Composed) -> str:
             hint="give study=NAME (`dimsweep list study` shows them), or name=NAME for a sweep "
             "without a study's file",
         )
-    if not re.fullmatch(r"[\w][\w.+-]*", name) or len(name) > _LONGEST:
+    if not re.fullmatch(r"[\w][\w.+-]*", name) or len(name) > _MAX_NAME_LENGTH:
         what = f"{name!r} cannot name a folder"
-        hint = f"name=NAME, with up to {_LONGEST} letters, digits, _, ., + and -, a letter first"
+        most = f"up to {_MAX_NAME_LENGTH} letters, digits, _, ., + and -"
+        hint = f"name=NAME, with {most}, a letter first"
         raise DimsweepError(what, where="name", hint=hint)
     return name
 
@@ -136,7 +137,7 @@ def study_name(composed: Composed) -> str:
 def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """Return the plans of all cells, or of a few that show mistakes, and the infeasible cells."""
     source.check_size()
-    planned, pruned = _sorted(map(source.plan, _looked_at(source)))
+    planned, pruned = _separate(map(source.plan, _cells_to_check(source)))
     if planned:
         return planned, pruned
     for found in map(source.plan, source.alternatives()):
@@ -146,9 +147,9 @@ def _plan_cells(source: CellSource) -> tuple[list[PlannedCell], list[PrunedCell]
     raise source.infeasible_error(pruned)
 
 
-def _looked_at(cells: CellSource) -> Sequence[int]:
+def _cells_to_check(cells: CellSource) -> Sequence[int]:
     """Return the numbers of all cells, or of the corners of many."""
-    return range(len(cells)) if _is_small(cells) else cells.corners(LOOKED_AT)
+    return range(len(cells)) if _is_small(cells) else cells.corners(MAX_CHECKED_CELLS)
 
 
 def _is_small(cells: CellSource) -> bool:
@@ -156,7 +157,7 @@ def _is_small(cells: CellSource) -> bool:
     return not cells.always_streams and len(cells) <= LARGE
 
 
-def _sorted(
+def _separate(
     found: Iterable[PlannedCell | PrunedCell],
 ) -> tuple[list[PlannedCell], list[PrunedCell]]:
     """Separate plans from infeasible cells."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dimsweep.sweeper.config.roles import default_role, is_plan
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, flat
+from dimsweep.sweeper.ledger.record import WORKLOAD, CellRecord, StudyRecord, flatten
 from dimsweep.sweeper.objective import Objective
 from dimsweep.sweeper.report import describe, naming, words
 from dimsweep.sweeper.report.naming import short_keys
@@ -366,7 +366,7 @@ def _assumed(
     config = study.config_of(cell)
     own = {
         name: str(value)
-        for name, value in flat({_WORKLOAD: config.get(_WORKLOAD, {})}).items()
+        for name, value in flatten({_WORKLOAD: config.get(_WORKLOAD, {})}).items()
         if default_role(name) is Role.SCENARIO and name not in decided
     }
     for axis in axes:

@@ -14,8 +14,8 @@ from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
 from dimsweep.sweeper.ledger.rows import (
     BANDWIDTH,
-    BESIDE,
     COMPLETE,
+    EXTRA_ORIGINS,
     FAILED,
     INFEASIBLE,
     LOST,
@@ -257,7 +257,7 @@ class Searched:
     def every(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield columns of all trials, whatever their state, in pieces."""
         for rows in self.rows.pieces([*columns, "origin"], self.cell.cell):
-            yield rows[~rows["origin"].isin(BESIDE).to_numpy()]
+            yield rows[~rows["origin"].isin(EXTRA_ORIGINS).to_numpy()]
 
     def values_of(self, objective: Objective) -> Floats:
         """(P,) the values of the complete trials, in any order."""
@@ -387,7 +387,7 @@ class Overview:
         values = [*(objective.column for objective in study.objectives), COST.column]
         beside, shared = list[int](), dict[int, list[int]]()
         for piece in rows.pieces(["cell", "trial", "origin", "state", *names, *values]):
-            others = piece["origin"].isin(BESIDE).to_numpy()
+            others = piece["origin"].isin(EXTRA_ORIGINS).to_numpy()
             told = piece[others]
             for_all = (told["origin"] == PORTFOLIO).to_numpy()
             beside += told.index[~for_all].tolist()
@@ -402,7 +402,7 @@ class Overview:
         """Yield columns of the complete trials, in pieces."""
         wanted = self.rows.there(columns)
         for rows in self.rows.pieces([*wanted, "cell", "origin", "state"]):
-            own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(BESIDE)
+            own = (rows["state"] == COMPLETE) & ~rows["origin"].isin(EXTRA_ORIGINS)
             own &= rows["cell"].isin(list(self.searched))
             yield rows[own.to_numpy()][wanted]
 
@@ -410,7 +410,7 @@ class Overview:
         """The trials of the searches that failed or are infeasible, some rows at a time: their cell
         and number, and the error."""
         for rows in self.rows.pieces(["cell", "trial", "origin", "state", "error"]):
-            own = rows["state"].isin(BROKEN) & ~rows["origin"].isin(BESIDE)
+            own = rows["state"].isin(BROKEN) & ~rows["origin"].isin(EXTRA_ORIGINS)
             own &= rows["cell"].isin(list(self.searched))
             yield rows[own.to_numpy()]
 

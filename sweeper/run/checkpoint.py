@@ -15,9 +15,9 @@ from dimsweep.sweeper.search import STATE_VERSION, Resumable, State, sampler_nam
 from dimsweep.sweeper.space.trials import Floats, Integers, Trial, Trials, plain, trial_of
 from dimsweep.sweeper.study.cell import CellPlan
 
-_EVERY = 5.0  # seconds between two bookmarks
-_RARELY = 50  # times as long as writing one takes, if that is more
-_WORTH = 1.0  # seconds of a search that had better not be repeated
+_MIN_INTERVAL = 5.0  # seconds between two bookmarks
+_MAX_SHARE = 50  # times as long as writing one takes, if that is more
+_MIN_SEARCH_TIME = 1.0  # seconds of a search that had better not be repeated
 
 
 class Incumbents:
@@ -111,10 +111,10 @@ class SearchCheckpoint:
     def _resume(self, found: State) -> None:
         n = found["told"]
         places = self._ledger.trials(self._number, n)
-        told = _hash(self._ledger, places)
+        told = _hash_rows(self._ledger, places)
         if told.text != found["hash"]:
             return
-        if n < self._cell.budget and not self._cell.is_settled(self._best(places)):
+        if n < self._cell.budget and not self._cell.is_settled(self._find_best_values(places)):
             if found["sampler"] is None:
                 return
             assert isinstance(self.sampler, Resumable)
@@ -122,12 +122,12 @@ class SearchCheckpoint:
             if n != found["sampler"]["asked"]:
                 n = found["sampler"]["asked"]
                 places = self._ledger.trials(self._number, n)
-                told = _hash(self._ledger, places)
+                told = _hash_rows(self._ledger, places)
         self.incumbents.restore(found["best"])
         self.n_trials, self.places, self._digest = n, places, told
         self._find_new(places)
 
-    def _best(self, places: Compact) -> Sequence[float] | None:
+    def _find_best_values(self, places: Compact) -> Sequence[float] | None:
         best, sign = None, self._cell.objective[0].sign
         for _, values, _ in self._ledger.iterate_results(places):
             complete = values[~np.isnan(values).any(axis=1)]
@@ -151,16 +151,16 @@ class SearchCheckpoint:
         self.n_trials += len(places)
         for rows in self._ledger.iterate_results(self._find_new(places)):
             self._digest.add(*rows)
-        if time.monotonic() - self._written_at > max(_EVERY, _RARELY * self._took):
+        if time.monotonic() - self._written_at > max(_MIN_INTERVAL, _MAX_SHARE * self._took):
             self._write()
 
-    def meet_the_budget(self) -> None:
+    def prepare_last_round(self) -> None:
         """Keep the sampler's state from before a batch that the budget cuts short or leaves out: a
         study with a larger budget resumes from there."""
         if self._end is None:
-            self._end = self._state()
+            self._end = self._sampler_state()
 
-    def _state(self) -> State | None:
+    def _sampler_state(self) -> State | None:
         """Return the sampler's state, or None if it cannot be resumed."""
         if not isinstance(self.sampler, Resumable):
             return None
@@ -171,7 +171,7 @@ class SearchCheckpoint:
         self._ledger.end_search(
             self._number, self.n_trials, _describe_search(self._cell.config, self._digest)
         )
-        if time.monotonic() - self._written_at > _WORTH:
+        if time.monotonic() - self._written_at > _MIN_SEARCH_TIME:
             self._write()
 
     def _write(self) -> None:
@@ -180,7 +180,7 @@ class SearchCheckpoint:
             "search": self._search,
             "told": self.n_trials,
             "hash": self._digest.text,
-            "sampler": self._end or self._state(),
+            "sampler": self._end or self._sampler_state(),
             "best": self.incumbents.state(),
         }
         self._ledger.write_bookmark(self._number, bookmark)
@@ -196,7 +196,9 @@ def find_ended_rows(ledger: Ledger, config: Config, cell: int) -> Compact | None
     """
     if config.recheck.rungs:
         return None
-    return ledger.find_ended(cell, lambda places: _describe_search(config, _hash(ledger, places)))
+    return ledger.find_ended(
+        cell, lambda places: _describe_search(config, _hash_rows(ledger, places))
+    )
 
 
 def _describe_search(config: Config, told: SearchDigest) -> str:
@@ -204,7 +206,7 @@ def _describe_search(config: Config, told: SearchDigest) -> str:
     return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
 
 
-def _hash(ledger: Ledger, places: Compact) -> SearchDigest:
+def _hash_rows(ledger: Ledger, places: Compact) -> SearchDigest:
     digest = SearchDigest()
     for rows in ledger.iterate_results(places):
         digest.add(*rows)

@@ -21,7 +21,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.ledger import Compact, Ledger
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
-from dimsweep.sweeper.ledger.rows import BESIDE, Cell
+from dimsweep.sweeper.ledger.rows import EXTRA_ORIGINS, Cell
 from dimsweep.sweeper.run.executor import Executor
 from dimsweep.sweeper.run.executor.evaluate import Job
 from dimsweep.sweeper.space.trials import Floats, Integers, Trials
@@ -170,7 +170,7 @@ class Progress:
     #: new rows of what-ifs, which are not among ``done``
     what_ifs: int = 0
     #: new rows that are no trials of a cell's search, by origin, without what-ifs
-    beside: Counter[str] = field(default_factory=Counter)
+    extra: Counter[str] = field(default_factory=Counter)
 
 
 def run_sweep(
@@ -263,8 +263,8 @@ class SweepDriver:
         if work.is_counted:
             self.progress.reused += claim.n_stored
             self.progress.borrowed += claim.n_borrowed
-            if len(trials) and (origin := str(trials.origin[0])) in BESIDE:
-                self.progress.beside[origin] += len(claim.missing)
+            if len(trials) and (origin := str(trials.origin[0])) in EXTRA_ORIGINS:
+                self.progress.extra[origin] += len(claim.missing)
         return InFlight(work, claim.places)
 
     def collect(self, submitted: InFlight) -> Results:
@@ -309,7 +309,7 @@ class SweepDriver:
             self.progress.failed += int(np.isnan(values).any(axis=1).sum())
 
 
-class OneRound:
+class SingleRound:
     """A search that asks for one round of work and learns nothing."""
 
     def __init__(self, work: Sequence[Work]) -> None:

@@ -22,7 +22,7 @@ from dimsweep.sweeper.study.content import Content, digests
 from dimsweep.sweeper.study.kept import config_of, trials_of
 from dimsweep.sweeper.study.provenance import provenance
 
-_AT_ONCE = 50_000  # rows
+_BATCH_ROWS = 50_000  # rows
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Reproduced:
     cell and trial. ``then`` wrote the rows; ``now`` is this process."""
 
     rows: int
-    of: int
+    n_complete: int
     differ: Mapping[tuple[int, int], list[str]]
-    then: tuple[Provenance, ...]
-    now: Provenance
+    recorded: tuple[Provenance, ...]
+    current: Provenance
 
 
 def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reproduced:
@@ -63,20 +63,20 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
     if sample is not None and sample < complete:
         chosen = np.sort(np.random.default_rng(seed).choice(complete, sample, replace=False))
     differ: dict[tuple[int, int], list[str]] = {}
-    for rows in _chosen(stored, chosen):
+    for rows in _iterate_rows(stored, chosen):
         for record in (*study.cells, *study.baselines):
             own = rows.filter(pc.equal(rows["cell"], record.cell))
             if record.key is not None:  # not the row of a baseline that the study had before
                 own = own.filter(pc.equal(own["key"], record.key))
             if len(own):
-                differ |= _compare(own, _simulated(study, record, own, folder))
+                differ |= _compare(own, _simulate_rows(study, record, own, folder))
     return Reproduced(len(chosen), complete, differ, study.provenance, provenance())
 
 
-def _chosen(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
+def _iterate_rows(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
     """Yield the complete rows with the numbers ``chosen``, by cell and trial, some at a time."""
     start = 0
-    for every in stored.in_order(_AT_ONCE):
+    for every in stored.in_order(_BATCH_ROWS):
         rows = every.filter(pc.equal(every["state"], COMPLETE))
         low, high = np.searchsorted(chosen, (start, start + len(rows)))
         if low < high:
@@ -84,12 +84,14 @@ def _chosen(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
         start += len(rows)
 
 
-def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place) -> pa.Table:
+def _simulate_rows(
+    study: StudyRecord, record: CellRecord, rows: pa.Table, folder: Place
+) -> pa.Table:
     """Simulate the rows of a cell again; return them in the order of ``rows``."""
     load_plugins(names := study.config.get("plugins", ()))
-    _refuse_changed(study, plugin_digests(names), folder)
+    _check_files(study, plugin_digests(names), folder)
     config = config_of(study, record)
-    _refuse_changed(study, digests(config), folder)
+    _check_files(study, digests(config), folder)
     content, trials = Content(config), trials_of(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
@@ -103,7 +105,7 @@ def _simulated(study: StudyRecord, record: CellRecord, rows: pa.Table, folder: P
     return found.take([place[key] for key in keys])
 
 
-def _refuse_changed(study: StudyRecord, now: Mapping[str, str], folder: Place) -> None:
+def _check_files(study: StudyRecord, now: Mapping[str, str], folder: Place) -> None:
     """Raise :class:`DimsweepError` if a file that the study names has changed."""
     then = study.config.get("files", {})
     if changed := [name for name in now if name in then and then[name] != now[name]]:
@@ -111,7 +113,9 @@ def _refuse_changed(study: StudyRecord, now: Mapping[str, str], folder: Place) -
         raise DimsweepError(what, where=str(folder))
 
 
-def program_of(study: StudyRecord, record: CellRecord, rows: pa.Table) -> tuple[Config, Program]:
+def build_row_program(
+    study: StudyRecord, record: CellRecord, rows: pa.Table
+) -> tuple[Config, Program]:
     """Return the configuration and the program of the trial of a row.
 
     Raises :class:`DimsweepError` or :class:`OSError` if a file that it names is gone.
@@ -129,13 +133,13 @@ def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[st
     names = list(zip(stored["cell"].to_pylist(), stored["trial"].to_pylist(), strict=True))
     differ: dict[tuple[int, int], list[str]] = {}
     for field in stored.schema:
-        unlike = _bits(stored[field.name]) != _bits(found[field.name])
+        unlike = _comparable_bits(stored[field.name]) != _comparable_bits(found[field.name])
         for row in np.flatnonzero(unlike).tolist():
             differ.setdefault(names[row], []).append(field.name)
     return differ
 
 
-def _bits(column: pa.ChunkedArray) -> np.ndarray:
+def _comparable_bits(column: pa.ChunkedArray) -> np.ndarray:
     """Return values that compare as the column's bits do: a NaN equals itself."""
     values = column.to_pylist()
     if pa.types.is_floating(column.type):

@@ -12,32 +12,31 @@ from dimsweep.sweeper.run.loop import Progress, StudyPlan, run_sweep
 _BEAT = 2.0  # seconds
 
 
-def run_in(
+def run_in_ledger(
     ledger: Ledger,
     plan: StudyPlan,
     watch: Callable[[Progress], None],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Progress:
-    """Run ``plan``, or continue it, with its rows in ``ledger``, and return its progress.
+    """Run ``plan``, or resume it, with its rows in ``ledger``; return its progress.
 
-    ``watch`` sees the progress, and ``tell`` is given messages about the workers, who are released
-    whatever ends the run.
+    ``watch`` receives the progress, and ``notify`` messages about the workers. The workers are
+    released however the run ends.
     """
-    with working(ledger, plan, watch, tell) as (executor, seen):
+    with open_executor(ledger, plan, watch, notify) as (executor, seen):
         return run_sweep(plan, ledger, executor, seen)
 
 
 @contextmanager
-def working(
+def open_executor(
     ledger: Ledger,
     plan: StudyPlan,
     watch: Callable[[Progress], None],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Iterator[tuple[Executor, Callable[[Progress], None]]]:
-    """Yield the executor of ``plan`` and the watcher to pass to a sweep, which also
-    writes the sweep's pulse."""
+    """Open the executor of ``plan``; yield it and a watcher that also writes the sweep's pulse."""
     heart = _Heart(ledger, watch)
-    executor = make_executor(plan.config, plan.simulated, plan.schema, tell=tell)
+    executor = make_executor(plan.config, plan.simulated, plan.schema, notify=notify)
     try:
         yield executor, heart.watch
     finally:

@@ -11,7 +11,14 @@ import pyarrow as pa
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import BANDWIDTH, CHANGE, FIDELITY, RECHECK, WHAT_IF, changes_in
+from dimsweep.sweeper.ledger.rows import (
+    BANDWIDTH,
+    CHANGE,
+    FIDELITY,
+    RECHECK,
+    WHAT_IF,
+    parse_changes,
+)
 from dimsweep.sweeper.part import BANDWIDTH as QUANTITY
 from dimsweep.sweeper.space.space import Choice, Parameter, parameter
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
@@ -92,7 +99,7 @@ def value_of(axis: Parameter, text: object) -> Any:
 def _changed(told: dict[str, str], searched: bool) -> dict[str, Any]:
     """Return the settings of a what-if, and its name; a searched split is the trial's own, not a
     setting."""
-    changes = changes_in(told["changes"])
+    changes = parse_changes(told["changes"])
     own = {name: value for name, value in changes.items() if name != BANDWIDTHS or not searched}
     return {**own, MARK: told}
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimsweep.sweeper.ledger.record import StudyRecord
-from dimsweep.sweeper.ledger.rows import BESIDE
+from dimsweep.sweeper.ledger.rows import EXTRA_ORIGINS
 from dimsweep.sweeper.objective import Objective
 
 Integers = npt.NDArray[np.intp]
@@ -64,7 +64,7 @@ def best_of_scenarios(rows: pa.Table, study: StudyRecord) -> pa.Table:
     """Return the best row of each scenario, of the complete ``rows``, by cell: the rows that the
     report names."""
     objectives, axes = study.objectives, study.scenarios
-    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
+    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS))))
     for objective in objectives:
         rows = rows.filter(pc.is_finite(rows[objective.column]))
     columns = {

@@ -20,7 +20,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.ledger import SET_ASIDE, Ledger
 from dimsweep.sweeper.run.loop import StudyPlan
-from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.run.session import run_in_ledger
 from tests.faults.promise import against
 from tests.support.disks import Disk, Fault, disk, failing_at
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, trials, values
@@ -426,7 +426,7 @@ def two_sweeps_without_a_lock_number_their_logs_alike(scratch: Path) -> None:
 
 def _swept(plan: StudyPlan) -> None:
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_in(ledger, plan, watch=lambda progress: None, tell=lambda text: None)
+        run_in_ledger(ledger, plan, watch=lambda progress: None, notify=lambda text: None)
 
 
 def _only(kinds: set[str], fault: Fault) -> Fault:

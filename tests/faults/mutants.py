@@ -34,9 +34,9 @@ _LOGS_FIRST = """\
         if content.batches:
             rows = pa.Table.from_batches(content.batches).combine_chunks()
             try:
-                schema = schema_as_known(rows.schema, study)
-                own = conforming(rows, schema)
-                check(own, study)
+                schema = build_schema(rows.schema, study)
+                own = conform_rows(rows, schema)
+                check_rows(own, study)
                 yield Piece(log, schema, own), own
             except DamagedError as error:
                 damaged.append(f"{log}: {error}")
@@ -247,8 +247,8 @@ MUTANTS = [
         9,
         "a sweep whose pulse cannot be written ends",
         LEDGER + "lock.py",
-        "    with suppress(OSError), reaching(folder):\n        write(",
-        "    with reaching(folder):\n        write(",
+        "    with suppress(OSError), translating_store_errors(folder):\n        write(",
+        "    with translating_store_errors(folder):\n        write(",
     ),
     Mutant(
         10,

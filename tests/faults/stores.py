@@ -13,7 +13,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.place import Place, entries
+from dimsweep.sweeper.ledger.place import Place, list_folder
 from tests.faults.promise import against
 from tests.support.ledgers import SCHEMA, STUDY, batch, trials, values
 from tests.support.waiting import until
@@ -67,7 +67,7 @@ def a_store_keeps_no_record(scratch: Path) -> None:
     with _store(scratch, nothing) as folder:
         with pytest.raises(DimsweepError, match=r"study\.json was written, and is not there"):
             Ledger(folder, STUDY, SCHEMA)
-        names = [file.name for file in entries(folder)]
+        names = [file.name for file in list_folder(folder)]
         assert not names, "a sweep that cannot begin leaves nothing, and holds nothing"
 
 
@@ -112,7 +112,7 @@ def a_store_keeps_another_byte_of_a_part_or_no_part(scratch: Path) -> None:
             until(lambda: ledger._n_safe == 4)  # noqa: B023
             with pytest.raises(DimsweepError, match=r"not what was written|cannot be written"):
                 ledger.close()
-            put_whole = [file for file in entries(folder) if file.name.startswith("log")]
+            put_whole = [file for file in list_folder(folder) if file.name.startswith("log")]
             assert len(put_whole) == 1, "its log is the only place of these rows"
 
 

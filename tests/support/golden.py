@@ -8,8 +8,8 @@ from dimsweep.sweeper.extensions.astra_sim.verify import Case, find_cases
 
 _TESTS = Path(__file__).resolve().parents[1]
 COMMITTED = _TESTS / "golden"
-BESIDE = _TESTS.parents[1] / "shared" / "golden"
-ROOTS = [COMMITTED, *([BESIDE] if BESIDE.is_dir() else [])]
+EXTRA_ORIGINS = _TESTS.parents[1] / "shared" / "golden"
+ROOTS = [COMMITTED, *([EXTRA_ORIGINS] if EXTRA_ORIGINS.is_dir() else [])]
 
 
 def golden_file(name: str) -> Path:

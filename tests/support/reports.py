@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import CellRecord, StudyRecord
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.summary import summarise
 
 DIMS = ["0: Ring(4)", "1: FullyConnected(8)", "2: Ring(4)", "3: Switch(32)"]
@@ -195,7 +195,7 @@ def failing(rows):
 
 def text_of(rows, study):
     console = Console(file=io.StringIO(), width=80)
-    print_report(report_of(rows, study), console)
+    print_report(build_report(rows, study), console)
     return console.file.getvalue()
 
 
@@ -230,4 +230,4 @@ def networks(times):
         rows = make_rows(splits, cell=cell, workload=workload, network=network)
         parts.append(rows.assign(time_s=[2.0 * time, float(time)]))
     rows = pd.concat(parts, ignore_index=True)
-    return report_of(rows, make_study(rows, grid=("workload", "network")))
+    return build_report(rows, make_study(rows, grid=("workload", "network")))

@@ -120,7 +120,7 @@ class ToyRay:
         return [Node(name, name, 0, 1) for name in gone]
 
     @contextmanager
-    def lost_if_broken(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         yield
 
     def close(self) -> None:

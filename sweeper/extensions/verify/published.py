@@ -40,12 +40,12 @@ from dimsweep.sweeper.extensions.verify.points import (
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.ledger.rows import BESIDE
+from dimsweep.sweeper.ledger.rows import EXTRA_ORIGINS
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run.loop import StudyPlan
-from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.run.session import run_in_ledger
 from dimsweep.sweeper.terminal import plural, say, waiting
 
 ROWS = "rows"  # the study's own
@@ -208,14 +208,14 @@ def asked(files: Files) -> Asked:
 def sweep(plan: StudyPlan) -> None:
     """Run a study, or continue it, and write its page."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_in(ledger, plan, lambda progress: None, tell=lambda text: None)
+        run_in_ledger(ledger, plan, lambda progress: None, notify=lambda text: None)
     write_report(read_report(plan.folder), plan.folder / "report")
 
 
 def own_rows(folder: Place) -> pa.Table:
     """The trials of a study's searches, each with the ``bound`` that was proven for its cell."""
     rows = load(folder)
-    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(BESIDE))))
+    rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS))))
     return with_bounds(rows, {cell.cell: cell.bound for cell in read_study(folder).cells})
 
 

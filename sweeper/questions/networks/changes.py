@@ -29,7 +29,7 @@ from dimsweep.sweeper.questions.networks.race import (
     iterate_moves,
 )
 from dimsweep.sweeper.questions.networks.shapes import Floats
-from dimsweep.sweeper.questions.what_if.catalogue import Asked
+from dimsweep.sweeper.questions.what_if.catalogue import DesignToChange
 from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.space.plans import Row
 from dimsweep.sweeper.study.ranking import NEAR, physical
@@ -166,7 +166,7 @@ def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]
     planned, config = designs.plan(best), designs.composed.config
     if isinstance(planned, PrunedCell) or config.cost.parts:
         return
-    for name, changes in Asked(planned.plan.config, planned.plan.space).changes():
+    for name, changes in DesignToChange(planned.plan.config, planned.plan.space).changes():
         if all(key.startswith("cost.") for key in changes):
             slopes = designs.slopes(config.changed(resolve(config, changes)))
             if slopes.any():

@@ -12,7 +12,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import EventBound, Weighing
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.ledger.record import WORKLOAD, PortfolioRecord, StudyRecord
-from dimsweep.sweeper.ledger.rows import BANDWIDTH, BESIDE, PORTFOLIO
+from dimsweep.sweeper.ledger.rows import BANDWIDTH, EXTRA_ORIGINS, PORTFOLIO
 from dimsweep.sweeper.questions.portfolio.portfolio import (
     SharedMeasure,
     build_weighing,
@@ -197,7 +197,7 @@ class SplitPortfolioQuestion(CellsQuestion):
         names = BANDWIDTH.among(rows.column_names)
         table = rows.to_pandas().sort_values("trial", kind="stable")
         shared = table["origin"] == PORTFOLIO
-        table = table[shared | ~table["origin"].isin(BESIDE)].assign(shared=shared)
+        table = table[shared | ~table["origin"].isin(EXTRA_ORIGINS)].assign(shared=shared)
         table = table.sort_values("shared", kind="stable")  # a cell's own trials come first
         for one, entry in zip(self._portfolios, study.portfolios, strict=True):
             cells = [table[table["cell"] == cell.cell.number] for cell in one.cells]

@@ -17,7 +17,7 @@ from dimsweep.sweeper.part import key
 from dimsweep.sweeper.study.cell import CellSource, PlannedCell, describe, plan_cell
 
 MOST_CELLS = 1_000_000
-LOOKED_AT = 64  # cells, of which it is asked whether keys make a difference
+MAX_CHECKED_CELLS = 64  # cells, of which it is asked whether keys make a difference
 
 
 def build_grid(config: Config) -> dict[str, tuple[Any, ...]]:
@@ -52,7 +52,7 @@ class Grid(CellSource):
         self._shape = tuple(map(len, axes.values()))
         # Keys that made no difference to the first cell, and in how many they are yet looked at.
         self._idle: list[str] | None = None
-        self._looks = LOOKED_AT
+        self._looks = MAX_CHECKED_CELLS
         # Those of several values say what the grid is, which cells know.
         self._kept = [w.text for w in composed.words if w.sweeps or w.key not in axes]
 

@@ -10,7 +10,14 @@ from dimsweep.sweeper.ledger.record import PrunedCell, StudyRecord
 from dimsweep.sweeper.ledger.rows import RECHECK
 from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.run.checkpoint import Incumbents, SearchCheckpoint, find_ended_rows
-from dimsweep.sweeper.run.loop import AnswerQuestion, OneRound, Results, Search, SweepDriver, Work
+from dimsweep.sweeper.run.loop import (
+    AnswerQuestion,
+    Results,
+    Search,
+    SingleRound,
+    SweepDriver,
+    Work,
+)
 from dimsweep.sweeper.search import Sampler, Values
 from dimsweep.sweeper.space.trials import Floats, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan, PlannedCell
@@ -38,14 +45,14 @@ class SamplerSearch:
         left = self._settings.budget - self._n_asked
         wanted = self.sampler.batch or self._settings.config.search.batch
         if wanted > left and (left or self._n_asked > self._first):
-            self.meet_the_budget()
+            self.prepare_last_round()
         if not left:
             return None
         trials = Trials.from_list(self.sampler.ask(min(wanted, left)))
         self._n_asked += len(trials)
         return trials
 
-    def meet_the_budget(self) -> None:
+    def prepare_last_round(self) -> None:
         """Prepare for a round that the budget cuts short, or leaves out."""
 
 
@@ -72,8 +79,8 @@ class CellSearch(SamplerSearch):
         trials = self.propose()
         return () if trials is None else [Work(self._cell, trials)]
 
-    def meet_the_budget(self) -> None:
-        self._checkpoint.meet_the_budget()
+    def prepare_last_round(self) -> None:
+        self._checkpoint.prepare_last_round()
 
     def tell(self, results: Sequence[Results]) -> None:
         for each in results:
@@ -97,7 +104,7 @@ def search_cell(cell: CellPlan, driver: SweepDriver) -> Generator[Search, None, 
     return search.incumbents
 
 
-def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
+def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[SingleRound]:
     """Simulate the best designs again, and in each further fidelity the best ones of the fidelity
     before; trials are numbered on from the search's."""
     first, sign = cell.budget, cell.objective[0].sign
@@ -107,7 +114,7 @@ def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[OneRound]:
             Trial(first + i, RECHECK, design.bandwidth, Setting({**design.parameters, **again}))
             for i, design in enumerate(designs[:top])
         ]
-        search = OneRound([Work(cell, Trials.from_list(trials), is_own=False)])
+        search = SingleRound([Work(cell, Trials.from_list(trials), is_own=False)])
         yield search
         losses = np.nan_to_num(sign * search.results[0].values[:, 0], nan=np.inf)
         designs = [designs[i] for i in np.argsort(losses, kind="stable").tolist()]

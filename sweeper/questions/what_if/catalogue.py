@@ -20,7 +20,7 @@ _COARSE = 0.1  # of a range without a step, to its neighbouring value
 
 
 @dataclass(frozen=True)
-class Asked:
+class DesignToChange:
     """A design to change: its ``config``, with its split and searched keys, and the ``space`` in
     which it was found."""
 
@@ -50,68 +50,68 @@ class Asked:
         return collective.measured is not None and collective.measured_bandwidth is None
 
 
-def _searched_keys(asked: Asked) -> Iterator[tuple[str, Changes]]:
+def _searched_keys(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
     """Change each searched key to its neighbouring values."""
-    for key, axis in asked.space.parameters.items():
-        value = axis.nearest(asked.config.value(key))
+    for key, axis in design.space.parameters.items():
+        value = axis.nearest(design.config.value(key))
         for other in _neighbours(axis, value) if key != "fidelity" else ():
             yield f"{key.rsplit('.', 1)[-1]} {value} -> {other}", {key: other}
 
 
-def _bandwidths(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    if asked.is_measured or not asked.has_bandwidths:
+def _bandwidths(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    if design.is_measured or not design.has_bandwidths:
         return
-    own = _each(asked.config.topology.bandwidth)
-    for d in range(len(asked.sizes)):
+    own = _as_tuple(design.config.topology.bandwidth)
+    for d in range(len(design.sizes)):
         before = float(own[d % len(own)])
         # A split that was searched is called by nothing; so cells can be compared.
-        name = f"dim {d}: {_links(before, 2 * before)}"
-        named = name if asked.space.split is None else f"dim {d}: bandwidth x2"
+        name = f"dim {d}: {_format_links(before, 2 * before)}"
+        named = name if design.space.split is None else f"dim {d}: bandwidth x2"
         yield named, {f"{BANDWIDTHS}[{d}]": "x2"}
 
 
-def _rails(asked: Asked) -> Iterator[tuple[str, Changes]]:
+def _rails(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
     """Take one of the NPUs' own adapters of a node down; the others carry its bytes, evenly: every
     NPU is simulated with that share of the bandwidth."""
-    if asked.is_measured or not asked.has_bandwidths:
+    if design.is_measured or not design.has_bandwidths:
         return
-    collective, fabric = asked.config.collective, asked.config.network.fabric
+    collective, fabric = design.config.collective, design.config.network.fabric
     fabrics = fabric if isinstance(fabric, tuple) else ()
     outer = [d for d, each in enumerate(fabrics) if each != Auto()]
     first = collective.node_dimensions if collective.library is not None else min(outer, default=0)
-    n = prod(asked.sizes[:first])
-    if n > 1 and first < len(asked.sizes):
-        dims = range(first, len(asked.sizes))
+    n = prod(design.sizes[:first])
+    if n > 1 and first < len(design.sizes):
+        dims = range(first, len(design.sizes))
         named = " and ".join(map(str, dims))
         name = f"one of {n} rails down (dim {named} at {n - 1}/{n})"
         yield name, {f"{BANDWIDTHS}[{d}]": f"x{n - 1}/{n}" for d in dims}
 
 
-def _latency(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    if any(_each(asked.config.topology.latency)):
+def _latency(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    if any(_as_tuple(design.config.topology.latency)):
         yield "latency x2", {"topology.latency": "x2"}
 
 
-def _collectives(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    collective = asked.config.collective
+def _collectives(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    collective = design.config.collective
     if collective.library is not None or collective.measured is not None:
         return
     yield f"chunks {collective.chunks} -> {2 * collective.chunks}", {"collective.chunks": "x2"}
-    if len(asked.sizes) > 1:
+    if len(design.sizes) > 1:
         baseline = collective.order is DimensionOrder.BASELINE
         other = DimensionOrder.THEMIS if baseline else DimensionOrder.BASELINE
         yield f"order {collective.order} -> {other}", {"collective.order": str(other)}
 
 
-def _workloads(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    workload = asked.config.workload
+def _workloads(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    workload = design.config.workload
     if not isinstance(workload, Model):
         if isinstance(getattr(workload, "layers", None), int):
             yield "model x2 (layers)", {"workload.layers": "x2"}
         return
     plan, model = workload.plan, workload.model
     if isinstance(model, Transformer):
-        if (other := _interleave(workload)) is not None:
+        if (other := _next_interleave(workload)) is not None:
             changes = {"workload.plan.interleave": other}
             yield f"interleave {plan.interleave} -> {other}", changes
         if plan.micro_batch is not None or plan.task != "decode":
@@ -125,9 +125,9 @@ def _workloads(asked: Asked) -> Iterator[tuple[str, Changes]]:
         yield f"{name} {value} -> {2 * value}", {f"workload.plan.{name}": "x2"}
 
 
-def _npus(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    npu, workload = asked.config.npu, asked.config.workload
-    if asked.config.other_npus:  # of which kind a change is, its name would not tell
+def _npus(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    npu, workload = design.config.npu, design.config.workload
+    if design.config.other_npus:  # of which kind a change is, its name would not tell
         return
     if getattr(workload, "flops", None) is not None:
         yield "NPU peak x1.25", {"workload.flops": "x1.25"}
@@ -140,11 +140,11 @@ def _npus(asked: Asked) -> Iterator[tuple[str, Changes]]:
         yield f"NPU efficiency {npu.efficiency:g} -> 1", {"npu.efficiency": 1.0}
 
 
-def _prices(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    cost = asked.config.cost
+def _prices(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    cost = design.config.cost
     others = {
         f"other_npus[{i}].cost.price": "x2"
-        for i, other in enumerate(asked.config.other_npus)
+        for i, other in enumerate(design.config.other_npus)
         if other.cost.price
     }
     for kind in dict.fromkeys(part.kind for part in cost.parts.values() if part.price):
@@ -152,7 +152,7 @@ def _prices(asked: Asked) -> Iterator[tuple[str, Changes]]:
         changes = {f"cost.parts.{name}.price.value": "x2" for name in names}
         changes |= others if kind is PartKind.NPU else {}
         yield f"price of {kind.plural} x2", changes
-    used = dict.fromkeys(() if cost.parts else asked.config.topology.tiers)
+    used = dict.fromkeys(() if cost.parts else design.config.topology.tiers)
     if not used or not set(used) <= set(cost.tiers):
         return
     for tier in used:
@@ -161,8 +161,8 @@ def _prices(asked: Asked) -> Iterator[tuple[str, Changes]]:
         yield "price of NPUs x2", {"cost.npu": "x2", **others}
 
 
-def _failures(asked: Asked) -> Iterator[tuple[str, Changes]]:
-    own = asked.config.reliability
+def _failures(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
+    own = design.config.reliability
     if own.npu_time is None:
         return
     yield "interruptions x2", {"reliability.npu_time": "x1/2"}
@@ -174,9 +174,9 @@ def _failures(asked: Asked) -> Iterator[tuple[str, Changes]]:
         yield "repair x1/2", {"reliability.repair.time": "x1/2"}
 
 
-#: What is asked of any design where a study names no changes, in this order; a new what-if is a
+#: What is design of any design where a study names no changes, in this order; a new what-if is a
 #: function and a line here.
-WHAT_IFS: list[Callable[[Asked], Iterator[tuple[str, Changes]]]] = [
+WHAT_IFS: list[Callable[[DesignToChange], Iterator[tuple[str, Changes]]]] = [
     _searched_keys,
     _bandwidths,
     _rails,
@@ -189,11 +189,11 @@ WHAT_IFS: list[Callable[[Asked], Iterator[tuple[str, Changes]]]] = [
 ]
 
 
-def _each(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
-def _links(before: float, after: float) -> str:
+def _format_links(before: float, after: float) -> str:
     """Format bandwidths as their links are called: 400G -> 800G, or 450 -> 900 GB/s."""
     gigabits = [bandwidth * 8 / 1e9 for bandwidth in (before, after)]
     if set(gigabits) <= set(_ETHERNET):
@@ -203,7 +203,7 @@ def _links(before: float, after: float) -> str:
     return f"{one if unit == other else told[0]} -> {told[1]}"
 
 
-def _interleave(workload: Model) -> int | None:
+def _next_interleave(workload: Model) -> int | None:
     """Return the next number of virtual stages that divides the layers, or the one before."""
     stages, layers = workload.parallel.get("pipeline"), workload.model.layers
     if not isinstance(stages, int) or stages < 2 or layers % stages:

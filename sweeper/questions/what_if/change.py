@@ -16,8 +16,8 @@ from dimsweep.sweeper.study.kept import BANDWIDTHS, decimal
 
 _FACTOR = re.compile(r"x\s*(\d+(?:\.\d+)?(?:/\d+)?)")
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(\s*[^\W\d_].*)")
-_OF_DIMENSIONS = re.compile(r"(topology\.(?:bandwidth|latency))\.(.+)")
-_PLACE = re.compile(r"\[([^\]]*)\]")
+_DIMENSION_KEY = re.compile(r"(topology\.(?:bandwidth|latency))\.(.+)")
+_LIST_INDEX = re.compile(r"\[([^\]]*)\]")
 
 
 class NoChangeError(DimsweepError):
@@ -35,14 +35,14 @@ def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for given, wanted in changes.items():
-        name = re.sub(_PLACE, r".\1", given)
+        name = re.sub(_LIST_INDEX, r".\1", given)
         with key(given):
             if name.split(".")[0] not in Design.model_fields:
                 raise DimsweepError(
                     "no design depends on this key",
                     hint=suggest_names(name.split(".")[0], Design.model_fields),
                 )
-            found |= _setting(config, name, wanted, found)
+            found |= _resolve_change(config, name, wanted, found)
     try:
         same = config.changed(found) == config
     except DimsweepError:  # a value that cannot be, of which the simulation says why
@@ -61,7 +61,7 @@ def check_keys(config: Config, changes: Mapping[str, Any]) -> None:
     try:
         found = resolve(config, changes)
     except NoChangeError:
-        if not searched.intersection(_prefixes(changes)):
+        if not searched.intersection(_key_prefixes(changes)):
             raise
         return
     config.changed(found)
@@ -74,32 +74,34 @@ def _with_some_bandwidth(config: Config) -> Config:
     return config.changed({BANDWIDTHS: "1 GB/s"})
 
 
-def _prefixes(changes: Mapping[str, Any]) -> set[str]:
+def _key_prefixes(changes: Mapping[str, Any]) -> set[str]:
     """Return the keys, and the keys that they are parts of."""
-    parts = [re.sub(_PLACE, r".\1", name).split(".") for name in changes]
+    parts = [re.sub(_LIST_INDEX, r".\1", name).split(".") for name in changes]
     return {".".join(own[:n]) for own in parts for n in range(1, len(own) + 1)}
 
 
-def _setting(config: Config, name: str, wanted: Any, before: Mapping[str, Any]) -> dict[str, Any]:
+def _resolve_change(
+    config: Config, name: str, wanted: Any, before: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the keys that one change sets; ``before`` has those of earlier changes of
     the design."""
     if isinstance(wanted, str) and "." not in name and is_group(name):
-        return {name: _option(name, wanted)}
+        return {name: _compose_option(name, wanted)}
     factor = _FACTOR.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
-    own = _OF_DIMENSIONS.fullmatch(name)
+    own = _DIMENSION_KEY.fullmatch(name)
     if own is None:
         if factor is None:
             return {name: wanted}
-        return {name: times(config.value(name), Fraction(factor[1]))}
-    values = _of_dimensions(config, own[1], before)
+        return {name: multiply(config.value(name), Fraction(factor[1]))}
+    values = _dimension_values(config, own[1], before)
     if not own[2].isdecimal() or int(own[2]) >= len(values):
         raise DimsweepError(f"the topology has dimensions 0 to {len(values) - 1}")
     d = int(own[2])
-    values[d] = wanted if factor is None else times(values[d], Fraction(factor[1]))
+    values[d] = wanted if factor is None else multiply(values[d], Fraction(factor[1]))
     return {own[1]: values}
 
 
-def _of_dimensions(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
+def _dimension_values(config: Config, name: str, before: Mapping[str, Any]) -> list[Any]:
     """Return a value for each dimension."""
     if config.topology.shape is None:
         raise DimsweepError("a file says what the topology is", where="topology.file")
@@ -112,30 +114,30 @@ def _of_dimensions(config: Config, name: str, before: Mapping[str, Any]) -> list
 
 
 @lru_cache(maxsize=64)
-def _option(group: str, name: str) -> Any:
+def _compose_option(group: str, name: str) -> Any:
     """Return the content of an option of a config group, on the defaults."""
     return compose([f"{group}={name}"]).config.text[group]
 
 
-def times(value: Any, factor: Fraction) -> Any:
+def multiply(value: Any, factor: Fraction) -> Any:
     """Multiply a number, a quantity with its unit, or all of them in mappings and lists.
 
     Raises :class:`DimsweepError` without a number, and for a text that is no quantity.
     """
     if factor == 1:
         raise NoChangeError("it changes nothing: a factor of 1")
-    product = _times(value, factor)
+    product = _multiply(value, factor)
     if product == value:
         raise DimsweepError("there is no number that a factor could change")
     return product
 
 
-def _times(value: Any, factor: Fraction) -> Any:
-    """Multiply as :func:`times` does, whether or not there is a number."""
+def _multiply(value: Any, factor: Fraction) -> Any:
+    """Multiply as :func:`multiply` does, whether or not there is a number."""
     if isinstance(value, Mapping):
-        return {name: _times(each, factor) for name, each in value.items()}
+        return {name: _multiply(each, factor) for name, each in value.items()}
     if isinstance(value, list):
-        return [_times(each, factor) for each in value]
+        return [_multiply(each, factor) for each in value]
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from dimsweep.sweeper.config.roles import default_role
 from dimsweep.sweeper.config.study import Role
-from dimsweep.sweeper.ledger.rows import COMPLETE, changes_in
+from dimsweep.sweeper.ledger.rows import COMPLETE, parse_changes
 from dimsweep.sweeper.objective import (
     COST,
     EFFECTIVE_TIME,
@@ -139,13 +139,13 @@ def what_ifs(summary: CellSummary, of: Design) -> list[WhatIf]:
         return []
     rows = summary.changed[summary.changed["change_of"] == of.row["key"]]
     named = {row["change"]: row for _, row in rows.iterrows()}  # of one name the last
-    found = [WhatIf(name, changes_in(row["changes"]), of, row) for name, row in named.items()]
+    found = [WhatIf(name, parse_changes(row["changes"]), of, row) for name, row in named.items()]
     return sorted(found, key=lambda each: (each.failed, *(-size for size in _effect(each))))
 
 
 def groups(summary: CellSummary) -> list[list[WhatIf]]:
     """The changes of each design of a cell of which there are some: of the best one, and then of
-    the baseline, whose changes are not told again beside decisions that are not asked about."""
+    the baseline, whose changes are not told again beside decisions that are not design about."""
     best, *others = (what_ifs(summary, design) for design in references(summary))
     return [best, *filter(None, others)] if best else []
 
@@ -207,7 +207,7 @@ def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
 
 
 def tabulate_cells(report: Report) -> list[Table]:
-    """What each change does to the best design of each cell that was asked; of one cell, all."""
+    """What each change does to the best design of each cell that was design; of one cell, all."""
     cells = [cell for cell in report.found if groups(cell)]
     if len(report.summaries) == 1 or not cells:
         return []
@@ -293,7 +293,7 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
 def chart_designs(of: list[list[WhatIf]]) -> tuple[str, RowChart]:
     """Return bars for the best design, and for the baseline or else the throughput per USD, if
     known."""
-    # What is asked of the baseline alone, as its plan is another, comes after the best design's.
+    # What is design of the baseline alone, as its plan is another, comes after the best design's.
     told = [each for own in of for each in own if not each.failed and not each.is_idle]
     names = list(dict.fromkeys(each.name for each in told))[:_MOST_CHANGES]
     series = []

@@ -13,14 +13,14 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.study import DEFAULT
 from dimsweep.sweeper.ledger.record import StudyRecord
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, BASELINE, CHANGE, COMPLETE, WHAT_IF
-from dimsweep.sweeper.questions.what_if.catalogue import Asked
+from dimsweep.sweeper.questions.what_if.catalogue import DesignToChange
 from dimsweep.sweeper.questions.what_if.change import NoChangeError, check_keys, resolve
 from dimsweep.sweeper.run.loop import AnswerQuestion, Question, Results, Search, SweepDriver, Work
 from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
 
-_MOST = 8  # scenarios whose best designs are changed where the study names no changes
+_MAX_SCENARIOS = 8  # scenarios whose best designs are changed where the study names no changes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Reference:
         if not isinstance(wanted, str):
             yield from wanted.items()
             return
-        yield from Asked(self.config, self.plan.space).changes()
+        yield from DesignToChange(self.config, self.plan.space).changes()
 
     def trials(self) -> Iterator[Trial]:
         """Yield a trial for each change that the study names, also if it changes nothing; of the
@@ -59,9 +59,9 @@ class Reference:
                 continue
             if is_named or (setting and setting not in seen):
                 seen.add(setting)
-                yield self._changed(first + i, name, setting)
+                yield self._build_trial(first + i, name, setting)
 
-    def _changed(self, number: int, name: str, setting: Setting) -> Trial:
+    def _build_trial(self, number: int, name: str, setting: Setting) -> Trial:
         own, split = dict(setting), self.trial.bandwidth
         if split is not None and BANDWIDTHS in own:
             split = split_of(own.pop(BANDWIDTHS))
@@ -131,7 +131,7 @@ class WhatIfQuestion(Question):
         chosen = self._answered.select_answers(rows, study)
         by_default = self._config.what_if == DEFAULT
         if by_default:
-            chosen = chosen.slice(0, _MOST)
+            chosen = chosen.slice(0, _MAX_SCENARIOS)
         scenarios = []
         for i in range(len(chosen)):
             cell = self._answered.plan_cell(chosen["cell"][i].as_py())

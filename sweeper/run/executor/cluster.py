@@ -17,13 +17,13 @@ from typing import Any
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
-from dimsweep.sweeper.run.executor.ray_inside import address_of, read_again
+from dimsweep.sweeper.run.executor.ray_inside import reload_environment, resolve_address
 
-_GLANCE = 1.0  # seconds between two looks at the nodes
-_ANSWERS_WITHIN = 2.0  # seconds, of a port of a node
-_STRIKES = 3  # looks in a row without an answer, after which a node is lost
-_STARTS_WITHIN = 180.0  # seconds; Ray itself gives up after 30, where it notices
-_HEAD_MAY_RESTART = 30.0  # seconds; Ray itself gives up after 60, and ends this process
+_CHECK_INTERVAL = 1.0  # seconds between two looks at the nodes
+_CONNECT_TIMEOUT = 2.0  # seconds, of a port of a node
+_MAX_MISSED_CHECKS = 3  # looks in a row without an answer, after which a node is lost
+_START_TIMEOUT = 180.0  # seconds; Ray itself gives up after 30, where it notices
+_HEAD_RESTART_TIME = 30.0  # seconds; Ray itself gives up after 60, and ends this process
 _TOKEN = secrets.token_hex(32)  # of the clusters that this process starts; Ray keeps the first
 _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or Ray warns: workers ask for no accelerator
@@ -55,7 +55,7 @@ class Cluster:
     def __init__(self, ray: Any, *, is_ours: bool, stack: ExitStack) -> None:
         self.ray, self.is_ours, self._stack = ray, is_ours, stack
         context = ray.get_runtime_context()
-        self._own, self.head = context.get_node_id(), context.gcs_address
+        self._node_id, self.head = context.get_node_id(), context.gcs_address
         self._watch = _Watch(ray, self.head)
         self._seen = -1
         self._known: dict[str, Node] = {}
@@ -65,25 +65,27 @@ class Cluster:
         """Number of CPUs of the nodes that answer."""
         return sum(node.cpus for node in self._known.values())
 
-    def lost(self) -> list[Node] | None:
+    def find_lost_nodes(self) -> list[Node] | None:
         """Return the nodes lost since the last call; None if no node was lost or added.
 
         Raises :class:`LostClusterError` if the head, or the node of this process, is lost.
         """
         watch = self._watch
-        if watch.head_silent > (_GLANCE * _STRIKES if self.is_ours else _HEAD_MAY_RESTART):
+        if watch.head_silence > (
+            _CHECK_INTERVAL * _MAX_MISSED_CHECKS if self.is_ours else _HEAD_RESTART_TIME
+        ):
             raise LostClusterError(f"the head of the Ray cluster at {self.head} does not answer")
         if watch.changes == self._seen:
             return None
         self._seen, now = watch.changes, watch.nodes
         lost = [node for node in self._known.values() if node.id not in now]
         self._known = now
-        if any(node.id == self._own for node in lost):
+        if any(node.id == self._node_id for node in lost):
             raise LostClusterError("the Ray node of this machine (its raylet) has died")
         return lost
 
     @contextmanager
-    def lost_if_broken(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Turn Ray's errors about its dead daemons into :class:`LostClusterError`."""
         try:
             yield
@@ -99,7 +101,7 @@ class Cluster:
             self._stack.close()
 
 
-_ACTORS_A_CPU = 4  # more gain nothing: one keeps a CPU busy
+_MAX_ACTORS_PER_CPU = 4  # more gain nothing: one keeps a CPU busy
 
 
 def check_actors(config: ExecutorConfig) -> None:
@@ -108,9 +110,9 @@ def check_actors(config: ExecutorConfig) -> None:
     actors, cpus = config.actors, os.cpu_count() or 1
     if actors is not None and actors < 1:
         raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
-    if actors is not None and config.mode == "local" and actors > _ACTORS_A_CPU * cpus:
+    if actors is not None and config.mode == "local" and actors > _MAX_ACTORS_PER_CPU * cpus:
         raise DimsweepError(
-            f"{actors} actors for {cpus} CPUs; at most {_ACTORS_A_CPU} a CPU are started",
+            f"{actors} actors for {cpus} CPUs; at most {_MAX_ACTORS_PER_CPU} a CPU are started",
             where="executor.actors",
             hint=f"executor.actors={cpus}, or leave it out for one actor per CPU",
         )
@@ -128,16 +130,16 @@ def connect(config: ExecutorConfig) -> Cluster:
         stack.enter_context(_environment(_QUIET | (_PRIVATE if is_ours else {})))
         if is_ours and not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
             stack.enter_context(_environment({"RAY_AUTH_TOKEN": _TOKEN}))
-        stack.enter_context(_silence())
+        stack.enter_context(_silence_stderr())
         import ray  # half a second; it reads its environment when it is imported
 
-        read_again(ray)
+        reload_environment(ray)
 
-        with _same_end():
+        with _keep_sigterm():
             if not is_ours:
                 _join(ray, config.address or "auto")
                 return Cluster(ray, is_ours=False, stack=stack.pop_all())
-            with _starting(ray):
+            with _report_start_errors(ray):
                 wanted = config.actors or os.cpu_count() or 1
                 ray.init("local", num_cpus=wanted, include_dashboard=False, **_options())
                 return Cluster(ray, is_ours=True, stack=stack.pop_all())
@@ -149,27 +151,29 @@ def _options() -> dict[str, Any]:
 
 
 @contextmanager
-def _starting(ray: Any) -> Iterator[None]:
+def _report_start_errors(ray: Any) -> Iterator[None]:
     """Start Ray in this context. If a daemon dies at once, Ray may raise, wait forever in native
     code, or end this process silently; each ends in one sentence here."""
-    why = f"a daemon of it died, or did not answer in {_STARTS_WITHIN:.0f} s"
-    limit = threading.Timer(_STARTS_WITHIN, os._exit, (1,))  # nothing else ends native code
+    why = f"a daemon of it died, or did not answer in {_START_TIMEOUT:.0f} s"
+    limit = threading.Timer(_START_TIMEOUT, os._exit, (1,))  # nothing else ends native code
     limit.daemon = True
     limit.start()
     try:
-        with _last_words(f"error: {_no_start(why)}"):
+        with _print_if_killed(f"error: {_start_error(why)}"):
             yield
     except Exception as error:  # many kinds, Exception itself among them
         with suppress(Exception):
             ray.shutdown()  # ends the daemons that live
         if isinstance(error, (TypeError, AttributeError, NameError, ImportError)):
             raise  # no machine is to blame for a defect
-        raise _no_start((str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+        raise _start_error(
+            (str(error).strip().splitlines() or [type(error).__name__])[0]
+        ) from error
     finally:
         limit.cancel()
 
 
-def _no_start(why: str) -> DimsweepError:
+def _start_error(why: str) -> DimsweepError:
     return DimsweepError(
         f"Ray did not start on this machine: {why}",
         where="executor",
@@ -178,7 +182,7 @@ def _no_start(why: str) -> DimsweepError:
 
 
 @contextmanager
-def _last_words(text: str) -> Iterator[None]:
+def _print_if_killed(text: str) -> Iterator[None]:
     """Let a shell print ``text`` if this process ends in this context and cannot do so itself."""
     waits = ["sh", "-c", 'read word || echo "$1" >&2', "sh", text]
     try:
@@ -203,17 +207,17 @@ def _join(ray: Any, address: str) -> None:
             "`ray job submit` runs the sweep on the cluster",
         )
     try:
-        address = address_of(ray, address)
+        address = resolve_address(ray, address)
         host, _, port = address.rpartition(":")
         if port.isdecimal():  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         with _environment({"RAY_gcs_server_port_wait_time_s": "5"}):
             ray.init(address, **_options())
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        raise _refusal(address, error) from error
+        raise _join_error(address, error) from error
 
 
-def _refusal(address: str, error: BaseException) -> DimsweepError:
+def _join_error(address: str, error: BaseException) -> DimsweepError:
     """Return the error for a cluster that cannot be joined. Ray names the cause in the text of the
     cause's cause."""
     texts = list[str]()
@@ -254,56 +258,58 @@ class _Watch(threading.Thread):
         super().__init__(name="dimsweep-nodes", daemon=True)
         self._ray, self._head = ray, head
         self._stop_now = threading.Event()
-        self._strikes: dict[str, int] = {}
+        self._missed: dict[str, int] = {}
         self._answered = time.monotonic()
         self.nodes: dict[str, Node] = {}  # replaced as a whole, so that others may read it
         self.changes = 0
         self._pool = ThreadPoolExecutor(16, thread_name_prefix="dimsweep-look")
         self._listed: list[Node] = []
-        self._look()
+        self._check_nodes()
         self.start()
 
     @property
-    def head_silent(self) -> float:
+    def head_silence(self) -> float:
         """Seconds since the head answered."""
         return time.monotonic() - self._answered
 
     def run(self) -> None:
-        while not self._stop_now.wait(_GLANCE):
+        while not self._stop_now.wait(_CHECK_INTERVAL):
             with suppress(Exception):  # of a cluster that is going: the next look tells
-                self._look()
+                self._check_nodes()
 
     def stop(self) -> None:
         self._stop_now.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self.join(timeout=2 * _ANSWERS_WITHIN)
+        self.join(timeout=2 * _CONNECT_TIMEOUT)
 
-    def _look(self) -> None:
+    def _check_nodes(self) -> None:
         host, _, port = self._head.rpartition(":")
-        if _answers(host.strip("[]"), int(port)):
+        if _is_reachable(host.strip("[]"), int(port)):
             self._answered = time.monotonic()
-            self._listed = [_node(each) for each in self._ray.nodes() if each["Alive"]]
-        asked = self._pool.map(lambda node: _answers(node.address, node.port), self._listed)
+            self._listed = [_parse_node(each) for each in self._ray.nodes() if each["Alive"]]
+        asked = self._pool.map(lambda node: _is_reachable(node.address, node.port), self._listed)
         for node, answers in zip(self._listed, asked, strict=True):
-            self._strikes[node.id] = 0 if answers else self._strikes.get(node.id, 0) + 1
-        alive = {node.id: node for node in self._listed if self._strikes[node.id] < _STRIKES}
+            self._missed[node.id] = 0 if answers else self._missed.get(node.id, 0) + 1
+        alive = {
+            node.id: node for node in self._listed if self._missed[node.id] < _MAX_MISSED_CHECKS
+        }
         if alive != self.nodes:
             self.nodes = alive
             self.changes += 1
 
 
-def _node(told: Mapping[str, Any]) -> Node:
+def _parse_node(entry: Mapping[str, Any]) -> Node:
     return Node(
-        told["NodeID"],
-        told["NodeManagerAddress"],
-        int(told["NodeManagerPort"]),
-        int(told["Resources"].get("CPU", 0)),
+        entry["NodeID"],
+        entry["NodeManagerAddress"],
+        int(entry["NodeManagerPort"]),
+        int(entry["Resources"].get("CPU", 0)),
     )
 
 
-def _answers(host: str, port: int) -> bool:
+def _is_reachable(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), timeout=_ANSWERS_WITHIN).close()
+        socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT).close()
     except OSError:
         return False
     return True
@@ -324,7 +330,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _same_end() -> Iterator[None]:
+def _keep_sigterm() -> Iterator[None]:
     """Keep the handler of SIGTERM: Ray would end this process by itself."""
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -335,7 +341,7 @@ def _same_end() -> Iterator[None]:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Discard what Ray's native code writes to file descriptor 2, past Python."""
     python, kept = sys.stderr, os.dup(2)
     with suppress(OSError, ValueError):  # a notebook's or a test's has no descriptor

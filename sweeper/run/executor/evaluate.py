@@ -39,8 +39,8 @@ from dimsweep.sweeper.ledger.rows import (
     JOB_SLOWDOWN,
     JOB_TIME,
     LOST,
-    OF_PACKETS,
     OUTAGE_SLOWDOWN,
+    PACKET_COLUMNS,
     Cell,
     complete_rows,
     failed_row,
@@ -62,9 +62,9 @@ class Job:
     cell: int
     trials: Trials
     keys: Sequence[str]
-    own: Cell | None = None
+    cell_config: Cell | None = None
 
-    def part(self, start: int, stop: int | None) -> Self:
+    def slice(self, start: int, stop: int | None) -> Self:
         """Return the job of the trials from ``start`` to ``stop``."""
         return replace(self, trials=self.trials[start:stop], keys=self.keys[start:stop])
 
@@ -76,9 +76,9 @@ class Job:
             self, trials=self.trials.take(rows), keys=[self.keys[i] for i in rows.tolist()]
         )
 
-    def alone(self, keys: Collection[str]) -> list[Self]:
+    def isolate(self, keys: Collection[str]) -> list[Self]:
         """Return a separate job for each trial whose key is among ``keys``."""
-        return [self.part(i, i + 1) for i, key in enumerate(self.keys) if key in keys]
+        return [self.slice(i, i + 1) for i, key in enumerate(self.keys) if key in keys]
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,14 @@ class Outcome:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.rows.schema) as stream:
             stream.write_table(self.rows)
-        return _arrived, (sink.getvalue(), self.seconds, self.lost)
+        return _unpack_outcome, (sink.getvalue(), self.seconds, self.lost)
 
 
-def _arrived(rows: pa.Buffer, seconds: float, lost: frozenset[str]) -> Outcome:
+def _unpack_outcome(rows: pa.Buffer, seconds: float, lost: frozenset[str]) -> Outcome:
     return Outcome(pa.ipc.open_stream(rows).read_all(), seconds, lost)
 
 
-def _smallest() -> tuple[Workload, Cluster]:
+def _smallest_inputs() -> tuple[Workload, Cluster]:
     """Return the smallest workload and cluster that send a message."""
     graph = GraphBuilder()
     graph.add("all", Collective(CollectiveKind.ALL_REDUCE, 2.0, "all"))
@@ -126,7 +126,7 @@ class Evaluator:
         self._cells = {cell.number: cell for cell in cells}
         self._schema = schema
         self._runner = lru_cache(maxsize=_PROGRAMS_KEPT)(self._prepare)
-        self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._changed)
+        self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._cell_config)
 
     def warm(self) -> None:
         """Load and compile all code that a trial needs, so that the first one need not wait."""
@@ -135,27 +135,27 @@ class Evaluator:
         if fidelity is Fidelity.PHASE:
             self.evaluate(Job(first, Trials.from_list([Trial(0, "known", None)]), [""]))
         else:  # a trial may be slow
-            simulate(*_smallest(), fidelity=fidelity)
+            simulate(*_smallest_inputs(), fidelity=fidelity)
 
     def evaluate(self, job: Job) -> Outcome:
         """Simulate all trials of ``job``; trials that share a program in one compiled call."""
         batches, seconds = list[pa.RecordBatch](), 0.0
-        if job.own is not None and job.cell not in self._cells:
+        if job.cell_config is not None and job.cell not in self._cells:
             # Cells of a large grid come one after another: a program of another one would only
             # take memory, of which a pipeline's takes a tenth of a gigabyte.
             self._runner.cache_clear()
             self._config.cache_clear()
-        if job.own is not None:
-            self._cells = {job.cell: job.own}
-        for setting, indices in self._calls(job):
+        if job.cell_config is not None:
+            self._cells = {job.cell: job.cell_config}
+        for setting, indices in self._iterate_calls(job):
             trials = job.trials.take(indices)
             named = labels(self._cells[job.cell], trials, [job.keys[i] for i in indices])
             done, spent = self._simulate(job.cell, setting, trials, named)
             seconds += spent
             batches += done
-        return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost(batches)))
+        return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost_keys(batches)))
 
-    def _calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
+    def _iterate_calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
         """Yield settings and their trials. All kernels but the phase kernel take one trial at a
         time, as do configurations with outages, which are simulated next to it."""
         together: dict[Setting, list[int]] = {}
@@ -175,14 +175,14 @@ class Evaluator:
         self, cell: int, setting: Setting, trials: Trials, named: dict[str, Sequence[Any]]
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
-            prepared, program = self._at(cell, setting.keys_only)
+            prepared, program = self._rebind(cell, setting.keys_only)
         except Exception as error:  # whatever it is, the sweep must go on
-            return [self._failed(i, trials, named, error) for i in range(len(trials))], 0.0
+            return [self._failed_row(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
             return self._run(prepared, program, trials, named)
         except Exception as error:
             if len(trials) == 1:
-                return [self._failed(0, trials, named, error)], 0.0
+                return [self._failed_row(0, trials, named, error)], 0.0
         rows, seconds = list[pa.RecordBatch](), 0.0
         for i in range(len(trials)):  # one of them must not fail the others
             own = {name: column[i : i + 1] for name, column in named.items()}
@@ -206,10 +206,10 @@ class Evaluator:
             (trial,) = bandwidth
             run = prepared.runner.run(trial, fold=prepared.alone.fold)
             jobs = prepared.alone.times(run.measures.end[0], trial)
-            measures, named = run.measures, named | _of_packets(run) | _of_jobs(jobs)
+            measures, named = run.measures, named | _packet_columns(run) | _job_columns(jobs)
             network = run.network
         outages = prepared.outages.simulated(int(measures.time[0]), bandwidth[0])
-        named = named | _of_outages(outages)
+        named = named | _outage_columns(outages)
         breakdown = account(program, bandwidth, measures, network, mean_speed(outages))
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
@@ -217,22 +217,24 @@ class Evaluator:
         if finished.all():
             return [rows], seconds
         failed = [
-            self._failed(i, trials, named, outcome_error(int(measures.outcome[i])))
+            self._failed_row(i, trials, named, outcome_error(int(measures.outcome[i])))
             for i in np.flatnonzero(~finished).tolist()
         ]
         return [rows.filter(pa.array(finished)), *failed], seconds
 
-    def _failed(
+    def _failed_row(
         self, i: int, trials: Trials, named: dict[str, Sequence[Any]], error: Exception
     ) -> pa.RecordBatch:
         own = {name: column[i] for name, column in named.items()}
-        return failed_row(self._schema, own, trials[i].bandwidth, _why(error), _state(error))
+        return failed_row(
+            self._schema, own, trials[i].bandwidth, _describe_error(error), _failure_state(error)
+        )
 
-    def _at(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
+    def _rebind(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
         """Return the program of a trial's setting, and its runner. Settings that differ in
         bandwidths, latencies or prices alone share a program, which is not lowered again."""
         config = self._config(cell, setting)
-        point = [name for name in setting if name.startswith(_of_point(config))]
+        point = [name for name in setting if name.startswith(_rebindable_prefixes(config))]
         if not point or config.by_message or config.reliability.outages:
             prepared = self._runner(cell, setting)
             return prepared, prepared.runner.program
@@ -253,7 +255,7 @@ class Evaluator:
             runner, AloneRunners.from_config(config), Outages.from_config(config, program)
         )
 
-    def _changed(self, cell: int, setting: Setting) -> Config:
+    def _cell_config(self, cell: int, setting: Setting) -> Config:
         return self._cells[cell].config.changed(setting)
 
 
@@ -265,14 +267,14 @@ class _Prepared(NamedTuple):
     outages: Outages
 
 
-def _lost(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
+def _lost_keys(batches: Sequence[pa.RecordBatch]) -> Iterator[str]:
     """Yield the keys of lost trials; a failed trial is a batch of one row."""
     for batch in batches:
         if len(batch) == 1 and batch["state"][0].as_py() == LOST:
             yield batch["key"][0].as_py()
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, DimsweepError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -282,7 +284,7 @@ def _why(error: Exception) -> str:
     return f"a defect of dimsweep or of a library, not of the trial: {describe_defect(error)}"
 
 
-def _state(error: BaseException) -> str:
+def _failure_state(error: BaseException) -> str:
     if isinstance(error, InfeasibleError):
         return INFEASIBLE
     seen: list[BaseException] = []
@@ -295,7 +297,7 @@ def _state(error: BaseException) -> str:
     return FAILED
 
 
-def _of_point(config: Config) -> tuple[str, ...]:
+def _rebindable_prefixes(config: Config) -> tuple[str, ...]:
     """Return the prefixes of keys that change the point of a program and nothing else; without
     bandwidths if they may be those at which collectives were measured."""
     # What is bought whole draws power, too.
@@ -318,7 +320,7 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
     return trials.bandwidth
 
 
-def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
+def _job_columns(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
     """Return the columns of jobs' times and slowdowns; none for one workload."""
     if not jobs:
         return {}
@@ -329,16 +331,16 @@ def _of_jobs(jobs: Mapping[str, JobTime]) -> dict[str, Sequence[Any]]:
     return {column.name: [value] for column, value in found.items()}
 
 
-def _of_outages(outages: Sequence[Outage]) -> dict[str, Sequence[Any]]:
+def _outage_columns(outages: Sequence[Outage]) -> dict[str, Sequence[Any]]:
     """Return the column of slowdowns while a part of the network is down."""
     found = [(outage.what, outage.slowdown) for outage in outages]
     return {OUTAGE_SLOWDOWN.name: [found]} if found else {}
 
 
-def _of_packets(run: MessageRun) -> dict[str, Sequence[Any]]:
+def _packet_columns(run: MessageRun) -> dict[str, Sequence[Any]]:
     """Return the columns of packets, if the run has packets."""
     packets = None if run.traffic is None else run.traffic.packets
     if packets is None:
         return {}
     found = packets.dropped, int(packets.timeouts.sum())
-    return {column.name: [value] for column, value in zip(OF_PACKETS, found, strict=True)}
+    return {column.name: [value] for column, value in zip(PACKET_COLUMNS, found, strict=True)}

@@ -12,7 +12,7 @@ from dimsweep.sweeper.run.executor.cluster import check_actors
 from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.ray import RayExecutor
-from dimsweep.sweeper.run.executor.setup import Setup, Tell
+from dimsweep.sweeper.run.executor.setup import Notify, Setup
 
 
 class Executor(Protocol):
@@ -79,7 +79,7 @@ EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
 
 
 def make_executor(
-    config: Config, cells: Sequence[Cell], schema: pa.Schema, tell: Tell = lambda text: None
+    config: Config, cells: Sequence[Cell], schema: pa.Schema, notify: Notify = lambda text: None
 ) -> Executor:
     """Return the executor of ``config.executor`` for ``cells`` whose rows have ``schema``. Ray
     starts with the first trial to simulate."""
@@ -90,7 +90,7 @@ def make_executor(
             where="executor.mode",
             hint=suggest_names(mode, EXECUTORS),
         )
-    setup = Setup(config.executor, cells, schema, tell)
+    setup = Setup(config.executor, cells, schema, notify)
     if EXECUTORS[mode] is not RayExecutor:
         return EXECUTORS[mode](setup)
     check_actors(config.executor)

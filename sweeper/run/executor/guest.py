@@ -47,7 +47,7 @@ def digest(files: Mapping[str, bytes]) -> str:
     return content.hexdigest()
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def pack(files: Mapping[str, bytes]) -> bytes:
     """Return files as a ZIP archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -67,7 +67,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def unpacked(archive: bytes, name: str) -> Path:
+def unpack(archive: bytes, name: str) -> Path:
     """Return the folder of this node with an archive's files; the first caller makes it."""
     home = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -86,7 +86,7 @@ def unpacked(archive: bytes, name: str) -> Path:
     return folder
 
 
-def _installed(code: str) -> bool:
+def _is_installed(code: str) -> bool:
     """Return whether this node's dimsweep has the digest ``code``."""
     try:
         found = importlib.util.find_spec(PACKAGE)
@@ -119,12 +119,12 @@ class Guest:
                 raise RuntimeError(
                     f"NODE {here_is} has {name} {here[name]}, and the driver has {wanted[name]}"
                 )
-            if not _installed(code):
-                sys.path.insert(0, str(unpacked(ray.get(archive[0]), code)))
+            if not _is_installed(code):
+                sys.path.insert(0, str(unpack(ray.get(archive[0]), code)))
         _, make, arguments = ray.get(inside[0])  # plug-ins first: reading them loads them
         self._worker = make(*arguments)
 
-    def where(self) -> str:
+    def node_id(self) -> str:
         """Return the node; answered once the worker exists."""
         import ray
 

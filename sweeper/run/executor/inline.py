@@ -30,14 +30,14 @@ class InlineExecutor:
 
     def submit(self, job: Job) -> None:
         for i in range(0, len(job.trials), self._SLICE):
-            self._jobs.append(job.part(i, i + self._SLICE))
+            self._jobs.append(job.slice(i, i + self._SLICE))
 
     def collect(self) -> Outcome | None:
         job = self._jobs.pop(0)
         outcome = self._evaluator.evaluate(job)
         if not (lost := outcome.lost):
             return outcome
-        again = [self._evaluator.evaluate(one) for one in job.alone(lost)]
+        again = [self._evaluator.evaluate(one) for one in job.isolate(lost)]
         rows = pa.concat_tables([outcome.without_lost().rows, *(each.rows for each in again)])
         still = frozenset[str]().union(*(each.lost for each in again))
         return Outcome(rows, outcome.seconds + sum(each.seconds for each in again), still)

@@ -23,13 +23,13 @@ from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
 # long that the others wait at the end of a batch.
 PIECE_SECONDS = 0.4
 PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
-_LEAST_SECONDS = 0.005  # of a piece, or calls take as long as what they are for
+_MIN_PIECE_SECONDS = 0.005  # of a piece, or calls take as long as what they are for
 _FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
 _DEPTH = 2  # pieces at a worker, so that it need not wait for the driver between them
 _MAX_FAILED_STARTS = 3  # in a row, for each worker that is wanted
-_WORD_AFTER = 15.0  # seconds without any worker, until the user is told, and told again
+_REPORT_INTERVAL = 15.0  # seconds without any worker, until the user is told, and told again
 _GIVE_UP_AFTER = 900.0  # seconds without any worker: an autoscaler may need minutes for a node
 
 
@@ -84,7 +84,7 @@ class RayExecutor:
     def __init__(self, setup: Setup) -> None:
         config, cells, schema = setup.config, setup.cells, setup.schema
         self._cells, self._schema = {c.number: c for c in cells}, schema
-        self._tell = setup.tell
+        self._notify = setup.notify
         self._wanted, self._timeout = config.actors, float(config.timeout or 0)
         luggage = None if config.mode != "address" else Luggage.pack(cells)
         self._cluster = connect(config)
@@ -92,17 +92,17 @@ class RayExecutor:
         limits = Limits(self._timeout, int(config.memory or 0))
         plugins = Shipped({name for cell in cells for name in cell.config.plugins})
         inside = (plugins, self.worker, (list(cells), schema, limits, luggage))
-        self._arguments = _invitation(self._cluster, inside)
+        self._arguments = _guest_arguments(self._cluster, inside)
         self._actor = self._ray.remote(num_cpus=1)(guest.Guest)
         self._seats: list[_Seat] = []
         self._starting: dict[Any, _Seat] = {}
         self._failed_starts = 0
-        self._waits_since = self._told_at = time.monotonic()
+        self._waiting_since = self._reported_at = time.monotonic()
         self._queue: deque[_Piece] = deque()
         self._calls: dict[Any, _Call] = {}  # in the order of their start
         self._piece: dict[int, int] = {}  # cell -> trials in a piece
         self._done: deque[Outcome] = deque()
-        self._look()
+        self._match_nodes()
 
     @property
     def n_workers(self) -> int:
@@ -120,16 +120,16 @@ class RayExecutor:
         self._dispatch()
 
     def collect(self) -> Outcome | None:
-        self._look()
+        self._match_nodes()
         if not self._done:
-            with self._cluster.lost_if_broken():
+            with self._cluster.translate_errors():
                 waiting = [*self._starting, *self._calls]
                 done, _ = self._ray.wait(waiting, num_returns=1, timeout=1.0)
                 for reference in done:
                     if reference in self._starting:
-                        self._started(reference)
+                        self._finish_start(reference)
                     else:
-                        self._finished(reference)
+                        self._finish_call(reference)
                 self._dispatch()
         return self._done.popleft() if self._done else None
 
@@ -142,11 +142,11 @@ class RayExecutor:
 
     # --- workers --------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _match_nodes(self) -> None:
         """Notice lost and new nodes, and start or dismiss workers to match."""
-        lost = self._cluster.lost()
+        lost = self._cluster.find_lost_nodes()
         for node in lost or ():
-            self._lost(node)
+            self._release_node(node)
         if lost is not None:
             wanted = self._wanted or max(1, self._cluster.cpus)
             while len(self._seats) < wanted:
@@ -156,20 +156,20 @@ class RayExecutor:
                 if len(self._seats) > wanted:
                     self._dismiss(seat)
         if any(seat.node for seat in self._seats):
-            self._waits_since = self._told_at = time.monotonic()
-        elif time.monotonic() - self._told_at > _WORD_AFTER:
-            self._told_at = time.monotonic()
-            self._waits(self._told_at - self._waits_since)
+            self._waiting_since = self._reported_at = time.monotonic()
+        elif time.monotonic() - self._reported_at > _REPORT_INTERVAL:
+            self._reported_at = time.monotonic()
+            self._report_waiting(self._reported_at - self._waiting_since)
 
-    def _waits(self, seconds: float) -> None:
+    def _report_waiting(self, seconds: float) -> None:
         """Report that no worker has started; give up after :data:`_GIVE_UP_AFTER` seconds."""
         free = self._ray.available_resources().get("CPU", 0)
         what = f"the Ray cluster has {self._cluster.cpus} CPUs, of which {free:g} are free"
         if seconds > _GIVE_UP_AFTER:
             raise DimsweepError(f"no worker started in {seconds:.0f} s: {what}", where="executor")
-        self._tell(f"waiting for a worker since {seconds:.0f} s: {what}")
+        self._notify(f"waiting for a worker since {seconds:.0f} s: {what}")
 
-    def _lost(self, node: Node) -> None:
+    def _release_node(self, node: Node) -> None:
         """Queue the pieces of a lost node's workers again."""
         gone = [seat for seat in self._seats if seat.node == node.id]
         calls = [ref for ref, call in self._calls.items() if call.seat in gone]
@@ -177,7 +177,7 @@ class RayExecutor:
         self._queue.extendleft(reversed(pieces))
         for seat in gone:
             self._dismiss(seat)
-        self._tell(f"the node {node.address} is lost; what it had to do is done elsewhere")
+        self._notify(f"the node {node.address} is lost; what it had to do is done elsewhere")
 
     def _dismiss(self, seat: _Seat) -> None:
         self._ray.kill(seat.actor)
@@ -188,9 +188,9 @@ class RayExecutor:
         """Start a worker; it gets no work before it has answered."""
         seat.actor, seat.load, seat.node = self._actor.remote(*self._arguments), _DEPTH, ""
         seat.trials = 0
-        self._starting[seat.actor.where.remote()] = seat
+        self._starting[seat.actor.node_id.remote()] = seat
 
-    def _started(self, reference: Any) -> None:
+    def _finish_start(self, reference: Any) -> None:
         seat = self._starting.pop(reference)
         try:
             seat.node = self._ray.get(reference)
@@ -206,13 +206,13 @@ class RayExecutor:
 
     # --- pieces ---------------------------------------------------------------------------------
 
-    def _finished(self, reference: Any) -> None:
+    def _finish_call(self, reference: Any) -> None:
         """Take a call's outcome, or notice that its worker has died."""
         call = self._calls[reference]
         try:
             outcome, seconds = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            self._died(call, error)
+            self._replace_dead(call, error)
             return
         del self._calls[reference]
         call.seat.load -= call.piece.weight
@@ -222,10 +222,10 @@ class RayExecutor:
         lost = outcome.lost
         if lost and call.piece.tries + 1 < _MAX_TRIES:
             outcome = outcome.without_lost()
-            self._again(call.piece, lost, avoid=call.seat)
+            self._retry(call.piece, lost, avoid=call.seat)
         self._done.append(outcome)
 
-    def _died(self, last: _Call, error: Exception) -> None:
+    def _replace_dead(self, last: _Call, error: Exception) -> None:
         """Replace a dead worker. It worked on its first piece; its next one only waited."""
         calls = {ref: call for ref, call in self._calls.items() if call.seat is last.seat}
         for reference in calls:
@@ -237,20 +237,20 @@ class RayExecutor:
         self._start(last.seat)
         piece = running.piece
         if piece.tries + 1 < _MAX_TRIES or len(piece.job.trials) > 1:
-            self._again(piece, piece.job.keys)
+            self._retry(piece, piece.job.keys)
             return
         why = f"its worker died: {type(error).__name__}"
         if self._timeout and seconds >= self._timeout:
             why = f"it took longer than {self._timeout:g} s (executor.timeout)"
-        cell = piece.job.own or self._cells[piece.job.cell]
+        cell = piece.job.cell_config or self._cells[piece.job.cell]
         named = labels(cell, piece.job.trials, piece.job.keys)
         own = {name: column[0] for name, column in named.items()}
         row = failed_row(self._schema, own, piece.job.trials[0].bandwidth, why, LOST)
         lost = frozenset(piece.job.keys)
         self._done.append(Outcome(pa.Table.from_batches([row]), 0.0, lost))
 
-    def _again(self, piece: _Piece, keys: Collection[str], avoid: _Seat | None = None) -> None:
-        alone = [_Piece(job, piece.tries + 1, avoid) for job in piece.job.alone(keys)]
+    def _retry(self, piece: _Piece, keys: Collection[str], avoid: _Seat | None = None) -> None:
+        alone = [_Piece(job, piece.tries + 1, avoid) for job in piece.job.isolate(keys)]
         self._queue.extendleft(reversed(alone))
 
     def _dispatch(self) -> None:
@@ -267,11 +267,11 @@ class RayExecutor:
             todo = sum(len(each.job.trials) for each in (piece, *self._queue))
             share = -(-(todo + sum(each.trials for each in there)) // len(there)) - seat.trials
             most = self._piece.get(job.cell, _FIRST_PIECE)
-            least = int(most * _LEAST_SECONDS / self._piece_seconds)
+            least = int(most * _MIN_PIECE_SECONDS / self._piece_seconds)
             size = min(most, max(share, least, 1))
             if size < len(job.trials):
-                self._queue.appendleft(replace(piece, job=job.part(size, None)))
-            self._call(replace(piece, job=job.part(0, size)), seat)
+                self._queue.appendleft(replace(piece, job=job.slice(size, None)))
+            self._call(replace(piece, job=job.slice(0, size)), seat)
 
     def _call(self, piece: _Piece, seat: _Seat) -> None:
         call = _Call(piece, seat, time.monotonic())
@@ -293,7 +293,7 @@ class RayExecutor:
         self._piece[job.cell] = max(1, min(wanted, 4 * now, _LARGEST_PIECE))
 
 
-def _invitation(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
+def _guest_arguments(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
     """Return the arguments of :class:`~dimsweep.sweeper.run.executor.guest.Guest`."""
     ray = cluster.ray
     ray.cloudpickle.register_pickle_by_value(guest)
@@ -301,4 +301,4 @@ def _invitation(cluster: Cluster, inside: Any) -> tuple[Any, ...]:
     if cluster.is_ours:
         return None, [], wanted, refers
     files = guest.sources(Path(dimsweep.__file__).parent)
-    return guest.digest(files), [ray.put(guest.packed(files))], wanted, refers
+    return guest.digest(files), [ray.put(guest.pack(files))], wanted, refers

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 
-def read_again(ray: Any) -> None:
+def reload_environment(ray: Any) -> None:
     """Make an already imported Ray read its environment again.
 
     A version of Ray without these names keeps the environment that it read at import.
@@ -18,7 +18,7 @@ def read_again(ray: Any) -> None:
         constants.ENABLE_RAY_CLUSTER = everywhere
 
 
-def address_of(ray: Any, address: str) -> str:
+def resolve_address(ray: Any, address: str) -> str:
     """Return the HOST:PORT that Ray joins for ``address``.  For ``auto`` it is RAY_ADDRESS, or the
     address of the last cluster of this machine, which may have died.
 

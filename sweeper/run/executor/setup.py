@@ -8,7 +8,7 @@ import pyarrow as pa
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
 from dimsweep.sweeper.ledger.rows import Cell
 
-Tell = Callable[[str], None]  # what an executor has to say while it works, a line at a time
+Notify = Callable[[str], None]  # what an executor has to say while it works, a line at a time
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,4 @@ class Setup:
     config: ExecutorConfig
     cells: Sequence[Cell]
     schema: pa.Schema
-    tell: Tell
+    notify: Notify

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.places import bring, contents, found
 from dimsweep.sweeper.run.executor.evaluate import Evaluator, Job, Outcome
-from dimsweep.sweeper.run.executor.guest import digest, packed, unpacked
+from dimsweep.sweeper.run.executor.guest import digest, pack, unpack
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Luggage:
             for i, name in enumerate(names)
             for file in contents(name)
         }
-        return cls(packed(files), f"files-{digest(files)}", folders)
+        return cls(pack(files), f"files-{digest(files)}", folders)
 
     def unpack(self) -> None:
         """Make the configurations' files available on this machine."""
         if self.folders:
-            folder: Path = unpacked(self.archive, self.name)
+            folder: Path = unpack(self.archive, self.name)
             bring({name: folder / place for name, place in self.folders.items()})
 
 

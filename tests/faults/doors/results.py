@@ -20,14 +20,14 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.files import encode_part
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.place import place
+from dimsweep.sweeper.ledger.place import parse_place
 from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.stored import Stored
 from dimsweep.sweeper.questions import plan as planning
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.run import checkpoint
 from dimsweep.sweeper.run.loop import StudyPlan
-from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.run.session import run_in_ledger
 from tests.faults.doors.door import DefectError, Files, command, door
 from tests.support.ledgers import SCHEMA, dead_writer
 from tests.support.ledgers import STUDY as SMALL
@@ -63,7 +63,7 @@ def _sweep(results: str) -> None:
     """With what-ifs around the best design."""
     plan = planned([*_WORDS, "search=tpe", "what_if={slow: {topology.latency: x2}}"], results)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_in(ledger, plan, watch=lambda progress: None, tell=lambda text: None)
+        run_in_ledger(ledger, plan, watch=lambda progress: None, notify=lambda text: None)
 
 
 def _plain(part: Path) -> bytes:
@@ -129,7 +129,7 @@ def results_are_on_the_board() -> None:
     from bokeh.document import Document
 
     _laid()
-    Board(place("results")).show(Document())
+    Board(parse_place("results")).show(Document())
 
 
 @door(good=_swept, own=_OWN)
@@ -189,7 +189,7 @@ def the_pulse_of_a_sweep() -> None:
     from bokeh.document import Document
 
     Path("results/whole/pulse.json").write_bytes(Path("pulse.json").read_bytes())
-    Board(place("results")).show(Document())
+    Board(parse_place("results")).show(Document())
 
 
 def _stopped() -> Files:
@@ -280,7 +280,7 @@ def _serving(folder: str) -> int:
 
     def serve() -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
-        server = make_server(place(folder), 0)
+        server = make_server(parse_place(folder), 0)
         ports.append(server.port)
         ready.set()
         server.io_loop.start()

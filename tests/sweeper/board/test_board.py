@@ -20,7 +20,7 @@ from dimsweep.sweeper.board.standings import Standing, Standings, line
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.lock import Pulse, beat
 from dimsweep.sweeper.run.loop import Progress
-from dimsweep.sweeper.run.session import run_in
+from dimsweep.sweeper.run.session import run_in_ledger
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 from tests.support.studies import TINY, planned
@@ -30,7 +30,7 @@ def swept(results: Path, name: str, *words: str) -> None:
     """Have a small study of that name in the folder."""
     plan = planned([*TINY, "executor=inline", f"name={name}", *words], results)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
-        run_in(ledger, plan, watch=lambda _: None, tell=lambda _: None)
+        run_in_ledger(ledger, plan, watch=lambda _: None, notify=lambda _: None)
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def stopped(results: Path, name: str, *words: str, at: int = 3) -> None:
     words = ("executor=inline", f"name={name}", "search.batch=1", *words)
     plan = planned([*TINY, *words], results)
     with Ledger(plan.folder, plan.study, plan.schema) as ledger, suppress(KeyboardInterrupt):
-        run_in(ledger, plan, watch=watch, tell=lambda _: None)
+        run_in_ledger(ledger, plan, watch=watch, notify=lambda _: None)
 
 
 def test_what_runs_comes_first_and_says_how_long_what_was_stopped_is_not_finished(

@@ -21,7 +21,7 @@ from dimsweep.sweeper.draw import canvas
 from dimsweep.sweeper.draw.page import render_charts
 from dimsweep.sweeper.ledger.record import Proof, Regions
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.questions.what_if.findings import Design, WhatIf, chart_designs
 from dimsweep.sweeper.report import colours as palette
 from dimsweep.sweeper.report import naming, words
@@ -100,7 +100,7 @@ CHARTS = {
 def test_a_chart_is_there_where_it_shows_something(name):
     make, options = STUDIES[name]
     rows = make()
-    points = Points.of(report_of(rows, make_study(rows, **options)))
+    points = Points.of(build_report(rows, make_study(rows, **options)))
     drawn = {chart.name: found for chart in ALL if (found := chart.draw(points)) is not None}
     assert set(drawn) == CHARTS[name] | ALWAYS
     assert all(claim and not claim.endswith(".") for claim, _ in drawn.values())
@@ -110,7 +110,7 @@ def test_a_chart_is_there_where_it_shows_something(name):
 
 def test_charts_share_the_trials_the_best_first():
     rows = grid()
-    points = Points.of(report_of(rows, make_study(rows, grid=["a.total"])))
+    points = Points.of(build_report(rows, make_study(rows, grid=["a.total"])))
     times = points.source.data["time_s"]
     assert len(times) == len(rows) and (np.diff(times) >= 0).all()
     assert points.columns["time_s"].title == "iteration time (ms)"
@@ -125,7 +125,7 @@ def test_the_bottleneck_is_where_most_of_the_exposed_communication_is():
     rows = make_rows(search(4)).assign(exposed_0_s=0.0, exposed_1_s=0.0, exposed_3_s=0.0)
     rows["exposed_2_s"] = [0.5, 0.1, 0.0, 0.1]
     rows["waiting_s"] = [0.1, 0.2, 0.0, 0.05]
-    points = Points.of(report_of(rows, make_study(rows)))
+    points = Points.of(build_report(rows, make_study(rows)))
     found = dict(zip(points.rows["trial"], points.source.data["bottleneck"], strict=True))
     assert found == {0: "2: Ring(4)", 1: "waiting", 2: COMPUTE, 3: "2: Ring(4)"}
     assert set(points.colours) == set(found.values())
@@ -135,7 +135,7 @@ def test_a_front_that_spans_much_has_logarithmic_axes():
     rows = make_rows(search(40))
     rows["cost_usd"] *= np.geomspace(1, 1000, len(rows))
     rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
-    report = report_of(rows, make_study(rows, objective=["time", "cost"]))
+    report = build_report(rows, make_study(rows, objective=["time", "cost"]))
     _, chart = brushed.FRONT.draw(Points.of(report))
     assert isinstance(chart.y_scale, LogScale) and not isinstance(chart.x_scale, LogScale)
 
@@ -160,7 +160,7 @@ def test_overlapping_spans_count_once():
 def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
     rows = make_rows(search(20))
     study = make_study(rows, objective=("time", "cost"), parameters=["collective.chunks"])
-    points = Points.of(report_of(rows, study))
+    points = Points.of(build_report(rows, study))
     shown = tooltip(points)
     assert shown.count("<div") <= 7 and len(points.columns) > 15
     for part in ("@{time_s}", "@{cost_usd}", "@{b3}", "@{collective.chunks}", "@{trial}"):
@@ -171,7 +171,7 @@ def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
 
 def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     rows = make_rows(search(20))
-    points = Points.of(report_of(rows, make_study(rows)))
+    points = Points.of(build_report(rows, make_study(rows)))
     colours = {d: palette.dimension_colour(d) for d in range(4)}
     for name in points.colours:
         if name[0].isdigit():
@@ -267,7 +267,7 @@ def test_a_number_of_an_axis_reads_as_people_write_it():
     told = ["460 k", "1,536", "0.000025", "1.04858 M", "-", "99,999.4", "-250 k"]
     assert [words.number(value) for value in values] == told
     rows = make_rows(search(9)).assign(tokens_per_s=lambda rows: 3.3e5 / rows["time_s"])
-    points = Points.of(report_of(rows, make_study(rows, objective=("tokens_per_s",))))
+    points = Points.of(build_report(rows, make_study(rows, objective=("tokens_per_s",))))
     assert points.axis(OBJECTIVES["tokens_per_s"]) == (1e-3, "throughput (k tokens/s)")
 
 
@@ -369,7 +369,7 @@ def test_what_wins_where_has_a_square_for_each_place():
     def drawn(*winners):
         regions = Regions(**where, designs=designs, winners=winners)
         own = proof.model_copy(update={"regions": regions})
-        points = Points.of(report_of(rows, study.model_copy(update={"proof": own})))
+        points = Points.of(build_report(rows, study.model_copy(update={"proof": own})))
         return matrices.WHAT_WINS.draw(points)
 
     claim, chart = drawn((0, 0, -1), (1, 0, -1))
@@ -403,7 +403,7 @@ def test_a_new_chart_is_a_function_and_a_line_of_registration(monkeypatch):
         return "a finding of its own", frame.draw_rows(described)
 
     monkeypatch.setattr(charts, "CHARTS", (*charts.CHARTS, Chart("mine", "My own chart", draw)))
-    page = render_charts(report_of(one_cell(), make_study(one_cell())), ["mine"])
+    page = render_charts(build_report(one_cell(), make_study(one_cell())), ["mine"])
     assert "My own chart" in page and "a finding of its own." in page
     with canvas.frame("a title", 2.0) as figure:
         canvas.draw_rows(figure.subplots(), described, described.names)

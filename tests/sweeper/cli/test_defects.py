@@ -22,7 +22,7 @@ from dimsweep.sweeper.cli.main import DEFECT, main
 from dimsweep.sweeper.config import composition, options
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.ledger.cells import find_bookmark
-from dimsweep.sweeper.ledger.place import place, reaching
+from dimsweep.sweeper.ledger.place import parse_place, translating_store_errors
 from dimsweep.sweeper.ledger.record import read_record
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.run.executor import cluster
@@ -142,7 +142,7 @@ ENTRIES: dict[str, tuple[str, Callable[[], Use]]] = {
     ),
     "object store": (
         "dimsweep.sweeper.ledger.place.UPath",
-        lambda: partial(place, "s3://bucket/results"),
+        lambda: partial(parse_place, "s3://bucket/results"),
     ),
     "Ray": ("json.loads", ray),
 }
@@ -162,7 +162,10 @@ def test_a_defect_is_not_told_as_one_of_the_input(
 
 def test_a_defect_within_an_object_store_is_none_of_the_store(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
-    with pytest.raises(TypeError, match=SAYS), reaching(place("memory://bucket")):
+    with (
+        pytest.raises(TypeError, match=SAYS),
+        translating_store_errors(parse_place("memory://bucket")),
+    ):
         spoilt()
 
 

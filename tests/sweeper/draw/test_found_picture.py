@@ -14,7 +14,7 @@ from dimsweep.sweeper.draw.canvas import kind_of, reduced
 from dimsweep.sweeper.draw.design import design_of, the_design
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.objective import COST, TIME
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.colours import PALETTE, SERIES
 from tests.support.reports import failing, grid, make_rows, make_study, networks, only, search
 
@@ -34,7 +34,7 @@ STUDIES = {
 def test_every_kind_of_study_makes_every_kind_of_picture(name: str) -> None:
     make, options = STUDIES[name]
     rows = make()
-    report = report_of(rows, make_study(rows, **options))
+    report = build_report(rows, make_study(rows, **options))
     assert draw_found(report, "png").startswith(b"\x89PNG")
     assert draw_found(report, "pdf").startswith(b"%PDF")
     svg = draw_found(report, "svg")
@@ -103,7 +103,7 @@ def test_the_design_of_a_grid_is_that_of_the_decision_that_the_answer_names() ->
 def test_a_design_for_each_scenario_says_whose_it_is() -> None:
     rows = grid()
     study = make_study(rows, grid=["a.total"]).model_copy(update={"roles": {"a.total": "scenario"}})
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     design = the_design(report)
     assert design is not None and "the first of 4" in design.name
     assert [part.bandwidth for part in design.parts] == list(
@@ -113,4 +113,4 @@ def test_a_design_for_each_scenario_says_whose_it_is() -> None:
 
 def test_what_cannot_be_drawn_is_not() -> None:
     rows = make_rows(search(3))
-    assert the_design(report_of(rows, make_study(rows, dims=["0: Blob(4)"] * 4))) is None
+    assert the_design(build_report(rows, make_study(rows, dims=["0: Blob(4)"] * 4))) is None

@@ -8,7 +8,7 @@ import pytest
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.page import render, render_charts, write_report
 from dimsweep.sweeper.ledger.record import Provenance
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.answers import answers
 from tests.support.reports import (
     bounded,
@@ -56,7 +56,7 @@ def test_a_page_is_complete(name, tmp_path):
     rows = make().replace({"a.total": {"500 GB/s": "500 </script><b>GB/s"}})
     study = make_study(rows, **options)
     study.config["note"] = "<b>bold</b>"
-    path = write_report(report_of(rows, study), tmp_path)
+    path = write_report(build_report(rows, study), tmp_path)
     assert sorted(tmp_path.iterdir()) == [path]  # nothing temporary stays
     text = path.read_text()
     page = Page(text)
@@ -72,14 +72,14 @@ def test_a_page_is_complete(name, tmp_path):
 def test_a_note_is_told_on_the_page_and_in_the_terminal():
     rows = make_rows(search(10))
     study = make_study(rows).model_copy(update={"note": "these are 512 GPUs < 2,048"})
-    assert "Note: these are 512 GPUs &lt; 2,048" in render(report_of(rows, study))
+    assert "Note: these are 512 GPUs &lt; 2,048" in render(build_report(rows, study))
     assert "note: these are 512 GPUs < 2,048" in text_of(rows, study)
 
 
 def test_a_chart_that_a_study_does_not_have_is_named():
     rows = make_rows(search(5))
     with pytest.raises(DimsweepError, match="no chart 'front'") as error:
-        render_charts(report_of(rows, make_study(rows)), ["front"])
+        render_charts(build_report(rows, make_study(rows)), ["front"])
     assert "convergence" in error.value.hint
 
 
@@ -94,7 +94,7 @@ def test_a_page_has_the_answer_and_a_picture_then_charts_then_tables_then_where_
         date="2031-05-04",
     )
     study = make_study(rows).model_copy(update={"provenance": (wrote,), "model": 14})
-    text = render(report_of(rows, study))
+    text = render(build_report(rows, study))
     parts = ["<h1>", "<svg", "4 x 8 x 4 x 32 = 4,096 NPUs", '<dl class="answers"', "<section"]
     parts += ["All trials", "<h2>Tables", "<h2>Failed trials", "<h2>Configuration", "<footer>"]
     places = [text.index(part) for part in parts]
@@ -106,10 +106,10 @@ def test_a_page_has_the_answer_and_a_picture_then_charts_then_tables_then_where_
 @pytest.mark.long
 def test_a_page_of_plans_begins_with_all_designs():
     rows = make_rows(search(20)).assign(**{"workload.plan.zero": [0, 1] * 10})
-    text = render(report_of(rows, make_study(rows, parameters=["workload.plan.zero"])))
+    text = render(build_report(rows, make_study(rows, parameters=["workload.plan.zero"])))
     assert text.index('id="parallel"') < text.index('id="best_split"')
     assert "zero <strong>" in text
-    text = render(report_of(rows, make_study(rows)))
+    text = render(build_report(rows, make_study(rows)))
     assert text.index('id="best_split"') < text.index('id="parallel"')
 
 
@@ -124,7 +124,7 @@ def test_a_page_of_plans_begins_with_all_designs():
 def test_a_chart_of_money_is_one_of_prices(prices, caption):
     rows = make_rows(search(20), prices=prices)
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
-    text = render(report_of(rows, bounded(study, rows["time_s"].min())))
+    text = render(build_report(rows, bounded(study, rows["time_s"].min())))
     drawn = text[text.index('<section id="next_bandwidth">') :]
     assert drawn.splitlines()[1] == f"<h2>{caption}</h2>"
     assert ("next k USD" if prices else "next GB/s") in drawn.splitlines()[2]
@@ -142,5 +142,5 @@ def test_what_is_left_of_a_budget_is_said(asked, said):
     rows = make_rows([[100.0, 50.0, 5.0, 3.0]]).assign(cost_usd=5.409e6)
     study = make_study(rows)
     study.config["space"] = {"bandwidth": {"cost": asked}}
-    (cost,) = (a for a in answers(report_of(rows, study)) if a.question == "What it costs")
+    (cost,) = (a for a in answers(build_report(rows, study)) if a.question == "What it costs")
     assert said in cost.rest and ("may cost" in cost.rest) == bool(said)

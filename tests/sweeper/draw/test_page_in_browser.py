@@ -7,7 +7,7 @@ import pytest
 
 from dimsweep.sweeper.charts.frame import NUMBER
 from dimsweep.sweeper.draw.page import write_report
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.words import number
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search, what_if
@@ -30,7 +30,7 @@ def first_row(page: Browser) -> str:
 @needs_browser
 def test_a_reader_looks_into_a_page(tmp_path: Path) -> None:
     rows = make_rows(search(TRIALS))
-    path = write_report(report_of(rows, make_study(rows)), tmp_path)
+    path = write_report(build_report(rows, make_study(rows)), tmp_path)
     with browser(dark=True) as page:
         page.open(path.as_uri())
         assert page.complaints() == []
@@ -103,7 +103,7 @@ def test_long_names_leave_charts_readable_on_a_phone(tmp_path: Path) -> None:
         ],
         ignore_index=True,
     )
-    path = write_report(report_of(rows, make_study(rows, grid=("workload", "shape"))), tmp_path)
+    path = write_report(build_report(rows, make_study(rows, grid=("workload", "shape"))), tmp_path)
     with browser() as page:
         for width in (390, 1280):
             size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400}
@@ -129,7 +129,7 @@ def test_a_page_fits_a_phone_and_reads_as_people_do(tmp_path: Path) -> None:
     rows = fail(rows, [5], "npu.memory: must hold 90 GB of " + "a_word_without_an_end" * 9)
     keys = {"grid": ["workload.plan.kind"], "parameters": ["collective.chunks"]}
     path = write_report(
-        report_of(rows, make_study(rows, objective=("time", "cost"), **keys)), tmp_path
+        build_report(rows, make_study(rows, objective=("time", "cost"), **keys)), tmp_path
     )
     with browser() as page:
         for dark in (False, True):

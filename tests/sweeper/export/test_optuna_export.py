@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.export.optuna import write_optuna
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from tests.support.browser import browser, needs_browser
 from tests.support.reports import fail, make_rows, make_study, search
 
@@ -26,7 +26,7 @@ def test_every_trial_of_every_cell_is_there(tmp_path: Path) -> None:
         rows, objective=["time", "cost"], grid=["budget"], parameters=["collective.chunks"]
     )
     file = str(tmp_path / "journal.log")
-    names = write_optuna(report_of(rows, study), file)
+    names = write_optuna(build_report(rows, study), file)
     assert names == ["demo: budget 0", "demo: budget 1"]
     storage = JournalStorage(JournalFileBackend(file))
     for cell, name in enumerate(names):
@@ -49,7 +49,7 @@ def test_what_is_maximised_is_so_in_optuna(tmp_path: Path) -> None:
     rows = make_rows(search(8))
     file = str(tmp_path / "journal.log")
     study = make_study(rows, objective=["perf_per_cost", "time"])
-    (name,) = write_optuna(report_of(rows, study), file)
+    (name,) = write_optuna(build_report(rows, study), file)
     found = optuna.load_study(study_name=name, storage=JournalStorage(JournalFileBackend(file)))
     assert [each.name for each in found.directions] == ["MAXIMIZE", "MINIMIZE"]
     best = max(found.best_trials, key=lambda trial: trial.values[0])
@@ -63,7 +63,7 @@ def test_optuna_dashboard_shows_it(tmp_path: Path) -> None:
 
     rows = make_rows(search(12))
     file = str(tmp_path / "journal.log")
-    write_optuna(report_of(rows, make_study(rows)), file)
+    write_optuna(build_report(rows, make_study(rows)), file)
     application = wsgi(JournalStorage(JournalFileBackend(file)))
     with make_server("127.0.0.1", 0, application, handler_class=_Quiet) as server:
         thread = Thread(target=server.serve_forever)
@@ -88,7 +88,7 @@ class _Quiet(WSGIRequestHandler):
 
 def test_a_study_that_is_there_already_is_kept(tmp_path: Path) -> None:
     rows = make_rows(search(3))
-    report, file = report_of(rows, make_study(rows)), str(tmp_path / "journal.log")
+    report, file = build_report(rows, make_study(rows)), str(tmp_path / "journal.log")
     write_optuna(report, file)
     with pytest.raises(DimsweepError, match="has a study 'demo' already"):
         write_optuna(report, file)

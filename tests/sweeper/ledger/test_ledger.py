@@ -16,7 +16,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.ledger import files
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.rows import each_key_once
+from dimsweep.sweeper.ledger.rows import count_keys_once
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, dead_writer, key, trials, values
 
 
@@ -117,7 +117,7 @@ def test_of_rows_of_one_trial_the_most_that_is_known_counts(states: Sequence[str
     for n in (2, 3):
         own = states[:n]
         rows = pa.Table.from_batches([batch(7, 1, state) for state in own])
-        (state,) = each_key_once(rows)["state"].to_pylist()
+        (state,) = count_keys_once(rows)["state"].to_pylist()
         assert state == min(own)  # which is the order of the alphabet
 
 

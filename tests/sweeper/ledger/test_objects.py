@@ -17,7 +17,7 @@ from dimsweep.sweeper.charts import brushed, matrices
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger import lock
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.place import Place, entries, place
+from dimsweep.sweeper.ledger.place import Place, list_folder, parse_place
 from tests.support.ledgers import SCHEMA, STUDY, batch, changed, trials, values
 from tests.support.studies import TINY, planned, run
 from tests.support.waiting import until
@@ -50,7 +50,7 @@ def bucket(store: Any, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(lock, "BEAT", BEAT)
     name = f"test{time.monotonic_ns()}"
     store.mkdir(name)
-    return place(f"s3://{name}")
+    return parse_place(f"s3://{name}")
 
 
 def dead(ledger: Ledger) -> None:
@@ -60,7 +60,7 @@ def dead(ledger: Ledger) -> None:
 
 
 def names(folder: Place) -> list[str]:
-    return [entry.name.partition("-")[0] for entry in entries(folder)]
+    return [entry.name.partition("-")[0] for entry in list_folder(folder)]
 
 
 @pytest.mark.long
@@ -100,7 +100,7 @@ def test_a_killed_writer_loses_no_row_that_was_saved(bucket: Place) -> None:
         assert "seems dead" in ledger.notes[0]
         assert list(values(ledger)) == [0, 1, 2, 3]
         ledger.append(batch(4, 4))
-        assert entries(folder)[0].name == "lease-00002.json"
+        assert list_folder(folder)[0].name == "lease-00002.json"
     assert trials(folder) == list(range(8))
 
 
@@ -158,7 +158,7 @@ def test_damage_is_named_and_set_aside(bucket: Place) -> None:
     folder = bucket / "s"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 4))
-    (part,) = (entry for entry in entries(folder) if entry.name.startswith("part"))
+    (part,) = (entry for entry in list_folder(folder) if entry.name.startswith("part"))
     data = bytearray(part.read_bytes())
     data[100] ^= 1
     part.write_bytes(bytes(data))
@@ -229,7 +229,7 @@ def test_a_study_is_swept_resumed_reported_and_compared(
     sweep(f"{bucket}results", 4)
     there, here = sweep(f"{bucket}results", 6), sweep(tmp_path, 6)
     assert str(there) == f"{bucket}results/libra_gpt3_4d"
-    assert [entry.name.partition("-")[0] for entry in entries(there)] == [
+    assert [entry.name.partition("-")[0] for entry in list_folder(there)] == [
         "part",
         "part",
         "study.json",

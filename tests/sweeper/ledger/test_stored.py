@@ -13,7 +13,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.sql import sql_command as sql
 from dimsweep.sweeper.ledger.files import encode_part
 from dimsweep.sweeper.ledger.ledger import Ledger
-from dimsweep.sweeper.ledger.pieces import conforming
+from dimsweep.sweeper.ledger.pieces import conform_rows
 from dimsweep.sweeper.ledger.stored import Stored
 from tests.support.ledgers import SCHEMA, STUDY, batch
 
@@ -71,7 +71,7 @@ def test_whole_parts_are_read_where_they_are_and_all_else_is_in_memory(
     assert [each.num_rows for each in Stored(folder).sources()] == [17]
 
     def append(ledger: Ledger, first: int, n: int) -> None:
-        rows = conforming(pa.Table.from_batches([batch(first, n)]), schema)
+        rows = conform_rows(pa.Table.from_batches([batch(first, n)]), schema)
         ledger.append(rows.combine_chunks().to_batches()[0])
 
     with Ledger(whole, STUDY, schema) as ledger:

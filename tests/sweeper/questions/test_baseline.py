@@ -9,7 +9,7 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.questions import plan as planning
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.run.reproduce import reproduce
 from tests.support.studies import SMALL, planned, run
@@ -26,7 +26,7 @@ def rows_of(folder, origin="baseline"):
 
 
 def read(folder) -> Report:
-    return report_of(load(folder).to_pandas(), read_study(folder))
+    return build_report(load(folder).to_pandas(), read_study(folder))
 
 
 def test_there_is_one_in_each_scenario_and_it_is_no_candidate(tmp_path: Path) -> None:

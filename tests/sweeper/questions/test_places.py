@@ -16,7 +16,7 @@ from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.split.grid import Grid, build_grid
 from dimsweep.sweeper.questions.split.search import CellsQuestion
 from dimsweep.sweeper.questions.what_if import catalogue
-from dimsweep.sweeper.run.loop import OneRound, Search, StudyPlan, SweepDriver, Work
+from dimsweep.sweeper.run.loop import Search, SingleRound, StudyPlan, SweepDriver, Work
 from dimsweep.sweeper.space.trials import Trials
 from tests.support.studies import SMALL, run
 
@@ -33,7 +33,7 @@ class FirstTrialsQuestion(CellsQuestion):
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:
         for cell in self._cells:
-            yield OneRound([Work(cell, Trials.from_list(cell.first))])
+            yield SingleRound([Work(cell, Trials.from_list(cell.first))])
 
 
 def test_a_new_question_is_a_class_and_a_line(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.objective import OBJECTIVES
-from dimsweep.sweeper.questions.findings import report_of, tables_of_study
+from dimsweep.sweeper.questions.findings import build_report, tabulate_study
 from dimsweep.sweeper.report import describe
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.decisions import Question, factors, scenes
@@ -56,7 +56,7 @@ def test_no_minimum_is_taken_over_different_models() -> None:
     # The quickest model gains from the slow network, by so little that nobody builds it for that.
     quick = (rows["workload"] == "gnmt") & (rows["network"] == "slow")
     rows.loc[quick, "time_s"] *= 0.99 / 1.5
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     build, sure, _, cost = answers(report)
     assert (build.question, build.short) == ("What to build", "network fast")
     assert build.rest == "at most 1% behind the best of each scenario"
@@ -74,13 +74,13 @@ def test_an_equal_split_of_its_own_is_no_reference_of_decisions_that_compete() -
     rows, study = three_models()
     slow = (rows["network"] == "slow") & (rows["origin"] == "equal")
     rows.loc[slow, "time_s"] *= 9
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     assert report.headline.startswith("Over 3 workloads, network fast is fastest in each")
     assert "equal split" not in report.headline and "slow" not in report.headline
 
 
 def test_tables_have_the_best_of_each_scenario_and_all_regrets() -> None:
-    titles = {sheet.title: sheet for sheet in tables_of_study(report_of(*three_models()))}
+    titles = {sheet.title: sheet for sheet in tabulate_study(build_report(*three_models()))}
     best = titles["The best in each scenario"]
     assert [row[:3] for row in best.rows] == [
         ("gnmt", "network fast", "100.0 ms"),
@@ -96,7 +96,7 @@ def test_tables_have_the_best_of_each_scenario_and_all_regrets() -> None:
 def test_roles_say_what_is_decided() -> None:
     rows, study = three_models()
     roles = {"workload": "scenario", "network": "scenario"}
-    report = report_of(rows, study.model_copy(update={"roles": roles}))
+    report = build_report(rows, study.model_copy(update={"roles": roles}))
     assert len(report.decisions.scenarios) == 9 and len(report.decisions.decisions) == 1
     assert (
         report.headline == "Over 9 scenarios, the best splits are 2.00x faster than the equal split"
@@ -105,11 +105,11 @@ def test_roles_say_what_is_decided() -> None:
 
 def test_a_decision_that_does_not_run_everywhere_is_not_the_answer() -> None:
     times = {("a", "x"): 1.0, ("b", "x"): 5.0, ("a", "y"): 1.2, ("b", "y"): 6.0, ("a", "z"): 0.1}
-    report = report_of(*grid(times))
+    report = build_report(*grid(times))
     assert answers(report)[0].short == "network x"
     assert report.decisions.worst[2] == np.inf
     few = {("a", "x"): 1.0, ("b", "y"): 1.0, ("c", "y"): 1.0}
-    assert report_of(*grid(few)).headline == (
+    assert build_report(*grid(few)).headline == (
         "No decision ran in all scenarios: network y ran in most, 2 of 3 scenarios"
     )
 
@@ -117,7 +117,7 @@ def test_a_decision_that_does_not_run_everywhere_is_not_the_answer() -> None:
 def test_of_two_the_one_that_does_not_run_everywhere_is_told() -> None:
     """How many times it is slower where it runs was told of all scenarios."""
     times = {("whole", "x"): 1.0, ("broken", "x"): 1.2, ("whole", "y"): 1.6}
-    assert report_of(*grid(times)).headline == (
+    assert build_report(*grid(times)).headline == (
         "Over 2 workloads, network x is fastest in each; next is network y, not in all of them"
     )
 
@@ -129,11 +129,11 @@ def test_two_values_are_compared_as_factors() -> None:
         for order in ("default", "themis")
     }
     rows, study = grid(times, ("workload", "collective"))
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     (found,) = factors(report.decisions)
     claim = "collective themis against default: 1.19 to 1.28x over 3 scenarios"
     assert found.claim == claim
-    assert claim in [sheet.title for sheet in tables_of_study(report)]
+    assert claim in [sheet.title for sheet in tabulate_study(report)]
     assert report.headline == (
         "Over 3 workloads, collective themis is 1.19 to 1.28x faster than default, "
         "each with its own best split"
@@ -142,9 +142,9 @@ def test_two_values_are_compared_as_factors() -> None:
 
 def test_gains_are_against_the_baseline() -> None:
     times = {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0}
-    report = report_of(*with_baseline(*three_models(), times))
+    report = build_report(*with_baseline(*three_models(), times))
     assert "it is 1.10 to 1.50x faster than the baseline" in report.headline
-    titles = {sheet.title: sheet for sheet in tables_of_study(report)}
+    titles = {sheet.title: sheet for sheet in tabulate_study(report)}
     assert [row[3] for row in titles["The best in each scenario"].rows] == [
         "1.50x",
         "1.25x",
@@ -159,13 +159,13 @@ def test_gains_are_against_the_baseline() -> None:
 def test_a_baseline_of_another_size_says_so() -> None:
     rows, study = with_baseline(*three_models(), {"gnmt": 0.15, "gpt3": 1.25, "mixtral": 11.0})
     smaller = tuple(each.model_copy(update={"n_npus": 1024}) for each in study.baselines)
-    report = report_of(rows, study.model_copy(update={"baselines": smaller}))
+    report = build_report(rows, study.model_copy(update={"baselines": smaller}))
     assert "1.10 to 1.50x faster than the baseline of 1,024 NPUs" in report.headline
 
 
 def test_where_the_baseline_cannot_be_no_gain_is_told_and_the_cause_is() -> None:
     times = {"gnmt": 0.15, "gpt3": None, "mixtral": 11.0}
-    report = report_of(*with_baseline(*three_models(), times))
+    report = build_report(*with_baseline(*three_models(), times))
     assert {s.cell.coordinates["workload"] for s in report.found if s.reference is None} == {"gpt3"}
     assert report.notes == [
         "the baseline cannot be simulated with gpt3, so no gain is told there: too large"
@@ -175,7 +175,7 @@ def test_where_the_baseline_cannot_be_no_gain_is_told_and_the_cause_is() -> None
 def test_a_baseline_that_the_study_had_before_is_not_shown() -> None:
     rows, study = with_baseline(*three_models(), {"gnmt": 0.15})
     old = rows[rows["key"] == "baseline 0"].assign(key="an older one", time_s=99.0)
-    report = report_of(pd.concat([rows, old], ignore_index=True), study)
+    report = build_report(pd.concat([rows, old], ignore_index=True), study)
     found = [s.reference.row["time_s"] for s in report.found if s.reference]
     assert found == [0.15] * 3
 
@@ -199,7 +199,7 @@ def test_the_equal_split_is_one(split, chunks, is_equal) -> None:
         "collective": {"chunks": 64},
         "space": {"bandwidth": {"step": "0.1 GB/s"}},
     }
-    (cell,) = report_of(rows, study.model_copy(update={"config": config})).summaries
+    (cell,) = build_report(rows, study.model_copy(update={"config": config})).summaries
     assert (cell.equal is not None) == (cell.reference is not None) == is_equal
     if not is_equal:
         assert cell.speedup is None
@@ -222,7 +222,7 @@ def plans():
 
 def test_of_a_plan_the_plan_is_the_answer() -> None:
     """It was hidden: "the best design found has 53.33%", "What to build: 450, 50 GB/s"."""
-    report = report_of(*plans())
+    report = build_report(*plans())
     assert report.question is Question.PLAN
     assert report.headline == (
         "GPT-3 on 4,096 NPUs: the best plan (tensor 4, micro_batch 2) found reaches 53.3% MFU"
@@ -236,7 +236,7 @@ def test_of_a_plan_the_plan_is_the_answer() -> None:
 def test_of_a_plan_the_baseline_is_what_runs_today() -> None:
     rows, study = with_baseline(*plans(), {"": 1.0})
     rows.loc[rows["origin"] == "baseline", "mfu"] = 0.44
-    assert report_of(rows, study).headline == (
+    assert build_report(rows, study).headline == (
         "GPT-3 on 4,096 NPUs: the best plan (tensor 4, micro_batch 2) is 1.21x the MFU of the "
         "baseline (53.3% against 44%)"
     )
@@ -247,7 +247,7 @@ def test_a_cost_says_that_npus_are_in_it() -> None:
     rows, study = three_models()
     cells = tuple(c.model_copy(update={"config": {"network": {}}}) for c in study.cells)
     config = study.config | {"cost": {"npu": "25 kUSD"}}
-    report = report_of(rows, study.model_copy(update={"cells": cells, "config": config}))
+    report = build_report(rows, study.model_copy(update={"cells": cells, "config": config}))
     assert {summary.npu_price for summary in report.summaries} == {25e3}
     cost = answers(report)[-1]
     assert cost.rest == "cluster cost; 102.4 M USD of it NPUs"
@@ -286,7 +286,7 @@ def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
 
     class Made(Results):
         record = property(lambda self: three_models()[1])
-        report = property(lambda self: report_of(*three_models()))
+        report = property(lambda self: build_report(*three_models()))
 
     with pytest.raises(DimsweepError, match="3 scenarios"):
         _ = Made(tmp_path).best
@@ -304,12 +304,12 @@ def test_no_row_of_several_scenarios_is_the_best(tmp_path) -> None:
 def test_regrets_are_those_of_each_scenario(times) -> None:
     """None is negative, each scenario has a best with none, and scaling a scenario changes none."""
     names = {(f"w{s}", f"n{d}"): t for d, own in enumerate(times) for s, t in enumerate(own)}
-    first = report_of(*grid(names)).decisions
+    first = build_report(*grid(names)).decisions
     assert (first.regrets >= 0).all() and (first.regrets.min(axis=0) == 0).all()
     least = first.ranking[0]
     assert first.worst[least] == first.worst.min()
     scaled = {key: t * (7.0 if key[0] == "w1" else 1.0) for key, t in names.items()}
-    again = report_of(*grid(scaled)).decisions
+    again = build_report(*grid(scaled)).decisions
     assert again.regrets == pytest.approx(first.regrets, rel=1e-9, abs=1e-9)
 
 
@@ -318,7 +318,7 @@ def test_of_a_front_the_answer_is_what_the_headline_advises() -> None:
     rows = make_rows([*SPLITS, [200.0] * 4]).assign(
         time_s=[1.0, 1.005, 2.0], cost_usd=[74e6, 16.6e6, 10e6], perf_per_cost=1.0
     )
-    report = report_of(rows, make_study(rows, objective=("time", "cost")))
+    report = build_report(rows, make_study(rows, objective=("time", "cost")))
     (cell,) = report.summaries
     bounded = replace(cell, cell=cell.cell.model_copy(update={"bound": 0.8}))
     assert (bounded.gap, bounded.gap_of(cell.first)) == pytest.approx((0.25625, 0.25))
@@ -348,7 +348,7 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
     proven = {"cost": cost.tolist(), "bound": [2.0, 1.0, 0.5], "value": [2.0, 1.0, 0.5]}
     proven["bandwidth"] = [[1.0] * 4] * 3
     study = with_cells(study, bound=0.5, front=proven, ms_per_GBps=[-5.0] * 4)
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     (cell,), told = report.summaries, {each.question: each for each in answers(report)}
     assert cell.best["time_s"] == 1.005 and "1.005 s at 16.60 M USD" in report.headline
     assert told["What to build"].rest.endswith(
@@ -358,7 +358,7 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
     assert "dim\N{NO-BREAK SPACE}1" in told["What the next GB/s does"].short
     assert told["How sure is the search"].short == "within 0.5% of the proven front"
     assert "that costs no more has better than 1.000 s" in told["How sure is the search"].rest
-    (table,) = (sheet.rows for sheet in tables_of_study(report) if sheet.title == "Time and cost")
+    (table,) = (sheet.rows for sheet in tabulate_study(report) if sheet.title == "Time and cost")
     values = {name: best for name, best, *_ in table}
     assert (values["iteration time"], values["proven bound at this cost"]) == (
         "1.005 s",
@@ -371,9 +371,9 @@ def test_of_a_front_all_that_is_told_is_told_of_the_design_that_is_advised() -> 
 def test_the_runner_up_of_a_front_is_what_would_be_advised_without_the_best() -> None:
     rows, study = front_of_plans()
     rows = rows[rows["trial"] != 0]
-    (cell,) = report_of(rows, study).summaries
+    (cell,) = build_report(rows, study).summaries
     assert cell.runner_up["time_s"] == 1.2
-    build = answers(report_of(rows, study))[0]
+    build = answers(build_report(rows, study))[0]
     assert build.rest.endswith("tensor 8, is 19% behind in time (1.200 s at 20.00 M USD)")
 
 
@@ -384,7 +384,7 @@ def test_decisions_on_fronts_are_compared_by_what_is_advised_of_each() -> None:
         rows = make_rows(SPLITS, cell=i, network=name)
         parts.append(rows.assign(time_s=times, cost_usd=[50e6, 10e6], perf_per_cost=1.0))
     rows = pd.concat(parts, ignore_index=True)
-    report = report_of(rows, make_study(rows, ("time", "cost"), grid=("network",)))
+    report = build_report(rows, make_study(rows, ("time", "cost"), grid=("network",)))
     assert report.headline == (
         "GPT-3 on 4,096 NPUs: network b is fastest to within 1% (1.004 s at 10.00 M USD); "
         "the runner-up, network a, is 0.5% behind in time (1.009 s at 10.00 M USD)"
@@ -408,13 +408,13 @@ def test_scenarios_count_by_their_weights() -> None:
     times = {("a", "x"): 1.0, ("b", "x"): 1.3, ("a", "y"): 1.2, ("b", "y"): 1.0}
     times |= {("a", "z"): 1.4, ("b", "z"): 1.4}
     rows, study = grid(times)
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     assert answers(report)[0].short == "network y"  # at most 20% behind
-    told = [sheet.title for sheet in tables_of_study(report)]
+    told = [sheet.title for sheet in tabulate_study(report)]
     own = " (each with its best split for that scenario)"
     assert any(title.endswith(f"; each counts the same{own}") for title in told)
     weighted = study.model_copy(update={"weights": {"workload": {"a": 9.0, "b": 1.0}}})
-    report = report_of(rows, weighted)
+    report = build_report(rows, weighted)
     assert report.headline == (
         "Over 2 workloads, network x loses least: 3% in the weighted mean, at most 30% against the "
         "best of each (b); next is network y, 18% in the weighted mean, at most 20% behind"
@@ -424,7 +424,7 @@ def test_scenarios_count_by_their_weights() -> None:
         "network x",
         "3% in the weighted mean, at most 30% behind the best of each scenario",
     )
-    (table,) = [s for s in tables_of_study(report) if "each counts by its weight" in s.title]
+    (table,) = [s for s in tabulate_study(report) if "each counts by its weight" in s.title]
     assert table.columns == (
         "decision",
         "a\n(90%)",
@@ -439,15 +439,15 @@ def test_scenarios_count_by_their_weights() -> None:
 def test_a_scenario_of_no_weight_counts_for_nothing() -> None:
     times = {("a", "x"): 1.0, ("a", "y"): 1.2, ("b", "y"): 1.0, ("a", "z"): 1.4, ("b", "z"): 0.5}
     rows, study = grid(times)
-    assert answers(report_of(rows, study))[0].short == "network z"
-    report = report_of(
+    assert answers(build_report(rows, study))[0].short == "network z"
+    report = build_report(
         rows, study.model_copy(update={"weights": {"workload": {"a": 1.0, "b": 0.0}}})
     )
     assert report.headline.startswith("Over 2 workloads, network x is fastest in each that counts")
     assert report.decisions.mean.tolist() == pytest.approx([0, 0.2, 0.4])
     nothing = {"workload": {"c": 1.0, "a": 0.0, "b": 0.0}}
     assert (
-        report_of(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()
+        build_report(rows, study.model_copy(update={"weights": nothing})).decisions.share.tolist()
         == [0.5] * 2
     )
 
@@ -457,7 +457,9 @@ def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
     rows, study = plans()
 
     def sure(rows, study):
-        (found,) = (e for e in answers(report_of(rows, study)) if e.question.endswith("the search"))
+        (found,) = (
+            e for e in answers(build_report(rows, study)) if e.question.endswith("the search")
+        )
         return found
 
     assert sure(rows, study).short == "the best of 4 trials"
@@ -478,9 +480,9 @@ def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
 def test_of_a_front_what_was_simulated_again_first_is_called_the_fastest() -> None:
     """It need not be the design that the answer names."""
     rows, study = front_of_plans()
-    report = report_of(again(rows, [1.1, 1.2]), study)
+    report = build_report(again(rows, [1.1, 1.2]), study)
     (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
     assert sure.rest.endswith("message by message the ranking of the 2 best designs is the same")
-    report = report_of(again(rows, [1.3, 1.2]), study)
+    report = build_report(again(rows, [1.3, 1.2]), study)
     (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
     assert "for the design that is fastest" in sure.rest and "search's best" not in sure.rest

@@ -9,7 +9,7 @@ import pytest
 
 from dimsweep import load
 from dimsweep.sweeper.objective import COST, PERF_PER_COST, TIME, Objective
-from dimsweep.sweeper.questions.findings import read_report, tables_of_study
+from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.report import describe
 from tests.support.studies import planned, run
 
@@ -38,7 +38,7 @@ def test_the_table_of_cells_has_what_was_searched_for(tmp_path: Path) -> None:
     plan = planned(words, tmp_path)
     run(plan)
     found = [
-        sheet for sheet in tables_of_study(read_report(plan.folder)) if "every cell" in sheet.title
+        sheet for sheet in tabulate_study(read_report(plan.folder)) if "every cell" in sheet.title
     ]
     at = found[0].columns.index("effective time")
     rows = load(plan.folder).to_pylist()

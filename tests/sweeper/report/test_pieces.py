@@ -8,7 +8,7 @@ import pytest
 
 from dimsweep.sweeper.charts import points as thinned
 from dimsweep.sweeper.charts.points import Points, drawn, limits
-from dimsweep.sweeper.questions.findings import details_of_cell, report_of, tables_of_study
+from dimsweep.sweeper.questions.findings import build_report, tabulate_cell_details, tabulate_study
 from dimsweep.sweeper.questions.what_if.findings import groups
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.remarks import idle_axes
@@ -73,8 +73,8 @@ STUDIES = {
 
 def told(report: Report) -> dict[str, object]:
     tables = [
-        *tables_of_study(report),
-        *(s for cell in report.found for s in details_of_cell(cell)),
+        *tabulate_study(report),
+        *(s for cell in report.found for s in tabulate_cell_details(cell)),
     ]
     return {
         "said": [report.headline, report.effort, report.causes, report.remarks],
@@ -92,9 +92,9 @@ def test_a_report_of_pieces_is_that_of_the_whole(name: str) -> None:
     make, options = STUDIES[name]
     rows = make()
     study = make_study(rows, **options)
-    whole = told(report_of(rows, study))
+    whole = told(build_report(rows, study))
     for size in (7, 25):
-        assert told(report_of(InPieces(rows, size), study)) == whole
+        assert told(build_report(InPieces(rows, size), study)) == whole
 
 
 @pytest.mark.parametrize("name", ["one cell", "plans"])
@@ -102,7 +102,7 @@ def test_how_far_splits_stray_is_that_of_the_whole(name: str) -> None:
     make, options = STUDIES[name]
     rows = make()
     study = make_study(rows, **options)
-    (one,), (other,) = (report_of(r, study).found for r in (rows, InPieces(rows, 7)))
+    (one,), (other,) = (build_report(r, study).found for r in (rows, InPieces(rows, 7)))
     assert one.trials.widest_dims == other.trials.widest_dims
     assert np.array_equal(one.trials.shares_near(), other.trials.shares_near())
     assert one.trials.near_first() == other.trials.near_first()
@@ -114,7 +114,7 @@ def test_how_far_splits_stray_is_that_of_the_whole(name: str) -> None:
 def test_a_baseline_is_found_in_whatever_piece() -> None:
     rows = make_rows(search(40))
     rows, study = with_baseline(rows, make_study(rows), {"": 1.5})
-    gains = [report_of(each, study).found[0].speedup for each in (rows, InPieces(rows, 9))]
+    gains = [build_report(each, study).found[0].speedup for each in (rows, InPieces(rows, 9))]
     assert gains[0] == gains[1] is not None
 
 
@@ -141,7 +141,7 @@ def test_many_trials_are_thinned_to_those_that_can_be_seen(
     for name in ("_ACROSS", "_DOWN"):
         monkeypatch.setattr(thinned, name, 12)
     rows = make_rows(search(1500))
-    report = report_of(InPieces(rows, 200), make_study(rows, objective=("time", "cost")))
+    report = build_report(InPieces(rows, 200), make_study(rows, objective=("time", "cost")))
     (cell,) = report.found
     every = report.seen.rows.take(np.arange(len(rows)))
     places = drawn(report, 4)
@@ -159,7 +159,7 @@ def test_many_trials_are_thinned_to_those_that_can_be_seen(
 
 def test_a_page_of_many_trials_tells_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(search(300))
-    report = report_of(rows, make_study(rows))
+    report = build_report(rows, make_study(rows))
     whole = Points.of(report)
     monkeypatch.setattr("dimsweep.sweeper.charts.points.ALL", 100)
     monkeypatch.setattr(thinned, "_ACROSS", 3)

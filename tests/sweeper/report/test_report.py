@@ -10,7 +10,7 @@ from dimsweep.engine import DimsweepError
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.api.results import _table
 from dimsweep.sweeper.draw.page import write_report
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report import describe, naming, recheck, sections, words
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.recheck import Comparison, agreement
@@ -148,7 +148,7 @@ def test_an_objective_without_values_is_an_error():
 def test_nothing_complete_is_an_error(rows, what, tmp_path):
     study = make_study(one_cell())
     with pytest.raises(DimsweepError, match=what) as error:
-        write_report(report_of(rows, study), tmp_path / "report")
+        write_report(build_report(rows, study), tmp_path / "report")
     assert error.value.where == "study demo"
     assert not (tmp_path / "report").exists()
     with pytest.raises(DimsweepError, match=what):
@@ -305,7 +305,7 @@ def test_a_grid_has_a_row_for_each_cell_looked_at_again():
     rows = again(rows, [1.2, 1.1], 0)
     rows = again(rows, [None, 3.0], 1)
     rows = again(rows, [None, None], 3)
-    report = report_of(rows, make_study(rows, grid=["a.total"]))
+    report = build_report(rows, make_study(rows, grid=["a.total"]))
     (cells,), (rechecked,) = sections.tabulate_best_of_cells(report), recheck.tabulate_cells(report)
     assert [row[0] for row in cells.rows] == ["few", "many", "none", "dead"]
     assert rechecked.rows == [
@@ -409,7 +409,7 @@ def test_terminal_lists_the_front():
     study = make_study(rows, objective=["time", "cost"])
     assert "trade-offs, from" in text_of(rows, study)
     ends = "from 722.8 ms at 6.866 M USD (within 1%: 726.3 ms at 6.737 M USD) to 752.9 ms at"
-    assert ends in report_of(rows, study).headline, "both ends of the front, and what is enough"
+    assert ends in build_report(rows, study).headline, "both ends of the front, and what is enough"
 
 
 # --- the critical path --------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_how_sure_the_search_is_is_said_of_the_design_that_is_named(objective):
     cost, bound = np.array([4.0, 5.0, 9.0]), np.array([2.5, 1.6, 1.0])
     front = Frontier(cost, bound, bound, np.ones((3, 4)))
     study = with_cells(make_study(rows, objective=objective), front=front, bound=0.5)
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     (cell,) = report.found
     (sure,) = (each for each in answers(report) if each.question == "How sure is the search")
     gap = cell.named["time_s"] / front.least_time(np.array([cell.named["cost_usd"]]))[0] - 1

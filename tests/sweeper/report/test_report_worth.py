@@ -12,7 +12,7 @@ from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.charts import bars as next_bandwidth_chart
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.draw.page import render
-from dimsweep.sweeper.questions.findings import report_of, tables_of_study
+from dimsweep.sweeper.questions.findings import build_report, tabulate_study
 from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.summary import summarise
 from tests.support.examples import examples
@@ -100,7 +100,7 @@ def test_the_next_bandwidth_has_one_worth():
     assert told == (
         "the next GB/s saves most in dim 0 Ring(4) or in dim 1 FullyConnected(8): 500.0 us"
     )
-    titles = [sheet.title for sheet in tables_of_study(report_of(rows, study))]
+    titles = [sheet.title for sheet in tabulate_study(build_report(rows, study))]
     saves = [title for title in titles if "saves" in title]
     assert saves == ["How much time more bandwidth, or more money for it, saves"]
 
@@ -112,7 +112,7 @@ def test_without_prices_bandwidth_is_compared(prices):
     rows = pd.concat(parts, ignore_index=True)
     worth = {"ms_per_GBps": [-0.08, -0.04, 0.0, 0.0], "usd_per_GBps": prices}
     worth["bound"] = rows["time_s"].min()
-    report = report_of(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
+    report = build_report(rows, with_cells(make_study(rows, grid=["a.total"]), **worth))
     (sheet,) = sections.tabulate_next_bandwidth(report.summaries[0])
     assert [len(row) for row in sheet.rows] == [2] * 4
     (cells,) = sections.tabulate_next_bandwidth_of_cells(report)
@@ -121,7 +121,7 @@ def test_without_prices_bandwidth_is_compared(prices):
 
 def test_nothing_is_said_where_no_bound_is_known():
     rows = pd.concat([again(make_rows(search(5), cell), [1.0], cell) for cell in range(2)])
-    report = report_of(rows, make_study(rows))
+    report = build_report(rows, make_study(rows))
     assert [sections.tabulate_next_bandwidth(summary) for summary in report.summaries] == [[], []]
     assert sections.tabulate_next_bandwidth_of_cells(report) == []
 
@@ -138,7 +138,7 @@ def test_no_worth_ends_a_report(worth_ms):
     worth = [-worth_ms, -1e-9, 0.0, 0.0]
     study = with_cells(make_study(rows), ms_per_GBps=worth, bound=rows["time_s"].min())
     assert text_of(rows, study)
-    report = report_of(rows, study)
+    report = build_report(rows, study)
     assert next_bandwidth_chart.NEXT_BANDWIDTH.draw(Points.of(report))
 
 
@@ -168,4 +168,4 @@ def test_no_time_and_no_cost_ends_the_page(factor):
     rows = make_rows(search(20))
     for column in ("time_s", "cost_usd"):
         rows[column] *= factor
-    assert render(report_of(rows, make_study(rows, objective=["time", "cost"])))
+    assert render(build_report(rows, make_study(rows, objective=["time", "cost"])))

@@ -8,7 +8,7 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.record import read_study
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.run import checkpoint
 from dimsweep.sweeper.run.executor.inline import InlineExecutor
 from dimsweep.sweeper.run.executor.setup import Setup
@@ -125,10 +125,12 @@ def test_what_was_stopped_is_not_finished(small: Small) -> None:
     stopped(plan)
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert (study.finished, study.n_trials) == (False, BUDGET)
-    told = report_of(rows, study).effort
+    told = build_report(rows, study).effort
     done = len(rows)
     assert f"{done} of {done} trials complete of at most {BUDGET} planned (the sweep was st" in told
     run(plan)
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert study.finished is True
-    assert report_of(rows, study).effort.startswith(f"{BUDGET} of {BUDGET} trials complete, search")
+    assert build_report(rows, study).effort.startswith(
+        f"{BUDGET} of {BUDGET} trials complete, search"
+    )

@@ -160,7 +160,7 @@ def test_the_code_that_travels_is_the_code_here(
     code = guest.digest(files)
     assert guest._installed(code), "a node that has it already does not take another"
     assert not guest._installed("another")
-    folder = guest.unpacked(guest.packed(files), code)
+    folder = guest.unpack(guest.pack(files), code)
     assert guest.digest(guest.sources(folder / guest.PACKAGE)) == code
     run = "import dimsweep.sweeper as s, dimsweep.engine as e; print(s.__file__, e.__file__)"
     found = subprocess.run(

@@ -9,7 +9,7 @@ import pytest
 from dimsweep import load
 from dimsweep.sweeper.export.rows import write_csv
 from dimsweep.sweeper.ledger.stored import Stored
-from dimsweep.sweeper.questions.findings import read_report, tables_of_study
+from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.simulation.simulate import AloneRunners, simulate
 from tests.support.studies import TINY, planned, run
 
@@ -33,7 +33,7 @@ def test_each_job_of_a_study_has_a_time_and_a_slowdown(tmp_path: Path) -> None:
         assert dict(rows["job_s"][i]) == {name: job.time for name, job in jobs.items()}
         assert max(dict(rows["job_s"][i]).values()) == time
     (table,) = [
-        sheet for sheet in tables_of_study(read_report(plan.folder)) if "Each job" in sheet.title
+        sheet for sheet in tabulate_study(read_report(plan.folder)) if "Each job" in sheet.title
     ]
     assert [row[-1] for row in table.rows][:2] == ["1.00x", "1.00x"] and len(table.rows) == 8
     assert table.columns[:3] == ("placement", "routing", "job")
@@ -47,5 +47,5 @@ def test_one_workload_has_no_jobs(tmp_path: Path) -> None:
     (row,) = load(plan.folder).to_pylist()
     assert row["job_s"] is None and row["job_slowdown"] is None
     assert not [
-        each for each in tables_of_study(read_report(plan.folder)) if "Each job" in each.title
+        each for each in tabulate_study(read_report(plan.folder)) if "Each job" in each.title
     ]

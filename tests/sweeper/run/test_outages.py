@@ -8,7 +8,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, InfeasibleError
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
-from dimsweep.sweeper.questions.findings import read_report, tables_of_study
+from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.simulation.simulate import simulate
 from tests.support.studies import planned, run
 
@@ -91,7 +91,7 @@ def test_a_study_has_them_in_its_rows_and_its_report(tmp_path: Path) -> None:
     assert dict(row["outage_slowdown"]) == {each.what: each.slowdown for each in own.outages}
     assert row["effective_time_s"] == own.merits["effective_time_s"]
     tables = [
-        sheet for sheet in tables_of_study(read_report(plan.folder)) if "is down" in sheet.title
+        sheet for sheet in tabulate_study(read_report(plan.folder)) if "is down" in sheet.title
     ]
     told, mean = tables[0].rows[0][-2:]
     assert told.splitlines() == [f"{o.what}: {o.slowdown - 1:+.2%}" for o in own.outages]

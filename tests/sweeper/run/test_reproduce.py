@@ -38,9 +38,9 @@ def test_every_row_is_the_same_again(small: Small, words: list[str]) -> None:
     plan = small(*words)
     run(plan)
     found = reproduce(plan.folder)
-    assert found.rows == found.of == len(load(plan.folder))
+    assert found.rows == found.n_complete == len(load(plan.folder))
     assert not found.differ
-    assert found.then == (found.now,)
+    assert found.recorded == (found.current,)
     assert reproduce(plan.folder, sample=2).rows == 2
 
 

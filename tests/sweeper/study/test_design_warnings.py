@@ -17,7 +17,7 @@ from dimsweep.sweeper.draw.page import render
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.ledger.stored import load
 from dimsweep.sweeper.places import study_names
-from dimsweep.sweeper.questions.findings import report_of
+from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.remarks import idle_axes
@@ -117,7 +117,7 @@ def test_a_best_design_that_barely_fits_is_marked(tmp_path: Path) -> None:
         ]
         plan = plan_study(compose([*words, f"results={tmp_path / str(marked)}"]))
         run(plan)
-        report = report_of(load(plan.folder).to_pandas(), plan.study)
+        report = build_report(load(plan.folder).to_pandas(), plan.study)
         (found,) = report.found
         assert found.best["memory_bytes"] == pytest.approx(need.total)
         assert found.best["memory_reserved_bytes"] == pytest.approx(need.reserved)
@@ -347,7 +347,7 @@ def test_the_ledger_and_the_page_have_them(small: Small) -> None:
         == list(plan.study.warnings)
         == ["network.packet has no effect: fidelity=phase simulates no links"]
     )
-    page = render(report_of(rows, study))
+    page = render(build_report(rows, study))
     assert "network.packet has no effect" in page
 
 
@@ -361,7 +361,7 @@ def test_axes_that_made_no_difference(small: Small) -> None:
     run(plan)
     rows = load(plan.folder).to_pandas()
     assert idle_axes(rows, plan.study) == ["collective.queue"]
-    page = render(report_of(rows, plan.study))
+    page = render(build_report(rows, plan.study))
     assert "collective.queue made no difference" in page
 
 

@@ -88,7 +88,7 @@ def _sorted(operator: Operator) -> Operator:
 
 
 KINDS, AXES = (CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER), ("data", "tensor")
-BESIDE = st.builds(
+EXTRA_ORIGINS = st.builds(
     CollectiveStep,
     st.sampled_from(KINDS),
     st.floats(1, 1e9),
@@ -101,7 +101,7 @@ OTHERS = st.sampled_from(
 )
 
 
-@given(st.lists(st.one_of(BESIDE, OTHERS), max_size=12), st.floats(0.01, 1))
+@given(st.lists(st.one_of(EXTRA_ORIGINS, OTHERS), max_size=12), st.floats(0.01, 1))
 def test_a_share_of_what_a_pass_waits_for_goes_beside_it(steps: list[Step], overlap: float) -> None:
     """As many bytes of each kind over each axis as before, the last of which come when the pass
     waits for them, so at most one collective of each is cut in two; and all else is as it was."""

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.extensions.verify.nccl import AIMS, command, read_rows, simulate_row
-from tests.support.golden import BESIDE, COMMITTED
+from tests.support.golden import COMMITTED, EXTRA_ORIGINS
 
 OURS = COMMITTED / "nccl.csv"
-SHARED = pytest.param(BESIDE / "clusters" / "nccl.csv", marks=pytest.mark.long, id="shared")
+SHARED = pytest.param(EXTRA_ORIGINS / "clusters" / "nccl.csv", marks=pytest.mark.long, id="shared")
 HEADER = "source,gpu,gpus,nodes,op,bytes,time_us,note\n"
 
 

@@ -18,7 +18,7 @@ from dimsweep.sweeper.calibrate.evidence import (
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
-from dimsweep.sweeper.questions.findings import read_report, tables_of_study
+from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.questions.networks.changes import Changes, _find_rival, find_changes
 from dimsweep.sweeper.questions.networks.designs import Designs
 from dimsweep.sweeper.questions.networks.findings import format_lost_at
@@ -423,7 +423,7 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     proof, report = proof_of(plan), read_report(plan.folder)
     assert Changes(proof.changes, proof.rival, proof.regions) == found
     (sheet,) = [
-        each for each in tables_of_study(report) if each.title == "What would change the answer"
+        each for each in tabulate_study(report) if each.title == "What would change the answer"
     ]
     *names, beside_others = (row[0] for row in sheet.rows)
     assert names == [each.name for each in proof.changes]

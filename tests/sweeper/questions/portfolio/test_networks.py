@@ -16,7 +16,7 @@ from dimsweep.sweeper.draw.design import the_design
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
-from dimsweep.sweeper.questions.findings import read_report, tables_of_study
+from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.questions.plan import plan_study
 from dimsweep.sweeper.questions.portfolio.networks import SharedDesigns
 from dimsweep.sweeper.report.answers import answers
@@ -105,7 +105,7 @@ def test_it_is_the_best_of_all_plans_on_all_networks(
     # Each has its best plan there, and on the networks that are best for one of them alone.
     report = read_report(plan.folder)
     (one,) = report.portfolios
-    assert all(sheet.rows for sheet in tables_of_study(report))
+    assert all(sheet.rows for sheet in tabulate_study(report))
     assert np.isclose(one.losses[-1], losses, rtol=1e-9).all(axis=1).any()
     for k, row in enumerate(one.losses[:-1]):
         assert row[k] == pytest.approx(own[k], rel=1e-9)

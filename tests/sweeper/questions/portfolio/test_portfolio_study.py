@@ -19,7 +19,7 @@ from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import StudyRecord, read_study
 from dimsweep.sweeper.objective import TIME
-from dimsweep.sweeper.questions.findings import report_of, tables_of_study
+from dimsweep.sweeper.questions.findings import build_report, tabulate_study
 from dimsweep.sweeper.questions.portfolio.findings import PortfolioSummary, summarise_portfolios
 from dimsweep.sweeper.questions.portfolio.portfolio import SharedMeasure
 from dimsweep.sweeper.report import words
@@ -67,7 +67,7 @@ def test_the_answer_is_the_one_network_and_what_it_costs(small: Small) -> None:
     """It had the range of what networks for each workload alone cost."""
     plan = small(TWO, *FAST)
     run(plan)
-    report = report_of(load(plan.folder).to_pandas(), read_study(plan.folder))
+    report = build_report(load(plan.folder).to_pandas(), read_study(plan.folder))
     (one,) = report.portfolios
     rows = [row for _, row in report.chosen]
     assert [row["time_s"] for row in rows] == list(one.losses[one.best])
@@ -135,9 +135,9 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     study, rows = read_study(plan.folder), load(plan.folder).to_pandas()
     assert [list(entry.cells) for entry in study.portfolios] == [[0, 1], [2, 3]]
     text = io.StringIO()
-    print_report(report_of(rows, study), Console(file=text, width=100))
+    print_report(build_report(rows, study), Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(report_of(rows, study)))
+    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(build_report(rows, study)))
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:
@@ -221,10 +221,10 @@ def test_the_one_split_is_changed_in_each_workload(small: Small) -> None:
     for cell in one.cells:
         own = [max(-cell.named[f"ms_per_GBps_{d}"] / 1e3, 0) for d in range(len(cell.dims))]
         assert cell.saved() == pytest.approx(own)
-    assert any("saves at the one split for all" in s.title for s in tables_of_study(results.report))
+    assert any("saves at the one split for all" in s.title for s in tabulate_study(results.report))
     gains = [c.gain(c.objective, c.named) for c in one.cells]
     assert f"; it is {words.gained(gains, TIME, 'the baseline')}" in results.headline
-    titles = [sheet.title for sheet in tables_of_study(results.report)]
+    titles = [sheet.title for sheet in tabulate_study(results.report)]
     assert any(title.startswith("What if") for title in titles)
 
 

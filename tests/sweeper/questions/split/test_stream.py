@@ -30,7 +30,7 @@ def large(small: Small, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Stud
 
     def plan(results: str) -> StudyPlan:
         monkeypatch.setattr(dimsweep.sweeper.questions.plan, "LARGE", 3)
-        monkeypatch.setattr(dimsweep.sweeper.questions.plan, "LOOKED_AT", 2)
+        monkeypatch.setattr(dimsweep.sweeper.questions.plan, "MAX_CHECKED_CELLS", 2)
         return small(*WORDS, GRID, results=results)
 
     return plan

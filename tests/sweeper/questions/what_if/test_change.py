@@ -12,7 +12,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.part import BANDWIDTH
 from dimsweep.sweeper.questions.plan import plan_study
-from dimsweep.sweeper.questions.what_if.change import NoChangeError, resolve, times
+from dimsweep.sweeper.questions.what_if.change import NoChangeError, multiply, resolve
 from dimsweep.sweeper.study.kept import split_of, split_text
 
 CONFIG = compose(
@@ -48,7 +48,7 @@ def test_a_factor_is_for_every_number_of_a_mapping() -> None:
         resolve(CONFIG, {"cost.tiers.pod": "x2"}).values(),
     )
     numbers = {name: each for name, each in before.items() if each is not None}
-    assert after == before | {name: times(each, Fraction(2)) for name, each in numbers.items()}
+    assert after == before | {name: multiply(each, Fraction(2)) for name, each in numbers.items()}
     program = [CONFIG.changed(each).cost for each in ({}, resolve(CONFIG, {"cost.tiers": "x2"}))]
     for tier in TIERS:
         assert program[1].tiers[tier].link == 2 * program[0].tiers[tier].link
@@ -126,10 +126,10 @@ def test_nothing_is_asked_where_it_is_off(text: str) -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 64), st.integers(1, 64))
 def test_a_factor_is_exact(number: int, over: int, under: int) -> None:
-    text = times(f"{number} GB/s", Fraction(over + 1))
+    text = multiply(f"{number} GB/s", Fraction(over + 1))
     assert BANDWIDTH(text) == number * (over + 1) * 1e9
     if over != under:
-        changed = BANDWIDTH(times(f"{number} GB/s", Fraction(over, under)))
+        changed = BANDWIDTH(multiply(f"{number} GB/s", Fraction(over, under)))
         assert changed == pytest.approx(number * over / under * 1e9, rel=1e-15)
 
 

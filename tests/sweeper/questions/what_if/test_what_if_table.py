@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource
 
 from dimsweep.sweeper.charts.bars import WHAT_IF
 from dimsweep.sweeper.charts.points import Points
-from dimsweep.sweeper.questions.findings import report_of, tables_of_cell, tables_of_study
+from dimsweep.sweeper.questions.findings import build_report, tabulate_cell_report, tabulate_study
 from dimsweep.sweeper.questions.what_if.findings import claim, groups
 from dimsweep.sweeper.report.summary import summarise
 from tests.support.reports import (
@@ -29,7 +29,9 @@ def changed(rows, times=None, **columns):
 
 
 def table_of(summary):
-    return next(sheet for sheet in tables_of_cell(summary) if sheet.title.startswith("What if"))
+    return next(
+        sheet for sheet in tabulate_cell_report(summary) if sheet.title.startswith("What if")
+    )
 
 
 def test_the_largest_effect_is_first_and_what_cannot_be_is_last():
@@ -91,8 +93,8 @@ def test_the_cells_of_a_grid_are_compared_by_their_factors():
     for cell in (0, 2):
         best = rows[(rows["cell"] == cell) & (rows["origin"] != "what_if")]["time_s"].min()
         rows = what_if(rows, {"fast": 0.5 * best, "fat": None}, cell=cell)
-    report = report_of(rows, make_study(rows, grid=["a.total"]))
-    table = next(sheet for sheet in tables_of_study(report) if sheet.title.startswith("What if"))
+    report = build_report(rows, make_study(rows, grid=["a.total"]))
+    table = next(sheet for sheet in tabulate_study(report) if sheet.title.startswith("What if"))
     assert table.rows == [
         ("fast", "2.000x", "2.000x"),
         ("fat", *["does not fit: 96 GB of 85.9 GB"] * 2),
