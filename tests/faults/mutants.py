@@ -95,7 +95,7 @@ MUTANTS = [
         "            os.fsync(handle.fileno())\n",
         "",
     ),
-    Mutant(2, "folders are not synced", LEDGER + "place.py", "    _keep_names(file.parent)\n", ""),
+    Mutant(2, "folders are not synced", LEDGER + "place.py", "    _sync_folder(file.parent)\n", ""),
     Mutant(
         2,
         "files are synced before they are written",
@@ -114,7 +114,7 @@ MUTANTS = [
         3,
         "a part that is damaged when it is read again is taken",
         LEDGER + "ledger.py",
-        "            raise _spoilt(part, error) from error\n",
+        "            raise _damaged_part_error(part, error) from error\n",
         "            pass\n",
     ),
     Mutant(
@@ -177,7 +177,7 @@ MUTANTS = [
         6,
         "a sweep that lost its lock goes on",
         LEDGER + "ledger.py",
-        "            if not self._log.is_mine():\n                self._give_way()\n",
+        "            if not self._log.is_mine():\n                self._stop_for_other_sweep()\n",
         "",
     ),
     Mutant(
@@ -198,8 +198,8 @@ MUTANTS = [
         7,
         "a lost trial is tried again where it was lost",
         RUN + "ray.py",
-        "self._again(call.piece, lost, avoid=call.seat)",
-        "self._again(call.piece, lost)",
+        "self._retry(call.piece, lost, avoid=call.seat)",
+        "self._retry(call.piece, lost)",
     ),
     Mutant(
         7,
@@ -240,8 +240,8 @@ MUTANTS = [
         9,
         "rows that were not written are called safe",
         LEDGER + "ledger.py",
-        "            self._log.append(batch)\n            self._remember(batch)\n",
-        "            self._remember(batch)\n            self._log.append(batch)\n",
+        "            self._log.append(batch)\n            self._index_rows(batch)\n",
+        "            self._index_rows(batch)\n            self._log.append(batch)\n",
     ),
     Mutant(
         9,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from dimsweep.sweeper.run.executor.cluster import _TOKEN
-from dimsweep.sweeper.run.executor.ray_inside import read_again
+from dimsweep.sweeper.run.executor.ray_inside import reload_environment
 from tests.support.processes import offspring, parent, processes
 
 ENVIRONMENT = {
@@ -27,7 +27,9 @@ class Nodes:
         import ray
         from ray.cluster_utils import Cluster
 
-        read_again(ray)  # a sweep of this process may have kept Ray to the loopback interface
+        reload_environment(
+            ray
+        )  # a sweep of this process may have kept Ray to the loopback interface
         self._cluster = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
         )

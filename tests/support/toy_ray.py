@@ -30,7 +30,7 @@ class Actor:
 
     def __init__(self, ray: "ToyRay", node: str) -> None:
         self.ray, self.node, self.alive = ray, node, True
-        self.where = SimpleNamespace(remote=lambda: ray.call(self, None))
+        self.node_id = SimpleNamespace(remote=lambda: ray.call(self, None))
         self.evaluate = SimpleNamespace(remote=lambda job: ray.call(self, job))
 
 
@@ -112,7 +112,7 @@ class ToyRay:
     def cpus(self) -> int:
         return len(self.nodes)
 
-    def lost(self) -> list[Node] | None:
+    def find_lost_nodes(self) -> list[Node] | None:
         if self._told and not self._gone:
             return None
         self._told, gone = True, self._gone

@@ -206,7 +206,7 @@ def _stopped() -> Files:
     words = [*_SEARCHED, "budget.trials=6"]
     stopped = planned(words, "results")
     with pytest.MonkeyPatch.context() as patch, suppress(_StopError):
-        patch.setattr(checkpoint, "_EVERY", 0.0)
+        patch.setattr(checkpoint, "_MIN_INTERVAL", 0.0)
         run(stopped, watch=stop)
     found = {each.name: each for each in stopped.folder.iterdir() if each.is_file()}
     del found["lock"]

@@ -88,7 +88,7 @@ def ray() -> Use:
             pass
 
     def start() -> None:
-        with cluster._starting(Ray()):
+        with cluster._report_start_errors(Ray()):
             json.loads("{}")
 
     return start

@@ -23,9 +23,9 @@ BUDGET, TOLD = 120, 70
 
 @pytest.fixture(autouse=True)
 def always_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_EVERY", -1.0)
-    monkeypatch.setattr(checkpoint, "_RARELY", 0)
-    monkeypatch.setattr(checkpoint, "_WORTH", -1.0)
+    monkeypatch.setattr(checkpoint, "_MIN_INTERVAL", -1.0)
+    monkeypatch.setattr(checkpoint, "_MAX_SHARE", 0)
+    monkeypatch.setattr(checkpoint, "_MIN_SEARCH_TIME", -1.0)
     monkeypatch.setattr(relay, "HANDOVER", 30)
     monkeypatch.setattr("dimsweep.sweeper.search.choose.HANDOVER", 30)
 

@@ -103,8 +103,8 @@ def test_a_ray_that_does_not_start_is_told() -> None:
 DIES = """
 import os, time
 from dimsweep.sweeper.run.executor import cluster
-cluster._STARTS_WITHIN = 0.5
-with cluster._starting(None):
+cluster._START_TIMEOUT = 0.5
+with cluster._report_start_errors(None):
     {what}
 """
 
@@ -158,8 +158,8 @@ def test_the_code_that_travels_is_the_code_here(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     files = guest.sources(PACKAGE)
     code = guest.digest(files)
-    assert guest._installed(code), "a node that has it already does not take another"
-    assert not guest._installed("another")
+    assert guest._is_installed(code), "a node that has it already does not take another"
+    assert not guest._is_installed("another")
     folder = guest.unpack(guest.pack(files), code)
     assert guest.digest(guest.sources(folder / guest.PACKAGE)) == code
     run = "import dimsweep.sweeper as s, dimsweep.engine as e; print(s.__file__, e.__file__)"

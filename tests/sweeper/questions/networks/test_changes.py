@@ -314,7 +314,7 @@ def test_where_too_many_may_come_next_the_best_simulated_one_is_told(
 ) -> None:
     losses = seconds(UNCHANGED_TIERS) * factors
     third = int(np.argsort(losses)[2])
-    monkeypatch.setattr("dimsweep.sweeper.questions.networks.race._LOOKS", 0)
+    monkeypatch.setattr("dimsweep.sweeper.questions.networks.race._MAX_SIMULATIONS", 0)
     known = KnownCells(designs, best, {best: losses[best], third: losses[third]})
     rival = _find_rival(known)
     assert rival.is_open and number_of(designs, rival.by) == third
