@@ -52,7 +52,7 @@ def test_a_new_question_is_a_class_and_a_line(
 def test_a_new_what_if_is_a_function_and_a_line(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def chunks(asked: catalogue.Asked) -> Iterator[tuple[str, catalogue.Changes]]:
+    def chunks(asked: catalogue.DesignToChange) -> Iterator[tuple[str, catalogue.Changes]]:
         yield "chunks x4", {"collective.chunks": "x4"}
 
     monkeypatch.setattr(catalogue, "WHAT_IFS", [*catalogue.WHAT_IFS, chunks])

@@ -17,7 +17,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.study import Executor
 from dimsweep.sweeper.ledger.rows import Cell
 from dimsweep.sweeper.run.executor import EXECUTORS, executor, guest, make_executor
-from dimsweep.sweeper.run.executor.cluster import _refusal, _starting, check_actors
+from dimsweep.sweeper.run.executor.cluster import _join_error, _report_start_errors, check_actors
 from dimsweep.sweeper.run.executor.worker import Luggage, _memory_limit
 from dimsweep.sweeper.run.loop import StudyPlan
 from tests.support.studies import run
@@ -39,7 +39,7 @@ def test_another_token_is_named(mode: str | None, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
     error = ConnectionError("Failed to connect to Ray cluster")
     error.__cause__ = RuntimeError("Traceback ...\nray.exceptions.AuthenticationError: RPC error")
-    told = str(_refusal("head:6379", error))
+    told = str(_join_error("head:6379", error))
     assert "asks for another token" in told and f"RAY_AUTH_MODE is {mode or 'not set'}" in told
     assert "RAY_AUTH_TOKEN_PATH" in told and "no Ray cluster answers" not in told
 
@@ -95,7 +95,7 @@ def test_a_ray_that_does_not_start_is_told() -> None:
 
     ray = SimpleNamespace(init=dies, shutdown=lambda: calls.append("shutdown"))
     told = "did not start on this machine: The current node"
-    with pytest.raises(DimsweepError, match=told), _starting(ray):
+    with pytest.raises(DimsweepError, match=told), _report_start_errors(ray):
         ray.init()
     assert calls == ["shutdown"], "no daemon is left"
 

@@ -15,7 +15,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, Measures, Runner
 from dimsweep.sweeper.ledger.rows import FAILED, LOST, Cell
 from dimsweep.sweeper.run.executor import make_executor
-from dimsweep.sweeper.run.executor.evaluate import Job, Outcome, _state
+from dimsweep.sweeper.run.executor.evaluate import Job, Outcome, _failure_state
 from dimsweep.sweeper.run.executor.ray import RayExecutor, _Seat
 from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
@@ -194,6 +194,6 @@ def test_trials_that_hang_or_kill_their_worker_or_eat_memory_are_found(small: Sm
 def test_errors_that_caused_one_another_in_a_circle_have_an_end() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
-    assert _state(first) == FAILED
+    assert _failure_state(first) == FAILED
     second.__cause__ = MemoryError()
-    assert _state(first) == LOST
+    assert _failure_state(first) == LOST
