@@ -1,14 +1,14 @@
-"""Who writes a study: locks, leases, and the pulse that shows how a sweep is doing.
+"""The writer of a study: locks, leases, and the pulse that shows a sweep's progress.
 
-A lock keeps a second sweep out of a folder.  Object stores have no locks; a lease serves there:
+A lock keeps a second sweep out of a folder. Object stores have no locks; a lease replaces them:
 
-    lease-00001.json    who writes the study, and a number that changes with every beat
+    lease-00001.json    the writer of the study, and a number that changes with every beat
 
-A lease is made only if none of its name exists, and the newest one counts.  A sweep renews its
-lease every few seconds.  One that does not change for a while is a dead sweep's, and the next sweep
-makes a newer one; should the first be alive after all, it sees that and stops.
+A lease is created only if no file has its name, and the newest lease counts. A sweep renews its
+lease every few seconds. If a lease does not change for a while, its sweep is considered dead, and
+the next sweep creates a newer lease. If the first sweep is alive after all, it notices and stops.
 
-The pulse is a file beside the ledger for observers.  Nothing depends on it.
+The pulse is a file next to the ledger for observers. Nothing depends on it.
 """
 
 import errno
@@ -47,9 +47,8 @@ PATIENCE = 5  # beats without a sign of life
 class Lease:
     """The lease of ``folder``, held until it is released or not renewed in time.
 
-    ``notes`` name the sweep that it was taken from, if that one seems dead. Raises
-    :class:`DimsweepError` if another sweep holds it, and :class:`OSError` if the folder cannot be
-    written.
+    ``notes`` name the previous holder, if that sweep seems dead. Raises :class:`DimsweepError` if
+    another sweep holds the lease, and :class:`OSError` if the folder cannot be written.
     """
 
     def __init__(self, folder: Place) -> None:
@@ -84,7 +83,10 @@ class Lease:
             who, alive = _watch(newest)
             if alive:
                 raise DimsweepError(
-                    "another sweep is writing this study", where=str(self._folder), hint=who
+                    "another sweep is writing this study",
+                    where=str(self._folder),
+                    hint=who,
+                    code="conflict",
                 )
             self.notes.append(f"the sweep that wrote this study before seems dead: {who}")
             number += int(newest.stem.removeprefix("lease-"))
@@ -116,7 +118,7 @@ def _leases(folder: Place) -> list[Place]:
 
 
 def _watch(lease: Place) -> tuple[str, bool]:
-    """Return whose the lease is, and whether it is renewed."""
+    """Return the holder of a lease, and whether the holder renews it."""
     try:
         before = _read_lease(lease)
         who = f"its lease {lease} is that of {before.get('who')}"
@@ -138,14 +140,15 @@ def _read_lease(lease: Place) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-# What file systems answer that have no flock, such as Lustre without the mount option of that name;
-# 524 is Linux' own ENOTSUPP, which has no name in errno.
+# Errors of file systems without flock, such as Lustre without the mount option of that name; 524 is
+# Linux' ENOTSUPP, which has no name in errno.
 _NO_FLOCK = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524}
 
 
 class Lock(Protocol):
-    """A study's lock, held by this process. ``notes`` say what a user should know of it."""
+    """A study's lock, held by this process."""
 
+    #: notes for the user
     notes: list[str]
 
     def sink(self, path: Place) -> Sink:
@@ -185,6 +188,7 @@ class FolderLock:
                 "another sweep is writing this study",
                 where=str(folder),
                 hint=_describe_holder(lock),
+                code="conflict",
             ) from None
         self._folder, self._lock = folder, lock
         self.notes = _lock_notes(lock)
@@ -215,7 +219,7 @@ def _describe_holder(lock: BaseFileLock) -> str:
 
 
 class Keeper:
-    """Holds the lease of ``folder``, and saves the log, in a thread of its own.
+    """A thread that holds the lease of ``folder`` and saves the log.
 
     Raises the errors of :class:`Lease`.
     """
@@ -242,8 +246,10 @@ class Keeper:
         self._lease.release()
 
     def _is_ours(self) -> bool:
-        """Return whether no other sweep has taken the study over; raises :class:`OSError` if the
-        store could not be reached for longer than others wait."""
+        """Return whether this sweep still holds the lease.
+
+        Raises :class:`OSError` if the store could not be reached for as long as others wait.
+        """
         if self._failures >= PATIENCE:
             raise OSError(f"{self._folder} cannot be reached: {self._error}") from self._error
         return not self._lost
@@ -256,7 +262,7 @@ class Keeper:
                     for log in self._logs if not self._lost else ():
                         log.save()
                 self._failures = 0
-            except Exception as error:  # told by the thread that writes rows
+            except Exception as error:  # the thread that writes rows raises it
                 self._error, self._failures = error, self._failures + 1
 
 
@@ -266,17 +272,22 @@ _DEAD = 30.0  # seconds without a beat
 
 @dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class Pulse:
-    """How a sweep was doing ``at`` a time (seconds since 1970): how many trials are ``done`` and
-    ``failed``, trials/s, its ``workers``, what share of the time these were ``busy``, and on how
-    many ``nodes`` they are; ``over`` once it has ended, in whatever way."""
+    """The progress of a sweep at one time."""
 
+    #: seconds since 1970
     at: float
+    #: trials
     done: int
+    #: trials
     failed: int
+    #: trials/s
     rate: float
     workers: int
+    #: share of the time in which workers were busy
     busy: float
+    #: number of machines
     nodes: int
+    #: whether the sweep has ended, in any way
     over: bool = False
 
     @property

@@ -300,8 +300,10 @@ class StudyRecord(_Record):
         known = kept | OBJECTIVES
         if gone := [name for name in self.objective if name not in known]:
             hint = f"plugins: {', '.join(self.config.get('plugins', ())) or 'none'}"
-            what = "no plug-in of the study registers it"
-            raise DimsweepError(what, where=f"objective {gone[0]}", hint=hint)
+            problem = "no plug-in of the study registers it"
+            raise DimsweepError(
+                problem, where=f"objective {gone[0]}", hint=hint, code="unknown-name"
+            )
         return tuple(known[name] for name in self.objective)
 
     @property
@@ -375,7 +377,9 @@ _REPAIR_HINT = "sweep the study again: it sets the file aside and keeps all rows
 
 
 class DamagedStudyError(DimsweepError):
-    """A damaged ``study.json``."""
+    """An error of a damaged ``study.json``."""
+
+    code = "damaged"
 
 
 def read_study(folder: Place) -> StudyRecord:
@@ -403,7 +407,7 @@ def read_record(folder: Place) -> StudyRecord:
         with translating_store_errors(folder):
             node = json.loads(read(file).to_pybytes())
         if not isinstance(node, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         written = node.pop("checksum", None)
         if written not in (None, checksum(node)):
             raise ValueError("its checksum is wrong")
@@ -416,13 +420,16 @@ def read_record(folder: Place) -> StudyRecord:
         return study
     except FileNotFoundError:
         raise DimsweepError(
-            "there is no study here", where=str(folder), hint="dimsweep sweep study=... makes one"
+            "no study here",
+            where=str(folder),
+            hint="dimsweep sweep study=... creates one",
+            code="missing",
         ) from None
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         hint = "give the folder of a study's results, or its name in results/"
         raise DimsweepError(
-            f"the study cannot be read: {why}", where=str(file), hint=hint
+            f"the study cannot be read: {why}", where=str(file), hint=hint, code="inaccessible"
         ) from error
     except ValidationError as error:
         first = error.errors()[0]
@@ -431,6 +438,7 @@ def read_record(folder: Place) -> StudyRecord:
             f"the study cannot be read: {place}{': ' if place else ''}{first['msg']}",
             where=str(file),
             hint=f"{writer(node)} wrote it: read it with that version",
+            code="damaged",
         ) from error
     except (ValueError, RecursionError) as error:
         raise DamagedStudyError(
@@ -458,6 +466,7 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
             f"{ROWS_VERSION}) reads them, but cannot resume them",
             where=str(folder),
             hint="sweep under another name (name=...); these results stay as they are",
+            code="unsupported",
         )
     before, after = flatten(in_order(old.config)), flatten(in_order(new.config))
     for version in ("model", "rows"):
@@ -467,9 +476,10 @@ def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
         lines = [f"\n  {key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed[:12]]
         more = f"\n  ... and {len(changed) - 12} more" if len(changed) > 12 else ""
         raise DimsweepError(
-            "these results are of another study; their rows would not mix:" + "".join(lines) + more,
+            "these results belong to another study:" + "".join(lines) + more,
             where=str(folder),
-            hint="give the new study a name of its own (name=...), or remove the folder",
+            hint="give the new study another name (name=...), or remove the folder",
+            code="mismatch",
         )
 
 

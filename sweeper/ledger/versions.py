@@ -1,8 +1,7 @@
-"""Versions of a study's files: read what earlier versions wrote, refuse what later ones did.
+"""Versions of a study's files: read those of earlier versions, refuse those of later ones.
 
-``study.json`` says in ``rows`` which version its folder has.  ``record`` and ``files`` use this;
-columns that an earlier version lacks are null (``conform``).  tests/golden/ledgers has studies of
-each version.
+``rows`` in ``study.json`` is the version of its folder. ``record`` and ``files`` use this module.
+Columns that an earlier version lacks are null. tests/golden/ledgers has studies of each version.
 """
 
 import hashlib
@@ -17,12 +16,12 @@ from dimsweep.sweeper.part import canonical
 from dimsweep.sweeper.versions import version_of
 
 OLDEST = 2  # of release 0.2.0
-_FIRST_MARKED = 4  # before it, a file neither names its study nor has a checksum
+_FIRST_MARKED = 4  # files of earlier versions have neither a study nor a checksum
 _FIRST_ORDERED = 9  # before it, the hash of a study did not see the order of a plan's axes
 
-COLUMNS = {"point": "trial"}  # of version 2, and what they are called now
-_KEYS = {"points": "trials"}  # the same of a cell's record
-_GONE = (("npu", "error"),)  # keys of configurations that no version reads any more
+COLUMNS = {"point": "trial"}  # columns of version 2, and their names in this version
+_KEYS = {"points": "trials"}  # keys of a cell's record, old and new
+_GONE = (("npu", "error"),)  # keys of configurations that are no longer read
 
 
 def check_version(node: Mapping[str, Any], where: str) -> None:
@@ -36,11 +35,12 @@ def check_version(node: Mapping[str, Any], where: str) -> None:
         f"{version_of('dimsweep')} reads formats {OLDEST} to {ROWS_VERSION}",
         where=where,
         hint="read them with the dimsweep that wrote them" + (", or a later one" if newer else ""),
+        code="unsupported",
     )
 
 
 def writer(node: Mapping[str, Any]) -> str:
-    """Return which dimsweep wrote a record last, as ``dimsweep 0.2.0 (commit 1f3a9c5e)``."""
+    """Return the last writer of a record, such as ``dimsweep 0.2.0 (commit 1f3a9c5e)``."""
     written = node.get("provenance")
     last = written[-1] if isinstance(written, list) and written else None
     if not isinstance(last, Mapping) or not isinstance(last.get("version"), str):
@@ -50,8 +50,10 @@ def writer(node: Mapping[str, Any]) -> str:
 
 
 def identity(node: Mapping[str, Any]) -> str:
-    """Return the mark of the files of the study with the record ``node``: a hash of all that its
-    rows depend on, or nothing where they have none."""
+    """Return the identity of the study with the record ``node``: a hash of its rows' inputs.
+
+    It is "" for the first versions, whose files have no identity.
+    """
     own = {name: node.get(name) for name in ("config", "model", "rows")}
     version = own["rows"] if isinstance(own["rows"], int) else ROWS_VERSION
     if version < _FIRST_MARKED:
@@ -61,8 +63,10 @@ def identity(node: Mapping[str, Any]) -> str:
 
 
 def upgrade(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record ``node`` of an earlier version with the keys that this version gives it;
-    its ``rows`` stay the version that wrote it."""
+    """Return the record ``node`` of an earlier version with the keys of this version.
+
+    Its ``rows`` stays the version that wrote it.
+    """
     found = dict(node)
     if found.get("rows") == ROWS_VERSION:
         return found
@@ -81,7 +85,7 @@ def _cell(node: Any) -> Any:
 
 
 def _config(node: Any) -> Any:
-    """Return a configuration without the keys that are gone."""
+    """Return a configuration without keys that are no longer read."""
     if not isinstance(node, Mapping):
         return node
     found = dict(node)

@@ -1,1 +1,1 @@
-"""Running a study."""
+"""Run a study: the loop of a sweep, its checkpoints, and its executors."""

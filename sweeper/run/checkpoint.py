@@ -21,7 +21,7 @@ _MIN_SEARCH_TIME = 1.0  # seconds of a search that had better not be repeated
 
 
 class Incumbents:
-    """The best designs of a cell so far, each once: one, or as many as are rechecked."""
+    """The best distinct designs of a cell so far: one, or the number that is rechecked."""
 
     def __init__(self, cell: CellPlan) -> None:
         self._again = cell.recheck
@@ -30,7 +30,7 @@ class Incumbents:
 
     @property
     def value(self) -> float | None:
-        """The best value of the first objective; None if no trial is complete."""
+        """Best value of the first objective; None if no trial is complete."""
         return self._sign * self._kept[0][0] if self._kept else None
 
     @property
@@ -39,7 +39,7 @@ class Incumbents:
         return self._kept[0][2]
 
     def add(self, trials: Trials, values: Floats) -> None:
-        """Add trials with higher numbers than those before, and their values (N, K)."""
+        """Add trials, with higher numbers than earlier ones, and their values (N, K)."""
         losses = self._sign * values[:, 0]
         full = len(self._kept) == max(self._again, 1)
         found = [
@@ -62,12 +62,12 @@ class Incumbents:
         return [[loss, int(number), plain(trial)] for loss, number, trial in self._kept]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Take the best designs from the state of another object."""
-        self._kept = [(loss, number, trial_of(own)) for loss, number, own in state]
+        """Restore the best designs from a :meth:`state`."""
+        self._kept = [(loss, number, trial_of(design)) for loss, number, design in state]
 
 
 class SearchDigest:
-    """A hash of the rows that a search has learnt from, in batches of any size."""
+    """A hash of the rows that a search has learnt from, whatever the sizes of the batches."""
 
     def __init__(self) -> None:
         self._columns = [hashlib.blake2b(digest_size=16) for _ in range(3)]
@@ -79,16 +79,16 @@ class SearchDigest:
 
     @property
     def text(self) -> str:
-        """The hash of all added rows."""
+        """Hash of all added rows, in hexadecimal digits."""
         return "".join(own.hexdigest() for own in self._columns)
 
 
 class SearchCheckpoint:
     """The ``sampler`` of a cell's search and its ``incumbents``, new or resumed.
 
-    With a bookmark in the ledger they are as after the first ``n_trials`` trials, whose rows are at
-    ``places``. A bookmark is valid if the rows have the keys, values and slopes, in the order, that
-    the search learnt. If rows are missing, or were simulated again, the search begins anew.
+    A bookmark in the ledger restores them as they were after the first ``n_trials`` trials, whose
+    rows are at ``places``. It is valid if the ledger still has the rows that the search learnt
+    from, in the same order. If rows are missing or were simulated again, the search starts anew.
     """
 
     def __init__(self, cell: CellPlan, ledger: Ledger) -> None:
@@ -104,15 +104,15 @@ class SearchCheckpoint:
 
     @property
     def _search(self) -> list[object]:
-        """The settings in which a bookmark must agree."""
+        """Settings in which a bookmark must agree with this search."""
         name = sampler_name(self._cell.config, self._cell.space)
         return [name, STATE_VERSION, self._cell.recheck]
 
     def _resume(self, found: State) -> None:
         n = found["told"]
         places = self._ledger.trials(self._number, n)
-        told = _hash_rows(self._ledger, places)
-        if told.text != found["hash"]:
+        digest = _hash_rows(self._ledger, places)
+        if digest.text != found["hash"]:
             return
         if n < self._cell.budget and not self._cell.is_settled(self._find_best_values(places)):
             if found["sampler"] is None:
@@ -122,9 +122,9 @@ class SearchCheckpoint:
             if n != found["sampler"]["asked"]:
                 n = found["sampler"]["asked"]
                 places = self._ledger.trials(self._number, n)
-                told = _hash_rows(self._ledger, places)
+                digest = _hash_rows(self._ledger, places)
         self.incumbents.restore(found["best"])
-        self.n_trials, self.places, self._digest = n, places, told
+        self.n_trials, self.places, self._digest = n, places, digest
         self._find_new(places)
 
     def _find_best_values(self, places: Compact) -> Sequence[float] | None:
@@ -137,8 +137,10 @@ class SearchCheckpoint:
         return best
 
     def _find_new(self, places: Compact | Integers) -> Compact | Integers:
-        """Return the rows that the search has not seen, and note them as seen: a design that it
-        asks for again has no row of its own."""
+        """Return the rows that the search has not seen, and mark them as seen.
+
+        A design that the search proposes again has no second row.
+        """
         new = places[np.sort(np.unique(places, return_index=True)[1])]
         if len(new) and new.max() >= len(self._seen):
             self._seen = np.append(self._seen, np.zeros(2 * int(new.max()) + 1, dtype=bool))
@@ -147,7 +149,7 @@ class SearchCheckpoint:
         return new
 
     def tell(self, places: Integers) -> None:
-        """Add the rows at ``places`` to the rows learnt; periodically write a bookmark."""
+        """Record that the search learnt from the rows at ``places``; write a bookmark at times."""
         self.n_trials += len(places)
         for rows in self._ledger.iterate_results(self._find_new(places)):
             self._digest.add(*rows)
@@ -155,13 +157,14 @@ class SearchCheckpoint:
             self._write()
 
     def prepare_last_round(self) -> None:
-        """Keep the sampler's state from before a batch that the budget cuts short or leaves out: a
-        study with a larger budget resumes from there."""
+        """Keep the sampler's state before the budget cuts a batch short or leaves it out.
+
+        A study with a larger budget resumes from this state.
+        """
         if self._end is None:
             self._end = self._sampler_state()
 
     def _sampler_state(self) -> State | None:
-        """Return the sampler's state, or None if it cannot be resumed."""
         if not isinstance(self.sampler, Resumable):
             return None
         return self.sampler.state(self.n_trials)
@@ -189,10 +192,10 @@ class SearchCheckpoint:
 
 
 def find_ended_rows(ledger: Ledger, config: Config, cell: int) -> Compact | None:
-    """Return the places of the rows of a cell's search that an earlier run ended, or None.
+    """Return the places of the rows of a cell whose search an earlier run completed, or None.
 
-    It is None if an input of the search has changed, if the grid is not large, and if designs are
-    rechecked.
+    The result is None if an input of the search has changed, if the grid is not large, or if
+    designs are rechecked.
     """
     if config.recheck.rungs:
         return None
@@ -201,9 +204,9 @@ def find_ended_rows(ledger: Ledger, config: Config, cell: int) -> Compact | None
     )
 
 
-def _describe_search(config: Config, told: SearchDigest) -> str:
-    """Return a text that changes with a search's settings and with the rows it learnt."""
-    return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], told.text])
+def _describe_search(config: Config, digest: SearchDigest) -> str:
+    """Return a text that changes with the search's settings and the rows it learnt from."""
+    return json.dumps([STATE_VERSION, config.text["budget"], config.text["recheck"], digest.text])
 
 
 def _hash_rows(ledger: Ledger, places: Compact) -> SearchDigest:

@@ -1,10 +1,10 @@
 """The loop of a sweep: ask, submit, collect, record, tell.
 
-A study asks questions: which split, which network, which one for several workloads, what if.  Each
-:class:`Question` is answered by searches, one after the other.  A :class:`Search` proposes work and
-learns from its results.  What a search is asked depends on what it was told, and it is told results
-in the order of its work; so the rows are the same for any number of workers.  A resumed sweep asks
-again from the start, or from a checkpoint, and the results in the ledger are not simulated again.
+A study asks questions: the best split, the best network, one design for several workloads, the
+effect of changes. Searches answer each :class:`Question`, one after the other. A :class:`Search`
+proposes work and learns from the results. It receives results in the order of its work, so the rows
+are the same for any number of workers. A resumed sweep asks again from the start or from a
+checkpoint; it does not simulate results in the ledger again.
 """
 
 from abc import ABC, abstractmethod
@@ -31,41 +31,43 @@ from dimsweep.sweeper.study.ranking import best_of_scenarios
 
 @dataclass(frozen=True)
 class Work:
-    """Trials of one cell to simulate.
-
-    ``is_own``: the trials belong to the cell's own search, among whose values the best is shown.
-    ``is_counted``: the trials count in the progress.
-    """
+    """Trials of one cell to simulate."""
 
     cell: CellPlan
     trials: Trials
+    #: whether the trials belong to the cell's own search, so that its best value may be theirs
     is_own: bool = True
+    #: whether the trials count in the progress
     is_counted: bool = True
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of work: the objectives' values (N, K), NaN where a trial failed, the slopes
-    (N, D), NaN where unknown, and the places of the rows in the ledger."""
+    """The results of work: N rows with K objectives on D dimensions."""
 
     work: Work
+    #: values of the objectives (N, K); NaN where a trial failed
     values: Floats
+    #: dT/db (N, D) in seconds per byte/s; NaN where unknown
     slopes: Floats
+    #: places of the rows in the ledger (N,)
     places: Integers
 
 
 class Search(Protocol):
-    """One search: propose work, learn from the results."""
+    """A search that proposes rounds of work and learns from their results."""
 
     def lookahead(self, n_workers: int) -> float:
-        """Return how many rounds of work may be in flight before the first must be told."""
+        """Return the number of rounds that may be in flight at the same time."""
 
     def ask(self) -> Sequence[Work]:
-        """Return the next round of work; nothing if the search is over, or has to be told of a
-        round in flight first."""
+        """Return the next round of work.
+
+        It is empty if the search is over, or if it needs the results of a round in flight first.
+        """
 
     def tell(self, results: Sequence[Results]) -> None:
-        """Learn the results of the oldest round in flight."""
+        """Learn from the results of the oldest round in flight."""
 
 
 class Question(ABC):
@@ -73,8 +75,10 @@ class Question(ABC):
 
     @abstractmethod
     def searches(self, study: StudyRecord, driver: "SweepDriver") -> Iterator[Search]:
-        """Yield the searches that answer the question, each one when the one before is over;
-        ``study`` has the findings of the questions before."""
+        """Yield the searches that answer the question, each after the previous one is over.
+
+        ``study`` has the findings of the earlier questions.
+        """
 
     def add_findings(self, study: StudyRecord) -> StudyRecord:
         """Return the record of the study with the findings of the searches."""
@@ -82,7 +86,7 @@ class Question(ABC):
 
 
 class AnswerQuestion(Question):
-    """The main question of a study: it plans the cells, and its answer is what what-ifs change."""
+    """The main question of a study: it plans the cells, and what-ifs change its answer."""
 
     #: the cells of the study
     source: CellSource
@@ -93,13 +97,15 @@ class AnswerQuestion(Question):
         """Return the question of a study; None if the study does not ask it."""
 
     def set_cells(self, planned: Sequence[PlannedCell], *, streams: bool) -> None:
-        """Take the planned cells of the source.  Of a source that ``streams`` they are a few, which
-        were planned to find mistakes early."""
+        """Take the planned cells of the source.
+
+        If the source ``streams``, these are a few cells that were planned to find mistakes early.
+        """
 
     @property
     @abstractmethod
     def n_trials(self) -> int:
-        """Number of trials at most, baselines and what-ifs left out."""
+        """Maximum number of trials, without baselines and what-ifs."""
 
     def record_fields(self) -> Mapping[str, Any]:
         """Return the fields of the study's record that describe the question."""
@@ -117,59 +123,57 @@ class AnswerQuestion(Question):
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A whole study.
-
-    ``study``: its record in the ledger. ``cells``: all feasible cells. A study with a ``stream``
-    has only a few, planned to find mistakes early: the stream plans all cells one after the other,
-    and each job brings its cell to the workers.
-    """
+    """The plan of a study: its folder, its record, its cells and its questions."""
 
     folder: Place
+    #: the record of the study in the ledger
     study: StudyRecord
+    #: columns of the rows
     schema: pa.Schema
     config: Config
+    #: all feasible cells; with a ``stream`` only a few, planned to find mistakes early
     cells: list[CellPlan]
     baselines: list[CellPlan]
     questions: Sequence[Question]
+    #: plans the cells of a large grid one after the other; each job brings its cell to the workers
     stream: CellSource | None = None
 
     @property
     def simulated(self) -> list[Cell]:
-        """The cells that workers know from the start."""
+        """Cells that workers receive at their start."""
         return [plan.cell for plan in (*self.cells, *self.baselines)]
 
     @property
     def n_trials(self) -> int:
-        """Number of trials at most; an estimate for a large grid."""
+        """Maximum number of trials; an estimate for a large grid."""
         return self.study.n_trials or 0
 
 
 @dataclass
 class Progress:
-    """What a sweep has done so far.
-
-    ``reused`` trials were in the ledger, ``borrowed`` ones in other cells or studies.  ``lost``
-    trials failed by a fault of the environment, and the next run tries them again.
-    ``engine_seconds`` are the workers' own.
-    """
+    """The progress of a sweep, counted in trials."""
 
     done: int = 0
+    #: trials whose rows were in the ledger
     reused: int = 0
+    #: trials whose rows were copied from other cells or studies
     borrowed: int = 0
     failed: int = 0
+    #: trials that a fault of the environment ended; the next run tries them again
     lost: int = 0
+    #: CPU seconds that workers spent in the engine
     engine_seconds: float = 0.0
     workers: int = 1
     nodes: int = 1
     #: the best values of each cell; of a large grid only those of the cell in search
     best: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    #: the bound of the cell that was searched last
+    #: the bound of the cell in search, or of the last one
     bound: float | None = None
     #: infeasible cells of a large grid
     pruned: int = 0
-    #: new rows of what-ifs, which are not among ``done``
+    #: new rows of what-ifs, which ``done`` does not count
     what_ifs: int = 0
-    #: new rows that are no trials of a cell's search, by origin, without what-ifs
+    #: new rows of rechecks, portfolios and baselines, by origin
     extra: Counter[str] = field(default_factory=Counter)
 
 
@@ -205,17 +209,17 @@ def run_sweep(
 
 
 def run_search(search: Search, driver: "SweepDriver") -> None:
-    """Ask a search for work and tell it the results until it has no more."""
+    """Run one search: ask for work, submit it, collect and record its results, tell them."""
     in_flight = deque[list[InFlight]]()
     while True:
         lookahead = search.lookahead(driver.n_workers)
         while len(in_flight) < lookahead and (work := search.ask()):
-            in_flight.append([driver.submit(each) for each in work])
+            in_flight.append([driver.submit(item) for item in work])
         if not in_flight:
             return
-        results = [driver.collect(each) for each in in_flight.popleft()]
-        for each in results:
-            driver.record(each)
+        results = [driver.collect(item) for item in in_flight.popleft()]
+        for item in results:
+            driver.record(item)
         search.tell(results)
 
 
@@ -228,9 +232,9 @@ class InFlight:
 
 
 class SweepDriver:
-    """Submits work to the executor, writes rows to the ledger, and keeps the progress.
+    """The link of searches to the executor and the ledger; keeps the progress.
 
-    ``carries_cells``: jobs bring their cells, which the workers do not know.
+    With ``carries_cells`` each job brings its cell, which the workers do not have.
     """
 
     def __init__(
@@ -246,11 +250,11 @@ class SweepDriver:
 
     @property
     def n_workers(self) -> int:
-        """Number of simulations that run at a time."""
+        """Number of simulations at the same time."""
         return self._executor.n_workers
 
     def show(self) -> None:
-        """Show the progress to the watcher."""
+        """Pass the progress to the watcher."""
         self._watch(self.progress)
 
     def submit(self, work: Work) -> InFlight:
@@ -268,8 +272,7 @@ class SweepDriver:
         return InFlight(work, claim.places)
 
     def collect(self, submitted: InFlight) -> Results:
-        """Append the rows that the executor delivers to the ledger until the work is complete, and
-        return its results."""
+        """Return the results of submitted work; append rows to the ledger until it is complete."""
         while (found := self.ledger.find_results(submitted.places)) is None:
             outcome = self._executor.collect()
             if outcome is not None:
@@ -288,7 +291,7 @@ class SweepDriver:
             self.count(results.work.cell, results.values, is_own=results.work.is_own)
 
     def count(self, cell: CellPlan, values: Floats, *, is_own: bool = True) -> None:
-        """Add the values of trials to the progress, where they are the cell's own to its best."""
+        """Add the values of trials to the progress, and to the cell's best value if ``is_own``."""
         complete = values[~np.isnan(values).any(axis=1)]
         self.progress.done += len(values)
         self.progress.failed += len(values) - len(complete)
@@ -310,7 +313,7 @@ class SweepDriver:
 
 
 class SingleRound:
-    """A search that asks for one round of work and learns nothing."""
+    """A search of one round of work, which keeps its ``results``."""
 
     def __init__(self, work: Sequence[Work]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""Simulating rows of a study again, from what the study itself has kept."""
+"""Simulate rows of a study again from its own record, and compare them bit for bit."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,37 +27,54 @@ _BATCH_ROWS = 50_000  # rows
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The number of simulated ``rows`` ``of`` the complete ones, and the columns that differ, by
-    cell and trial. ``then`` wrote the rows; ``now`` is this process."""
+    """The comparison of stored rows with rows simulated again."""
 
+    #: number of rows simulated again
     rows: int
+    #: number of complete rows of the study
     n_complete: int
+    #: columns that differ, by cell and trial
     differ: Mapping[tuple[int, int], list[str]]
+    #: the processes that wrote the rows
     recorded: tuple[Provenance, ...]
+    #: this process
     current: Provenance
 
 
 def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reproduced:
-    """Simulate the complete rows of the study in ``folder`` again, or a random ``sample`` of them,
-    and compare every column bit for bit.
+    """Simulate complete rows of a study again, and compare every column bit for bit.
 
-    Raises :class:`DimsweepError` if it is a study of another version of the model, if no row of it
-    is complete, or if a file that it names has changed.
+    Parameters
+    ----------
+    folder
+        The folder of the study.
+    sample
+        Number of rows to draw at random; None for all of them.
+    seed
+        Seed of the draw.
+
+    Raises
+    ------
+    DimsweepError
+        If another version of the model wrote the study, if no row is complete, or if a file that
+        the study names has changed.
     """
     stored = Stored(folder)
     study = stored.study
     if study.model != MODEL_VERSION:
         raise DimsweepError(
-            f"its rows are of version {study.model} of the model; this is version {MODEL_VERSION}",
+            f"version {study.model} of the model wrote the rows; this is version {MODEL_VERSION}",
             where=str(folder),
-            hint="its study.json says which version of dimsweep wrote them (provenance)",
+            hint="use the version of dimsweep that study.json names (provenance)",
+            code="unsupported",
         )
     complete = pc.sum(pc.equal(stored.table(["state"])["state"], COMPLETE)).as_py() or 0
     if not complete:
         raise DimsweepError(
             "no row of the study is complete",
             where=str(folder),
-            hint="dimsweep sweep simulates it, and dimsweep report says what failed",
+            hint="dimsweep sweep simulates it, and dimsweep report lists the failures",
+            code="missing",
         )
     chosen = np.arange(complete)
     if sample is not None and sample < complete:
@@ -74,7 +91,7 @@ def reproduce(folder: Place, sample: int | None = None, seed: int = 0) -> Reprod
 
 
 def _iterate_rows(stored: Stored, chosen: NDArray[np.int64]) -> Iterator[pa.Table]:
-    """Yield the complete rows with the numbers ``chosen``, by cell and trial, some at a time."""
+    """Yield the complete rows with the numbers ``chosen``, by cell and trial, in batches."""
     start = 0
     for every in stored.in_order(_BATCH_ROWS):
         rows = every.filter(pc.equal(every["state"], COMPLETE))
@@ -95,10 +112,12 @@ def _simulate_rows(
     content, trials = Content(config), trials_of(config, rows)
     keys = content.keys(trials)
     if keys != rows["key"].to_pylist():
-        why = "its rows are not those of its configuration"
+        problem = "its rows do not match its configuration"
         if content.text != record.content:
-            why = "a file that it names has changed"
-        raise DimsweepError(f"the study cannot be simulated again: {why}", where=str(folder))
+            problem = "a file that it names has changed"
+        raise DimsweepError(
+            f"the study cannot be simulated again: {problem}", where=str(folder), code="mismatch"
+        )
     evaluator = Evaluator([Cell(record.cell, config, record.coordinates)], rows.schema)
     found = evaluator.evaluate(Job(record.cell, trials, keys)).rows
     place = {key: i for i, key in enumerate(found["key"].to_pylist())}
@@ -109,16 +128,16 @@ def _check_files(study: StudyRecord, now: Mapping[str, str], folder: Place) -> N
     """Raise :class:`DimsweepError` if a file that the study names has changed."""
     then = study.config.get("files", {})
     if changed := [name for name in now if name in then and then[name] != now[name]]:
-        what = f"the study cannot be simulated again: {', '.join(changed)} has changed"
-        raise DimsweepError(what, where=str(folder))
+        problem = f"the study cannot be simulated again: {', '.join(changed)} has changed"
+        raise DimsweepError(problem, where=str(folder), code="mismatch")
 
 
 def build_row_program(
     study: StudyRecord, record: CellRecord, rows: pa.Table
 ) -> tuple[Config, Program]:
-    """Return the configuration and the program of the trial of a row.
+    """Return the configuration and the program of a row's trial.
 
-    Raises :class:`DimsweepError` or :class:`OSError` if a file that it names is gone.
+    Raises :class:`DimsweepError` or :class:`OSError` if a file of the configuration is missing.
     """
     config = config_of(study, record)
     (trial,) = trials_of(config, rows)
@@ -140,7 +159,7 @@ def _compare(stored: pa.Table, found: pa.Table) -> dict[tuple[int, int], list[st
 
 
 def _comparable_bits(column: pa.ChunkedArray) -> np.ndarray:
-    """Return values that compare as the column's bits do: a NaN equals itself."""
+    """Return values that compare by their bits, so that a NaN equals itself."""
     values = column.to_pylist()
     if pa.types.is_floating(column.type):
         bits = column.combine_chunks().fill_null(0).to_numpy(zero_copy_only=False).view(np.int64)

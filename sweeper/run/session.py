@@ -1,4 +1,4 @@
-"""Running a planned study in its folder: the same for the command line and for Python."""
+"""Run a planned study in its folder, from the command line or from Python."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def open_executor(
 
 
 class _Heart:
-    """Passes the progress to ``watch``, and periodically writes the sweep's pulse."""
+    """A watcher that passes the progress on and periodically writes the sweep's pulse."""
 
     def __init__(self, ledger: Ledger, watch: Callable[[Progress], None]) -> None:
         self._folder, self._watch, self._progress = ledger.folder, watch, Progress()

@@ -1,1 +1,1 @@
-"""Spaces of networks and plans, and the bounds that close their cells."""
+"""The search among networks and plans, with bounds that close cells."""

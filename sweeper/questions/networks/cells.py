@@ -1,8 +1,8 @@
-"""The cells of a space of networks and plans, and what bounds say of them, many at a time.
+"""The cells of a space of networks and plans, with bounds computed for many cells at a time.
 
-A cell is a plan, where it lies on a shape, and a network of that shape.  Plans of the same degrees
-have the same places and networks, so a cell's number tells all of it, and no cell has an object: a
-million of them are one array of bounds.
+A cell is a plan, its placement on a shape, and a network of that shape. Plans of equal degrees have
+equal placements and networks, so the number of a cell determines its parts. A million cells are one
+array of bounds, not a million objects.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,20 @@ from dimsweep.sweeper.space.plans import Row
 
 
 class CellParts(NamedTuple):
-    """A cell's parts: its plan, its place, the number of its network among those of its shape, and
-    its own number among the cells of the plan."""
+    """The parts of a cell."""
 
+    #: the plan
     row: Row
     place: Place
+    #: number of the network among those of its shape
     network: int
+    #: number of the cell among the cells of its plan
     number: int
 
 
 @dataclass
 class Cells:
-    """The cells of ``rows`` on their ``places``."""
+    """The cells of the plans ``rows`` on their ``places``, numbered plan by plan."""
 
     rows: Sequence[Row]
     places: Places
@@ -52,7 +54,7 @@ class Cells:
         return int(self.first[-1])
 
     def select(self, rows: Longs) -> "Cells":
-        """Return the cells of some of the rows."""
+        """Return the cells of the plans with the numbers ``rows``."""
         found = Cells([self.rows[i] for i in rows.tolist()], self.places, self.stagings)
         found.compute_seconds = self.compute_seconds[rows]
         return found
@@ -75,7 +77,7 @@ class Cells:
 
     @cached_property
     def compute_seconds(self) -> Floats:
-        """Level 0: seconds of computation of each row, on any network."""
+        """Level 0: seconds of computation of each plan, on any network."""
         found = [
             least_time(
                 self.stagings.of(row.plan, row.degrees),
@@ -91,8 +93,10 @@ class Cells:
     def bound_loads(
         self, i: int, moved: TierFactors = UNCHANGED_TIERS, cells: Longs | None = None
     ) -> Floats:
-        """Return level 1: the least seconds of all cells of a row, or of some, on
-        ``moved`` tiers."""
+        """Return level 1: lower bounds on the seconds of plan ``i`` in its ``cells`` (None: all).
+
+        ``moved`` has the factors of the tiers.
+        """
         if i in self._loads and moved == UNCHANGED_TIERS:
             return self._loads[i] if cells is None else self._loads[i][cells]
         if cells is not None and not len(cells):

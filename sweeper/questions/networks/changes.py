@@ -1,9 +1,8 @@
-"""What would change the answer of a search: how far a price, a bandwidth, a latency, the model's
-size or the error of the model may move before another cell wins, by the bounds that closed the
-cells and a few simulations.
+"""Changes of the answer of a search: the prices, bandwidths, latencies or sizes at which it loses.
 
-What the seconds of a cell are not below tells from which change on it could beat the answer at the
-earliest, or what its loss is not below when the change is made.
+The bounds that closed the cells and a few simulations show how far a quantity, or the error of the
+model, may move before another cell wins. A lower bound on a cell's seconds gives the smallest
+change at which it could beat the answer, or a lower bound on its loss after a change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,20 +33,16 @@ from dimsweep.sweeper.questions.what_if.change import resolve
 from dimsweep.sweeper.space.plans import Row
 from dimsweep.sweeper.study.ranking import NEAR, physical
 
-# What wins where two things are not what they were thought to be: a price, and a bandwidth, a
-# latency or the model's size.
-#
-# Each of the other is a search of its own, whose cells' bounds and times serve all prices: these
-# only change what seconds are multiplied by.
-
+# Regions: the winner for each pair of a price and another quantity. Each value of the other
+# quantity needs a search. Its bounds and times serve all prices, which only change the loss per
+# second.
 
 _NEVER = 2
-_PRICES, _MOVES = 3, 2  # of each on either side, from as it is to the reach
+_PRICES, _MOVES = 3, 2  # steps on either side, from 1 to the reach
 
 
 class _PricedRace(ScaledRace):
-    """The losses of cells below the ``ends`` of several prices, at which networks have their
-    ``factors``; it runs at one price after the other."""
+    """A race at several prices, one after the other, each with its ``factors`` and its end."""
 
     def __init__(
         self, known: KnownCells, space: MovedSpace, factors: Sequence[Floats], ends: Sequence[float]
@@ -56,8 +51,7 @@ class _PricedRace(ScaledRace):
         self._factors, self._ends, self._number = factors, ends, 0
 
     def winner(self, number: int) -> int | None:
-        """Return the cell that wins at a price; None if no cell is below its end, and -1 if too
-        many may be."""
+        """Return the winner at a price; None if no cell is below its end, -1 if too many may be."""
         self._number = number
         found = self.find_first(self._ends[number])
         return -1 if found.is_open else found.number
@@ -80,8 +74,10 @@ def find_regions(
     moves: Sequence[Move],
     changes: Sequence[Change],
 ) -> Regions | None:
-    """Return the winners over two axes: of the prices and of the other changes, the one that wins
-    after the least change; None without two such axes, or if nothing else ever wins."""
+    """Return the winners over a price and another quantity, each the most sensitive of its kind.
+
+    The result is None if one of the two is missing, or if no other cell ever wins.
+    """
     near = {change.name: _nearest_end(change) for change in changes}
     if not prices or not moves or min(near.values())[0] == _NEVER:
         return None
@@ -119,8 +115,11 @@ def find_regions(
 
 
 def _nearest_end(change: Change) -> tuple[int, float]:
-    """Return a sorting key: first changes after which another design is better by more than 1%, by
-    their distance in logarithms, then those after which one is better at all, last the others."""
+    """Return a sorting key: the order of magnitude of the win, and the change's logarithm.
+
+    Changes after which another design is better by more than 1 % come first, then changes after
+    which another design is better at all, then the others.
+    """
     for order, ends in enumerate(((change.near_down, change.near_up), (change.down, change.up))):
         found = [abs(float(np.log(end.factor))) for end in ends if not end.is_far]
         if found:
@@ -132,17 +131,20 @@ _TWICE = " x2"  # what the name of a what-if ends with
 
 
 class Changes(NamedTuple):
-    """The changes of an answer: how far each thing may move, and the error of the model, before
-    another cell than the best one wins."""
+    """The changes after which the answer loses."""
 
     changes: tuple[Change, ...] = ()
+    #: the next design, and the probability that measurements rank it behind the answer
     rival: Rival | None = None
+    #: winners over two quantities
     regions: Regions | None = None
 
 
 def find_changes(designs: Designs, best: int, losses: Mapping[int, float] | None = None) -> Changes:
-    """Return the changes after which another cell than the ``best`` one wins; ``losses`` are those
-    of simulated cells, by number."""
+    """Return the changes after which another cell than ``best`` wins.
+
+    ``losses`` has the losses of simulated cells, by number.
+    """
     known, prices = KnownCells(designs, best, losses), [*_iterate_prices(designs, best)]
     found = [
         Change(
@@ -161,8 +163,10 @@ def find_changes(designs: Designs, best: int, losses: Mapping[int, float] | None
 
 
 def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]:
-    """Return the prices that what-ifs double, each with the increase of the networks' factors if
-    doubled; without prices of whole parts, by which fabrics are chosen."""
+    """Yield the prices that what-ifs double, with the increase of the networks' loss factors.
+
+    Prices of whole parts are left out, because they decide which parts form a fabric.
+    """
     planned, config = designs.plan(best), designs.composed.config
     if isinstance(planned, PrunedCell) or config.cost.parts:
         return
@@ -174,8 +178,10 @@ def _iterate_prices(designs: Designs, best: int) -> Iterator[tuple[str, Floats]]
 
 
 class _PriceRace(Race):
-    """The change of a price, upwards (``sign`` 1) or downwards (-1), after which a cell is better
-    than the best by more than the share ``margin``."""
+    """A race of the change of a price after which a cell beats the best by more than ``margin``.
+
+    ``sign`` is 1 for an increase and -1 for a decrease.
+    """
 
     def __init__(self, known: KnownCells, slopes: Floats, sign: int, margin: float) -> None:
         super().__init__(known)
@@ -191,7 +197,7 @@ class _PriceRace(Race):
     def key(self, i: int) -> tuple[float, int]:
         row, (loss, slope) = self._known.designs.cells.rows[i], self._own
         seconds = self._known.loads.seconds(i) * self._share
-        # Behind by so much, of which each unit of change takes off so much.
+        # The distance behind the best cell, divided by its decrease per unit of change.
         with np.errstate(invalid="ignore", divide="ignore"):
             behind = seconds * self._known.designs.loss_factors(row) - loss
             less = self._sign * (slope - seconds * self._factors_at(row))
@@ -214,7 +220,7 @@ def _find_price_end(known: KnownCells, slopes: Floats, sign: int, margin: float)
 
 
 class _RivalRace(Race):
-    """The losses of all cells but those that are left ``out``, at first the best one."""
+    """A race of the losses of all cells but ``excluded`` ones, initially the best one."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known)
@@ -235,7 +241,7 @@ class _RivalRace(Race):
         return self._known.loads.is_exact(i, m)
 
     def simulated(self) -> dict[int, float]:
-        """Return the losses of the cells that the search or a race simulated, by number."""
+        """Return the losses of all simulated cells, by number, without ``excluded`` ones."""
         known, cells = self._known, self._known.designs.cells
         found = dict(known.losses)
         for i, m, seconds in known.loads.simulated_times():
@@ -253,9 +259,11 @@ def _is_twin(known: KnownCells, number: int) -> bool:
 
 
 def _find_rival(known: KnownCells) -> Rival:
-    """Return the next design, and the probability that measurements would rank it so: two designs
-    share most of the model's error. If too many cells may come next, return the best simulated
-    one, and the bound of the others."""
+    """Return the next design, and the probability that measurements rank it behind the best one.
+
+    The two designs share most of the model's error. If too many cells may come next, it is the best
+    simulated one, with the bound of the others.
+    """
     own, race = known.simulate_seconds(known.best) * known.factor, _RivalRace(known)
     found = race.find_first(own * REACH)
     while found.number is not None and _is_twin(known, found.number):

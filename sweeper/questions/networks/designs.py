@@ -1,7 +1,7 @@
 """A study's networks and plans as a grid, whose cells bounds close before they are composed.
 
-Levels 0 and 1 are worked out for whole plans on all networks; they are cheap, and the same whenever
-they are asked for, so no ledger keeps them.
+Levels 0 and 1 are computed for a whole plan on all networks. They are cheap and deterministic, so
+the ledger does not store them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,24 +53,26 @@ PARALLEL = "workload.parallel"
 GENERATOR = "network.generator"
 ALGORITHMS, MEMORY = "collective.algorithms", "npu.memory"
 _DIMENSION_KEYS = ("topology.shape", "topology.bandwidth")
-_N_CORNERS = 4  # cells that are looked at before anything is simulated
+_N_CORNERS = 4  # cells that are planned before anything is simulated
 
 
 class StudyPart(NamedTuple):
-    """A part of the cells of a ``study``: those at these ``coordinates``, from the ``first``
-    number on, of networks of these ``shapes``."""
+    """A part of a study's cells, such as those of one workload."""
 
     study: Config
+    #: coordinates that the cells of the part share
     coordinates: Mapping[str, str]
+    #: number of the first cell
     first: int
+    #: the networks
     shapes: Sequence[Shape]
 
 
 class Designs(CellSource):
-    """The networks and plans of a study, numbered as the cells of a grid are.
+    """The networks and plans of a study, numbered as the cells of a grid.
 
-    Its networks are those of other designs that it is ``like``, or those of the ``part`` of a
-    study. Raises :class:`DimsweepError` for a study that cannot be searched by bounds.
+    The networks are those of the designs ``like``, or of the ``part`` of a study, if given. Raises
+    :class:`DimsweepError` for a study that cannot be searched by bounds.
     """
 
     always_streams = True
@@ -107,8 +109,12 @@ class Designs(CellSource):
         if not len(self.cells):
             raise self.refused.error("no plan runs on any of the networks", "space.plan")
         if len(self.cells) > MOST_CELLS:
-            what = f"{len(self.cells):,} networks x plans; there may be {MOST_CELLS:,}"
-            raise DimsweepError(what, where="space.network", hint="fewer sizes, or bandwidths")
+            raise DimsweepError(
+                f"{len(self.cells):,} networks x plans; the limit is {MOST_CELLS:,}",
+                where="space.network",
+                hint="give fewer sizes or bandwidths",
+                code="too-many",
+            )
         self.axes = dict.fromkeys((*part.coordinates, *self._searched_keys(rows[0])), ())
         if len(config.objective) > 1 and np.isnan(self._cost).any():
             raise _unknown_objective(COST)
@@ -132,10 +138,9 @@ class Designs(CellSource):
         yield from (PARALLEL, *row.settings())
 
     def with_changes(self, changes: Mapping[str, object], below: float) -> "Designs":
-        """Return the networks with the plans whose loss may be ``below`` a limit, for a workload
-        with changed keys.
+        """Return the designs with changed keys of the workload, and only plans ``below`` a loss.
 
-        Raises :class:`DimsweepError` for an impossible value, and if there is no such plan.
+        Raises :class:`DimsweepError` for an invalid value, and if no plan may be below the loss.
         """
         config = self.composed.config.changed(dict(changes))
         found = Designs(replace(self.composed, config=config), self)
@@ -146,8 +151,11 @@ class Designs(CellSource):
         return found
 
     def corners(self, most: int) -> list[int]:
-        """Return the most promising cells; one of them is a product of dimensions if there is any,
-        since networks of generators may have more messages than are simulated."""
+        """Return up to ``most`` of the most promising cells.
+
+        One of them is a product of dimensions, if the space has any: networks of generators may
+        have more messages than can be simulated.
+        """
         i = int(np.argmin(self.floors))
         order = np.argsort(self.bounds(i), kind="stable")
         made = np.array([shape.generator is not None for shape in self.cells.shapes])
@@ -168,7 +176,7 @@ class Designs(CellSource):
 
     @cached_property
     def floors(self) -> Floats:
-        """Lower bounds of the cells of each plan, in the objective's loss."""
+        """Lower bound of the cells of each plan, in the objective's loss."""
         least = [self.loss_factors(row).min(initial=np.inf) for row in self.cells.rows]
         return self.cells.compute_seconds * np.array(least)
 
@@ -177,16 +185,14 @@ class Designs(CellSource):
         return self.cells.bound_loads(i) * self.loss_factors(self.cells.rows[i])
 
     def loss_factors(self, row: Row) -> Floats:
-        """Return what seconds are multiplied by in the objective's loss, for all cells of
-        a plan."""
+        """Return the loss per second of all cells of a plan."""
         if (key := self.cells.places.placement_key(row)) not in self._known:
             candidates = self.cells.candidates(row)
             self._known[key] = self.cells.places.select_networks(self.factors, candidates)
         return self._known[key]
 
     def networks(self, cells: range) -> Longs:
-        """Return the numbers of the networks of cells of one plan, among all networks of all
-        shapes."""
+        """Return the numbers of the networks of ``cells`` of one plan, among all networks."""
         row = int(np.searchsorted(self.cells.first, cells.start, side="right")) - 1
         first = int(self.cells.first[row])
         found = self.cells.places.networks(self.cells.candidates(self.cells.rows[row]))
@@ -205,12 +211,12 @@ class Designs(CellSource):
         return np.concatenate([shape.cost for shape in self.cells.shapes])
 
     def slopes(self, config: Config) -> Floats:
-        """Return the change of the networks' factors at the prices of another configuration."""
+        """Return the change of the networks' loss factors at the prices of ``config``."""
         shapes = [shape.with_prices(config, self.composed.config) for shape in self.cells.shapes]
         return self._shape_factors(config, shapes) - self.factors
 
     def factors_at_price(self, slopes: Floats, factor: float) -> Floats:
-        """Return the networks' factors at a ``factor`` of the prices with these ``slopes``."""
+        """Return the networks' loss factors at ``factor`` times the prices of ``slopes``."""
         return self.factors + (factor - 1) * slopes
 
     def _shape_factors(self, config: Config, shapes: Sequence[Shape]) -> Floats:
@@ -219,7 +225,7 @@ class Designs(CellSource):
     # --- levels 2 and 3 -------------------------------------------------------------------------
 
     def compose(self, number: int) -> tuple[dict[str, str], Composed]:
-        """Return a cell's coordinates, and its configuration."""
+        """Return a cell's coordinates and its configuration."""
         assert self._networks is not None
         where = self.cells.locate(number)
         values = self._values(where)
@@ -237,7 +243,7 @@ class Designs(CellSource):
         return {**shape.values(where.network), PARALLEL: _parallel(where), **settings}
 
     def same_program_cells(self, number: int) -> range:
-        """Return the cells that differ from one in the bandwidths of their network only."""
+        """Return the cells that differ from ``number`` only in their network's bandwidths."""
         where = self.cells.locate(number)
         first = number - where.network
         return range(first, first + len(self.cells.shapes[where.place.shape].cost))
@@ -269,7 +275,7 @@ class Designs(CellSource):
         coordinates, cell = self.compose(number)
         try:
             plan, program = plan_cell(self.part.first + number, coordinates, cell, (), ())
-            Outages.from_config(cell.config, program)  # whose messages may be too many
+            Outages.from_config(cell.config, program)  # raises for too many messages
         except DimsweepError as error:
             left_out = isinstance(error, TooManyError)
             reason = reason_of("cells are left out", error, error.where)
@@ -285,8 +291,7 @@ class Designs(CellSource):
         return PlannedCell(plan, describe(plan, program, self.part.study), program)
 
     def _lower_bound(self, where: CellParts, program: Program) -> float:
-        """Return levels 1 and 2: the least seconds of a program at its own bandwidths, on a graph
-        by its cuts."""
+        """Return levels 1 and 2: the lower bound of a program at its own bandwidths, in seconds."""
         graph = self.cells.shapes[where.place.shape].cluster.network.graph
         own, m = self.cells.rows.index(where.row), np.array([where.number])
         loads = float(self.cells.bound_loads(own, cells=m)[0])
@@ -298,10 +303,14 @@ class Designs(CellSource):
 
 
 def check_designs(config: Config) -> None:
-    """Raise :class:`DimsweepError` for a study that bounds do not cover."""
+    """Raise :class:`DimsweepError` for a study that cannot be searched by bounds."""
     if config.space.network is None:
-        what, hint = "plans are searched together with networks", "space.network, with one of them"
-        raise DimsweepError(what, where="space.plan", hint=hint)
+        raise DimsweepError(
+            "plans are searched together with networks",
+            where="space.plan",
+            hint="give space.network, with at least one network",
+            code="missing",
+        )
     for where, given, hint in (
         ("grid", config.grid, "all designs of space.network and space.plan compete"),
         ("space.parameters", config.space.parameters, "keys of space.plan"),
@@ -314,7 +323,10 @@ def check_designs(config: Config) -> None:
     ):
         if given:
             raise DimsweepError(
-                "networks and plans are searched without it", where=where, hint=hint
+                "a search among networks and plans does not support it",
+                where=where,
+                hint=hint,
+                code="unsupported",
             )
     by_flows = {
         "what generators make": config.space.network.generators,
@@ -322,10 +334,11 @@ def check_designs(config: Config) -> None:
     }
     for what in (what for what, given in by_flows.items() if given and config.collective.library):
         raise DimsweepError(
-            f"{what} is simulated by flows, and which messages {config.collective.library} sends is"
-            " not known",
+            f"{what} is simulated by flows, and the messages of {config.collective.library} are not"
+            " known",
             where="collective.library",
             hint="collective=whole, streamed or default, whose algorithms send every message",
+            code="unsupported",
         )
 
 
@@ -341,8 +354,7 @@ def _describe_objectives(config: Config) -> str:
 
 
 def _max_memory(networks: Networks, cluster: Cluster) -> float | None:
-    """Return the most bytes that an NPU may have, with what expands its memory; None: any
-    number."""
+    """Return the maximum bytes of an NPU, with expanded memory; None if unlimited."""
     most = max((float(each.size) for each in networks.memory), default=cluster.npu.memory)
     return own_capacity(replace(cluster.npu, memory=most), cluster.memory)
 
@@ -357,17 +369,21 @@ def _parallel(where: CellParts) -> dict[str, int]:
 
 
 def _network_factors(config: Config, shape: Shape, amount: Amount) -> Floats:
-    """Return what seconds are multiplied by in the objective's loss, of a shape's networks (W,)."""
+    """Return the loss per second of a shape's networks (W,)."""
     objective = config.objective[0]
     if objective.network_factor is None:
         known = [each.name for each in OBJECTIVES.values() if each.network_factor is not None]
-        what, hint = f"no bound of a plan tells {objective.name}", f"one of {', '.join(known)}"
-        raise DimsweepError(what, where="objective", hint=hint)
+        raise DimsweepError(
+            f"plans have no bound on {objective.name}",
+            where="objective",
+            hint=f"choose one of {', '.join(known)}",
+            code="unsupported",
+        )
     kept, price = 1.0, 1.0
     with prefixing_errors("reliability"):
         if (reliability := config.reliability.build()) is not None:
             n, graph = prod(shape.sizes), shape.cluster.network.graph
-            # Less where a checkpoint is waited for until an iteration ends.
+            # It is less if a checkpoint waits for the end of an iteration.
             kept = float(reliability.renewal(n, amount.state).kept)
             price = reliability.price(n, n if graph is None else graph.n_npus)
     spending = price * shape.cost / (config.cost.lifetime or np.nan)
@@ -392,4 +408,5 @@ def _unknown_objective(objective: Objective) -> DimsweepError:
         f"{objective.name} is not known of all networks",
         where="objective",
         hint=objective.network_needs,
+        code="missing",
     )

@@ -1,5 +1,6 @@
-"""Where plans may lie on the networks of a space, and what communication needs there, at the
-bandwidths of each network: all of it is the same for plans of the same degrees.
+"""Placements of plans on the networks of a space, and their communication at each bandwidth.
+
+Plans of equal degrees share placements and communication.
 """
 
 import math
@@ -32,8 +33,8 @@ from dimsweep.sweeper.space.plans import Degrees, Refusals, Row
 Longs = NDArray[np.int64]
 PlacementKey = tuple[Degrees, int, int]
 PIPELINE = "pipeline"
-MAX_TIER_FACTOR = 2.0  # times a network's bandwidths are what is asked for at most
-# What is known of all places, until there are more.
+MAX_TIER_FACTOR = 2.0  # largest factor of a network's bandwidths
+# Cached properties of all places, which are computed anew when places are added.
 _DERIVED = (
     "_ways",
     "_pipelines",
@@ -46,10 +47,13 @@ _DERIVED = (
 
 
 class Place(NamedTuple):
-    """The place of degrees on a shape: the order of the axes, and the groups by their names."""
+    """A placement of parallel degrees on a shape."""
 
+    #: number of the shape
     shape: int
+    #: order of the axes
     order: tuple[str, ...]
+    #: groups by name
     groups: Mapping[str, Group]
 
 
@@ -64,15 +68,13 @@ class TierFactors(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """A factor below which no path gets shorter: it has computations, latencies, and bytes to
-        carry."""
+        """Lower bound on the factor by which the time of any path changes."""
         return min(1 / max(*self.bandwidth, 1.0, 1.0), *self.latency, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """All places and networks for plans of some degrees, M in all: each one's place, its shape,
-    and its network there (M,), by number."""
+    """The M pairs of a place and a network for plans of equal degrees, as numbers (M,)."""
 
     place: Longs
     shape: Longs
@@ -87,7 +89,7 @@ UNCHANGED_TIERS = TierFactors()
 
 @dataclass
 class Places:
-    """All places of the requested plans on ``shapes``; ``refused`` counts infeasible ones."""
+    """All placements of plans on ``shapes``; ``refused`` counts infeasible ones."""
 
     shapes: Sequence[Shape]
     orders: Sequence[tuple[str, ...]]
@@ -102,7 +104,7 @@ class Places:
     _reaches: dict[TierFactors, dict[PlacementKey, Reach]] = field(default_factory=dict)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Find the places of more plans."""
+        """Add the placements of plans."""
         n = len(self.all)
         for row in rows:
             if (alike := self.placement_key(row)) not in self._candidates:
@@ -116,18 +118,18 @@ class Places:
         return self._candidates[self.placement_key(row)]
 
     def placement_key(self, row: Row) -> PlacementKey:
-        """Return a key that plans with the same places and networks share."""
+        """Return a key that is equal for plans with equal places and networks."""
         own, remote = self._memories
         return row.degrees, bisect_left(own, row.memory), bisect_left(remote, row.remote)
 
     @cached_property
     def _memories(self) -> tuple[list[float], list[float]]:
-        """The sizes of memory, and of remote memory, that NPUs may have."""
+        """Sizes of memory, and of remote memory, among the shapes, sorted."""
         own, remote = {each.memory for each in self.shapes}, {each.remote for each in self.shapes}
         return sorted(own), sorted(remote)
 
     def _find_candidates(self, row: Row) -> Candidates:
-        """Return the places of a plan's degrees on all shapes; equal ones count once."""
+        """Return the distinct places of a plan's degrees on all shapes, with their networks."""
         columns, n = list[tuple[Longs, Longs, Longs]](), math.prod(row.degrees)
         for number, shape in enumerate(self.shapes):
             if math.prod(shape.sizes) != n:
@@ -157,7 +159,7 @@ class Places:
         return Candidates(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
-        """Return the mesh of a plan in an order, or the error if it does not fit."""
+        """Return the mesh of a plan with its axes in ``order``, or the error if it does not fit."""
         symmetric = shape.cluster.symmetric
         key = (row.degrees, shape.sizes, symmetric, order)
         if key not in self._meshes:
@@ -171,7 +173,7 @@ class Places:
         return self._meshes[key]
 
     def reach(self, row: Row, moved: TierFactors) -> Reach:
-        """Return where the cells of a plan communicate, on ``moved`` tiers."""
+        """Return the communication paths of a plan's cells, with the factors ``moved`` of tiers."""
         if moved not in self._reaches:
             self._reaches = {
                 UNCHANGED_TIERS: self._reaches.get(UNCHANGED_TIERS, {}),
@@ -195,8 +197,10 @@ class Places:
         return found[alike]
 
     def _classify_cells(self, alike: PlacementKey) -> tuple[Longs, Mapping[str, Classes]]:
-        """Return the network of each cell of plans that are alike, among all; and which cells
-        communicate equally, however tiers are moved."""
+        """Return the network of each cell of equivalent plans, and the cells' equivalence classes.
+
+        Cells of one class communicate equally, whatever the factors of the tiers.
+        """
         if alike not in self._classes:
             candidates, found = self._candidates[alike], dict[str, Classes]()
             network = self.networks(candidates)
@@ -213,8 +217,11 @@ class Places:
 
     @cached_property
     def _class_codes(self) -> dict[str, tuple[Longs, NDArray[np.bool_]]]:
-        """Classes of places: equal numbers (places,) where needs are equal at the same bandwidths,
-        and the dimensions (places, D) whose bandwidths count."""
+        """Equivalence classes of places, by group of axes.
+
+        Each has numbers (places,), equal for places with equal communication at equal bandwidths,
+        and a mask (places, D) of the dimensions whose bandwidths count.
+        """
         passes = {axis for axis in self._group_numbers if axis not in BETWEEN}
         axes = {PASSES: passes, STAGES: {PIPELINE, *passes}}
         axes |= {axis: {axis} for axis in (PIPELINE, REPLICAS, EXPERT_REPLICAS)}
@@ -239,7 +246,7 @@ class Places:
 
     @cached_property
     def _ports(self) -> Longs:
-        """The bandwidths of all networks by number (networks, D), from 1 on."""
+        """Ranks of the bandwidths of all networks (networks, D), from 1."""
         n_dims = max(len(shape.sizes) for shape in self.shapes)
         found = np.zeros((int(self._first_network[-1]), n_dims), dtype=np.int64)
         for first, shape in zip(self._first_network.tolist(), self.shapes, strict=False):
@@ -252,8 +259,10 @@ class Places:
 
     @cached_property
     def _ways(self) -> tuple[list[Ways], list[dict[Group, int]]]:
-        """The ways of each network that differs for collectives, for all groups of any place
-        there, by their number."""
+        """Paths of collectives on each distinct network, for all groups of its places.
+
+        The second list has the number of each group on each network.
+        """
         first = {number: i for i, number in reversed([*enumerate(self._network)])}
         numbers: list[dict[Group, int]] = [{} for _ in first]
         for place in self.all:
@@ -272,15 +281,15 @@ class Places:
 
     @cached_property
     def _network(self) -> list[int]:
-        """The number of each shape's network; shapes that differ in other respects share one."""
+        """Number of each shape's network; shapes with one cluster share a number."""
         numbers = dict[int, int]()
         return [numbers.setdefault(id(shape.cluster), len(numbers)) for shape in self.shapes]
 
     @cached_property
     def _pipelines(self) -> tuple[list[Ways], dict[tuple[int, Group], int]]:
-        """Messages between the stages of each shape's pipelines, by their number."""
+        """Messages between the stages of each shape's pipelines, and their numbers."""
         numbers, found = dict[tuple[int, Group], int](), list[Ways]()
-        alike = dict[object, int]()  # messages know nothing of dimensions that they do not cross
+        alike = dict[object, int]()  # messages depend only on the dimensions that they cross
         for place in self.all:
             if PIPELINE not in place.groups:
                 continue
@@ -305,8 +314,7 @@ class Places:
 
     @cached_property
     def _hops(self) -> Longs:
-        """The row of the table for the messages from each stage (places, most stages); -1 beyond
-        its stages."""
+        """Table row of the messages from each stage (places, stages); -1 beyond the last."""
         most = max((g[1].n_members for g in self._pipelines[1]), default=1)
         found = np.full((len(self.all), most), -1, dtype=np.int64)
         for i, place in enumerate(self.all):
@@ -326,7 +334,7 @@ class Places:
         return Table([*self._ways[0], *self._pipelines[0]])
 
     def _delay_table(self, scale: tuple[float, ...]) -> Table:
-        """Return the table with the latency of each tier times its ``scale``."""
+        """Return the table with the latency of each tier multiplied by its ``scale``."""
         if not scale:
             return self._table
         if scale not in self._delayed_tables:
@@ -337,7 +345,7 @@ class Places:
 
     @cached_property
     def _group_numbers(self) -> dict[str, Longs]:
-        """The group of each axis at all places, by its number in the table."""
+        """Number of each axis' group in the table (places,); -1 where it has none."""
         axes = dict.fromkeys(axis for place in self.all for axis in place.groups)
         found = {axis: np.full(len(self.all), -1, dtype=np.int64) for axis in axes}
         for number, place in enumerate(self.all):
@@ -352,7 +360,7 @@ class Places:
         return np.cumsum([0, *(len(shape.cost) for shape in self.shapes)])
 
     def _bandwidth_factors(self, scale: tuple[float, ...]) -> Floats:
-        """Return the factors of the table's columns, for all networks of all shapes."""
+        """Return the factors of the table's columns for all networks of all shapes."""
         if scale not in self._scaled:
             found = [
                 self._table.at(self._ways[0][network], bandwidth)
@@ -370,5 +378,5 @@ class Places:
         return values[self.networks(candidates)]
 
     def networks(self, candidates: Candidates) -> Longs:
-        """Return the numbers of the networks of a candidates (M,) among all, shape by shape."""
+        """Return the numbers of the candidates' networks (M,) among all, shape by shape."""
         return self._first_network[candidates.shape] + candidates.network

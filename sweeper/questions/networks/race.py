@@ -1,8 +1,7 @@
-"""Races: which of some cells comes first in an order, by what is known of them at least.
+"""Races: find the first cell in an order, from lower bounds that are refined as needed.
 
-Cells are looked at in their order until the first one is a cell that was simulated: no other one
-comes before it.  What the seconds of cells are not below is their plan's computation, then their
-loads, then their time.
+A race refines the first cell until that cell is simulated; then no other cell comes before it. The
+lower bound of a cell's seconds is its plan's computation, then its loads, then its simulated time.
 """
 
 from abc import ABC, abstractmethod
@@ -34,15 +33,15 @@ from dimsweep.sweeper.simulation.program import build_program
 from dimsweep.sweeper.simulation.simulate import simulate
 from dimsweep.sweeper.study.ranking import NEAR
 
-REACH = MAX_TIER_FACTOR  # times what it is, or that part of it, that are looked at
+REACH = MAX_TIER_FACTOR  # quantities are varied from 1 / REACH to REACH times their value
 ROUNDING = 1e-9
-_MAX_SIMULATIONS = 24  # cells that are simulated for one end, at most
-# So many programs are kept, of up to 100 MB each: races look at much the same cells.
+_MAX_SIMULATIONS = 24  # cells of one race
+# Programs kept in memory, of up to 100 MB each: races simulate similar cells.
 _RUNNERS = _MAX_SIMULATIONS
 
 
 class Loads:
-    """Lower bounds on the seconds of cells, where tiers are ``moved``.
+    """Lower bounds on the seconds of cells, with the factors ``moved`` of tiers.
 
     Plans without loads have their seconds of computation, and simulated cells their time.
     """
@@ -56,11 +55,11 @@ class Loads:
         return i in self._plain
 
     def seconds(self, i: int) -> Floats:
-        """Return those of plan ``i``: one number, or each cell's."""
+        """Return the bounds of plan ``i``: one number, or one per cell."""
         return self._known.get(i, self._cells.compute_seconds[i : i + 1])
 
     def bounds(self, i: int) -> Floats:
-        """Return those of plan ``i`` without simulated times."""
+        """Return the bounds of plan ``i`` without simulated times."""
         return self._plain.get(i, self._cells.compute_seconds[i : i + 1])
 
     def compute(self, i: int) -> None:
@@ -68,7 +67,7 @@ class Loads:
         self._plain[i] = self._known[i] = self._cells.bound_loads(i, self._moved)
 
     def compute_cells(self, i: int, floor: Floats, cells: Longs) -> None:
-        """Compute the loads of some cells of a plan; the others keep their ``floor``."""
+        """Compute the loads of ``cells`` of a plan; the others keep their ``floor``."""
         found = floor.copy()
         found[cells] = np.maximum(floor[cells], self._cells.bound_loads(i, self._moved, cells))
         self._plain[i] = self._known[i] = found
@@ -84,29 +83,29 @@ class Loads:
         return (i, m) in self._exact
 
     def simulated_times(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the plan, the place in it and the time of each simulated cell."""
+        """Yield the plan, the number in it and the seconds of each simulated cell."""
         yield from ((i, m, float(self._known[i][m])) for i, m in self._exact)
 
 
 class KnownCells:
-    """Bounds and times of the cells of some designs, of which one is the ``best``."""
+    """Bounds and times of the cells of ``designs``, among which ``best`` is the best one."""
 
     def __init__(
         self, designs: Designs, best: int, losses: Mapping[int, float] | None = None
     ) -> None:
-        """Take ``losses`` of the cells that a search has simulated, by number."""
+        """Take the ``losses`` of simulated cells, by number."""
         self.designs, self.best, self.loads = designs, best, Loads(designs)
         self.losses = losses or {}
         self.where = designs.cells.locate(best)
-        self._runners = dict[int, Runner | None]()  # the one asked last comes last
+        self._runners = dict[int, Runner | None]()  # the most recently used last
 
     @cached_property
     def factor(self) -> float:
-        """What the best cell's seconds are multiplied by in the loss."""
+        """Loss of the best cell per second."""
         return float(self.designs.loss_factors(self.where.row)[self.where.number])
 
     def simulate_seconds(self, number: int, moved: TierFactors = UNCHANGED_TIERS) -> float:
-        """Simulate a cell and return its seconds; infinite if that is impossible."""
+        """Simulate a cell; return its seconds, or infinity if it is infeasible."""
         where = self.designs.cells.locate(number)
         shape = self.designs.cells.shapes[where.place.shape]
         runner = self._runner(
@@ -133,12 +132,11 @@ class KnownCells:
         return runner
 
     def simulate(self, loads: Loads, i: int, m: int, moved: TierFactors = UNCHANGED_TIERS) -> None:
-        """Record a cell's simulated time, where tiers are ``moved``."""
+        """Simulate a cell with the factors ``moved`` of tiers, and record its time in ``loads``."""
         loads.record_time(i, m, self.simulate_seconds(int(self.designs.cells.first[i]) + m, moved))
 
     def refine(self, i: int, m: int) -> bool:
-        """Compute the loads of a plan, or simulate its cell ``m``; return whether it was
-        simulated."""
+        """Compute the loads of plan ``i``, or else simulate its cell ``m``; return which."""
         if i not in self.loads:
             self.loads.compute(i)
             return False
@@ -167,11 +165,13 @@ def build_feasible_program(composed: Composed) -> Program | None:
 
 
 class _RaceEnd(NamedTuple):
-    """The first cell: no cell comes before ``key``, and there the one of this ``number``; None at
-    the end, or if it ``is_open`` which cell comes."""
+    """The result of a race."""
 
+    #: no cell comes before it
     key: float
+    #: the first cell; None if no cell comes before the end, or if the race ``is_open``
     number: int | None = None
+    #: whether the race stopped before the first cell was known
     is_open: bool = False
 
 
@@ -183,7 +183,7 @@ class Race(ABC):
 
     @abstractmethod
     def key(self, i: int) -> tuple[float, int]:
-        """Return the earliest key of a cell of plan ``i``, and that cell's place in the plan."""
+        """Return the earliest key of a cell of plan ``i``, and that cell's number in the plan."""
 
     @abstractmethod
     def refine(self, i: int, m: int) -> bool:
@@ -211,17 +211,17 @@ class Race(ABC):
         return _RaceEnd(end)
 
 
-# What may move and is a search of its own: the bandwidth and the latency of a tier, the size of
-# the model, the interruptions of a cluster whose size is searched; and what wins then.
+# Quantities whose change needs a search: the bandwidth or the latency of a tier, the size of the
+# model, and the interruptions of a cluster whose size is searched.
 
 
 LAYERS = "workload.model.layers"
 INTERRUPTIONS = "reliability.npu_time"
-_SHARP = 1.005  # the answer holds at one factor, and loses at another one no further than this
+_SHARP = 1.005  # ratio of the factors between which the answer starts to lose
 
 
 class ScaledRace(Race):
-    """The losses of cells below an ``end``, at some ``space``."""
+    """A race of the losses below an ``end``, after a move."""
 
     def __init__(self, known: KnownCells, space: "MovedSpace", end: float) -> None:
         super().__init__(known)
@@ -254,15 +254,14 @@ class ScaledRace(Race):
             self._known.simulate(self._loads, i, m, self._moved)
             return True
         if i not in self._known.loads and self._moved != UNCHANGED_TIERS:
-            self._known.loads.compute(i)  # which is known at all factors then
+            self._known.loads.compute(i)  # which serves all factors
             return False
         floor = self._seconds(i) * np.ones(len(self._factor(i)))
         self._loads.compute_cells(i, floor, self._below(i, floor))
         return False
 
     def _below(self, i: int, floor: Floats) -> Longs:
-        """Return the cells of a plan that may be below the end, from a ``floor`` of their
-        seconds."""
+        """Return the cells of a plan whose loss may be below the end, given a ``floor``."""
         return np.flatnonzero(floor * self._factor(i) < self._end)
 
     def is_exact(self, i: int, m: int) -> bool:
@@ -270,17 +269,20 @@ class ScaledRace(Race):
 
 
 class MovedSpace(NamedTuple):
-    """The cells' state after a move: ``known`` (None if none may win), the loss of the former best
-    cell, the ``moved`` tiers, and loads of ``faster`` tiers."""
+    """The cells after a move."""
 
+    #: the cells; None if no other cell may win
     known: KnownCells | None
+    #: loss of the former best cell
     best_loss: float
+    #: factors of the tiers
     tiers: TierFactors = UNCHANGED_TIERS
+    #: loads of the cells with faster tiers, which are lower bounds
     faster: Sequence[Loads] = ()
 
 
 class Move(ABC):
-    """The winner as a quantity of this ``name`` moves."""
+    """A change of the quantity ``name``, and the cells that win at each factor."""
 
     def __init__(self, known: KnownCells, name: str) -> None:
         self._known, self.name = known, name
@@ -289,11 +291,13 @@ class Move(ABC):
 
     @abstractmethod
     def apply(self, factor: float) -> MovedSpace:
-        """Return the space at a ``factor`` of the quantity, with all cells whose loss may be
-        below REACH times the best one's, as a price may change it."""
+        """Return the cells at a ``factor`` of the quantity.
+
+        They include all cells whose loss may be below REACH times that of the best one.
+        """
 
     def round_factor(self, factor: float) -> float:
-        """Return the next possible factor on the way to this one."""
+        """Return the nearest possible factor between 1 and ``factor``."""
         return factor
 
     def find_ends(self) -> dict[str, End]:
@@ -316,7 +320,7 @@ class Move(ABC):
         return winner.model_copy(update={"factor": near, "lost_at": far})
 
     def _find_winner(self, factor: float, margin: float) -> End | None:
-        """Return the cell to which the best one loses by more than a share, or None."""
+        """Return the cell to which the best one loses by more than ``margin``, or None."""
         if factor not in self._found:
             self._found[factor] = self._race(factor)
         lost, winner = self._found[factor]
@@ -334,7 +338,7 @@ class Move(ABC):
 
 
 class TierMove(Move):
-    """The bandwidth of a tier changes at its price, or its latency changes."""
+    """A change of a tier's bandwidth at a constant price, or of its latency."""
 
     def __init__(self, known: KnownCells, name: str, dim: int, *, is_latency: bool = False) -> None:
         super().__init__(known, name)
@@ -353,8 +357,7 @@ class TierMove(Move):
 
 
 class LayersMove(Move):
-    """The model has more or fewer ``layers``, in steps that the best plan can divide among its
-    stages."""
+    """A change of the model's ``layers``, in steps that the best plan divides among its stages."""
 
     def __init__(self, known: KnownCells, layers: int) -> None:
         super().__init__(known, f"layers of the model ({layers})")
@@ -385,7 +388,7 @@ class LayersMove(Move):
 
 
 class InterruptionsMove(Move):
-    """Interruptions become more or less frequent, which larger clusters mind more."""
+    """A change of the frequency of interruptions, which affect larger clusters more."""
 
     def __init__(self, known: KnownCells) -> None:
         super().__init__(known, "interruptions")
@@ -405,8 +408,11 @@ class InterruptionsMove(Move):
 
 
 def iterate_moves(known: KnownCells) -> Iterator[Move]:
-    """Yield the moves that need a search: the tiers of the best network that messages go through,
-    the size of a model of layers, and the interruptions of networks of several sizes."""
+    """Yield the moves that need a search.
+
+    They are the tiers that messages of the best network use, the layers of the model, and the
+    interruptions if networks have several sizes.
+    """
     config = known.designs.composed.config
     assert config.space.network is not None
     shape = known.designs.cells.shapes[known.where.place.shape]
@@ -414,7 +420,7 @@ def iterate_moves(known: KnownCells) -> Iterator[Move]:
     used = [(d, tier) for d, tier in enumerate(tiers) if shape.sizes[d] > 1]
     for d, tier in used:
         yield TierMove(known, f"bandwidth of {tier.price or f'dim {d}'}", d)
-    # Where chunks choose their orders by themselves, no bound says what latencies they have.
+    # If chunks choose their order of dimensions, no bound covers their latencies.
     is_known = config.collective.order is DimensionOrder.BASELINE
     for d, tier in used if is_known else ():
         if tier.latency:

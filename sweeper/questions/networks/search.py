@@ -1,9 +1,9 @@
-"""A search among networks and plans: best first, by bounds, until none can be better than the best.
+"""Best-first branch and bound among networks and plans, until no cell can beat the best one.
 
-The search is a generator of the cells to simulate, so that it reads as the algorithm on paper.  The
-next cells depend on the bounds and on the values of the cells before, batch by batch; so the rows
-are the same for any number of workers.  Bounds of plans and loads are worked out again in each run;
-bounds of programs, and values, are taken from the ledger where it has them.
+The search is a generator of the cells to simulate, so that it reads like the algorithm on paper.
+The next cells depend on the bounds and values of earlier cells, batch by batch, so the rows are the
+same for any number of workers. Each run computes bounds of plans and loads anew; it takes bounds of
+programs and values from the ledger, if stored.
 """
 
 from collections import Counter, deque
@@ -25,17 +25,18 @@ from dimsweep.sweeper.run.loop import AnswerQuestion, Results, Search, SweepDriv
 from dimsweep.sweeper.space.trials import Integers, Trials
 
 BATCH = 8  # cells whose programs are bounded before any of them is simulated
-_FINE = 0.002  # relative: designs of a front that differ less in cost stand for one another
-_STEPS = 200  # of the proof, at most, that are kept
+_FINE = 0.002  # smallest relative difference in cost of two steps of a front
+_STEPS = 200  # maximum steps of a recorded proof
 
 
 @dataclass
 class Frontier:
-    """The open cells, in arrays: lower bounds in the objective's loss (N,), infinite for a closed
-    cell and for one whose plan is waiting."""
+    """The open cells of a search, and the plans that wait to be bounded."""
 
     designs: Designs
-    watch: Callable[[], None]  # called while plans' turns come
+    #: called after each plan is bounded
+    watch: Callable[[], None]
+    #: lower bounds in the objective's loss (N,); infinite for closed cells and for waiting plans
     bounds: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +44,7 @@ class Frontier:
         self._most = np.inf  # USD, that a cell may cost
         self._order: Integers = np.argsort(self.designs.floors, kind="stable")
         self._turn = 0
-        # The least that plans compute for, from each turn on.
+        # The minimum computation time of the plans from each turn on.
         seconds = self.designs.cells.compute_seconds[self._order]
         self._seconds = np.minimum.accumulate(seconds[::-1])[::-1]
 
@@ -68,12 +69,12 @@ class Frontier:
         return int((first[rows + 1] - first[rows]).sum())
 
     def select_batch(self, below: float) -> Integers:
-        """Return the most promising open cells ``below`` a loss, in order, at most a batch."""
+        """Return up to a batch of the most promising open cells ``below`` a loss, in order."""
         while True:
             open_cells = np.flatnonzero(self.bounds < below)
             if len(open_cells) > BATCH:
                 near = np.argpartition(self.bounds[open_cells], BATCH)[: BATCH + 1]
-                # All that are as good as the last one, so that ties are broken by number.
+                # Keep all cells that tie with the last one: ties are broken by number.
                 last = self.bounds[open_cells][near].max()
                 open_cells = open_cells[self.bounds[open_cells] <= last]
             order = np.argsort(self.bounds[open_cells], kind="stable")
@@ -94,8 +95,10 @@ class Frontier:
         return range(start, end)
 
     def cheapest(self, enough: float, below: float) -> int | None:
-        """Return the cheapest open cell whose loss may be ``enough``, at a cost ``below`` a limit,
-        or None."""
+        """Return the cheapest open cell that may reach a loss of ``enough``, or None.
+
+        It costs less than ``below``.
+        """
         found = np.flatnonzero((self.bounds <= enough) & (self.designs.costs < below))
         return None if not len(found) else int(found[np.argmin(self.designs.costs[found])])
 
@@ -129,27 +132,29 @@ class Frontier:
 
 @dataclass
 class CellRun:
-    """A cell in flight: its number, its lower bound, the work to submit, and its values (1, K),
-    None until they are known."""
+    """The simulation of one cell, in flight or finished."""
 
     number: int
+    #: lower bound of the loss
     bound: float
+    #: values of the objectives (1, K); None until they are known
     values: Floats | None = None
     work: Work | None = None
+    #: called with the results
     finish: Callable[[Results], None] = field(default=lambda results: None)
 
     def tell(self, results: Results) -> None:
-        """Take the cell's values."""
+        """Store the cell's values."""
         self.values = results.values
         self.finish(results)
 
 
-#: The cells to simulate; None where the search waits for values.
+#: Yields the cells to simulate; None while the search waits for values.
 Steps = Generator[CellRun | None, None, None]
 
 
 class SteppedSearch:
-    """A search that is a generator of cells to simulate, as the loop of a sweep runs it."""
+    """Adapter of a generator of cells to the loop of a sweep."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps, self._in_flight = steps, deque[CellRun]()
@@ -158,32 +163,29 @@ class SteppedSearch:
         return np.inf
 
     def ask(self) -> Sequence[Work]:
-        begun = next(self._steps, None)
-        if begun is None:
+        run = next(self._steps, None)
+        if run is None:
             return ()
-        self._in_flight.append(begun)
-        assert begun.work is not None
-        return [begun.work]
+        self._in_flight.append(run)
+        assert run.work is not None
+        return [run.work]
 
     def tell(self, results: Sequence[Results]) -> None:
         for each in results:
             self._in_flight.popleft().tell(each)
 
 
-def simulate_all(
-    begun: Iterator[CellRun | None], tell: Callable[[CellRun], None]
-) -> Generator[CellRun | None, None, None]:
-    """Yield the begun cells without values; then tell each one, in order, as soon as its values
-    are known."""
-    found = list[CellRun]()
-    for each in filter(None, begun):
-        found.append(each)
-        if each.values is None:
-            yield each
-    for each in found:
-        while each.values is None:
+def simulate_all(runs: Iterator[CellRun | None], record: Callable[[CellRun], None]) -> Steps:
+    """Yield the runs that have no values yet; then ``record`` each run once it has values."""
+    started = list[CellRun]()
+    for run in filter(None, runs):
+        started.append(run)
+        if run.values is None:
+            yield run
+    for run in started:
+        while run.values is None:
             yield None
-        tell(each)
+        record(run)
 
 
 class DesignSearch:
@@ -196,21 +198,21 @@ class DesignSearch:
         self._gap, self._budget = config.budget.gap or 0.0, config.budget.trials
         self.frontier = Frontier(designs, driver.show)
         self.best = np.inf  # loss
-        self.winner = -1  # whose loss is the best
-        self.losses = dict[int, float]()  # losses of cells that were simulated
-        self._bounds = dict[int, float]()  # of cells that were not, or failed
-        self._closed = np.inf  # the least of these
+        self.winner = -1  # cell with the best loss
+        self.losses = dict[int, float]()  # of simulated cells
+        self._bounds = dict[int, float]()  # of cells that were closed or failed
+        self._closed = np.inf  # minimum of these bounds
         self._bounded, self.simulated = set[int](), set[int]()
         self._pruned = dict[int, str]()  # reasons
         self._left_out = set[int]()
-        self._program_bounded = set[
-            int
-        ]()  # the first one of cells that are alike, once they are bounded
+        self._program_bounded = set[int]()  # first cells of bounded programs
         self._steps = list[tuple[int, float, float]]()
 
     def steps(self) -> Steps:
-        """Search until the proof, or the budget of simulations, is complete; of time and cost once
-        for each step of a design's cost. The proof is then the :attr:`result`."""
+        """Search until the proof is complete or the budget is spent; store the :attr:`result`.
+
+        With the objectives time and cost, search once for each step of the front.
+        """
         yield from self._search()
         self.result = proof = self.proof()
         if len(self.designs.composed.config.objective) == 1:
@@ -236,12 +238,12 @@ class DesignSearch:
                 break
             new = [self.bound_programs(number) for number in batch]
             if any(new) and np.isfinite(self.best):
-                continue  # others may be more promising now
+                continue  # other cells may be more promising now
             yield from self._evaluate(batch[: self._budget - len(self.simulated)], self._goal)
             self._record_step()
 
     def bound_programs(self, number: int) -> bool:
-        """Bound a cell, and all that are alike, by its program; return whether that is new."""
+        """Bound all cells of a cell's program; return False if an earlier call did."""
         own = self.designs.same_program_cells(number)
         if own.start in self._program_bounded:
             return False
@@ -256,7 +258,7 @@ class DesignSearch:
         return True
 
     def _cheapen(self, enough: float) -> Steps:
-        """Replace the fastest cell by the cheapest one whose time is ``enough``."""
+        """Find the cheapest cell whose time is at most ``enough``; it becomes the winner."""
         while True:
             near = [n for n, time in self.losses.items() if time <= enough]
             self.winner = min(near, key=self._cost)
@@ -273,7 +275,7 @@ class DesignSearch:
         return float(self.designs.costs[number])
 
     def _limit_cost(self, most: float) -> None:
-        """Continue with the cells that cost at most ``most``."""
+        """Restrict the search to cells that cost at most ``most``."""
         self.frontier.limit_cost(most)
         self.losses = {n: time for n, time in self.losses.items() if self._cost(n) <= most}
         self.winner = min(self.losses, key=self.losses.__getitem__, default=-1)
@@ -286,18 +288,19 @@ class DesignSearch:
 
     @property
     def _goal(self) -> float:
-        """A cell whose bound is not below it is closed."""
+        """Loss from which on the bound of a cell closes it."""
         return self.best / (1 + self._gap)
 
     def _evaluate(self, batch: list[int], goal: float) -> Steps:
-        """Bound the programs of cells at their own bandwidths, and simulate those that may be
-        better than a ``goal``."""
-        begun = (self.begin(number, lambda bound: bound >= goal) for number in batch)
-        yield from simulate_all(begun, self.record)
+        """Bound each cell at its own bandwidths; simulate the cells that may be below ``goal``."""
+        runs = (self.begin(number, lambda bound: bound >= goal) for number in batch)
+        yield from simulate_all(runs, self.record)
 
     def begin(self, number: int, enough: Callable[[float], bool]) -> CellRun | None:
-        """Bound the program of a cell at its own bandwidths; return the cell to simulate, or None
-        if that bound is ``enough`` to close it, or it is infeasible."""
+        """Bound a cell at its own bandwidths, and return its simulation.
+
+        Return None if the bound is ``enough`` to close the cell, or if it is infeasible.
+        """
         bound = self.frontier.close(number)
         self._bounded.add(number)
         if self._was_closed(number, enough):
@@ -316,8 +319,10 @@ class DesignSearch:
         return self.designs.part.first + number
 
     def _was_closed(self, number: int, enough: Callable[[float], bool]) -> bool:
-        """Return whether an earlier run closed a cell, or found it infeasible. A closed cell may
-        have been simulated later, when less was enough."""
+        """Return whether an earlier run closed a cell, or found it infeasible.
+
+        A closed cell may have been simulated later, when its bound was no longer enough.
+        """
         if (pruned := self._ledger.find_pruned(self.ledger_number(number))) is not None:
             self._prune(number, pruned.reason)
             return True
@@ -342,8 +347,10 @@ class DesignSearch:
         self._driver.progress.pruned += 1
 
     def _plan(self, number: int, bound: float, enough: Callable[[float], bool]) -> CellRun | None:
-        """Plan a cell; return it unless its bound closes it. A cell that takes too long to
-        simulate is left out, and may be as good as its ``bound``."""
+        """Plan a cell; return its simulation unless its bound closes it.
+
+        A cell with too many messages is left out, and keeps its ``bound``.
+        """
         found = self.designs.plan(number)
         if isinstance(found, PrunedCell) and found.left_out:
             self._left_out.add(number)
@@ -370,7 +377,7 @@ class DesignSearch:
         return CellRun(number, bound, work=Work(cell, Trials.from_list(cell.first)), finish=finish)
 
     def record(self, run: CellRun) -> None:
-        """Take a cell's values; a failed cell is known by its bound only."""
+        """Record the values of a cell; of a failed cell only its bound."""
         number = run.number
         self.simulated.add(number)
         assert run.values is not None
@@ -385,8 +392,7 @@ class DesignSearch:
             self.best, self.winner = least, number
 
     def reopen(self) -> dict[int, float]:
-        """Open the cells that their bounds closed; return the bounds of those that cannot be
-        simulated."""
+        """Open the cells that bounds closed; return the bounds of all other closed cells."""
         stuck = self.simulated | self._left_out
         for number in self._bounds.keys() - stuck:
             self.frontier.reopen(number, self._bounds[number])
@@ -432,16 +438,16 @@ class DesignSearch:
             raise InfeasibleError(f"no cell is feasible: {why}", where="space")
 
     def find_changes(self) -> Changes:
-        """Return what would change the answer, if the study asks for default what-ifs."""
+        """Return the changes after which the answer loses, if the study has default what-ifs."""
         config = self.designs.composed.config
-        # With outages each of hundreds of looks would be several simulations by flows.
+        # With outages each of hundreds of simulations would be several simulations by flows.
         asked = config.what_if == DEFAULT and not config.reliability.outages
         alone = len(config.objective) == 1
         if not asked or not alone or self.winner < 0:
             return Changes()
         try:
             return find_changes(self.designs, self.winner, self.losses)
-        except TooManyError:  # some of those that may win are left out
+        except TooManyError:  # a cell that may win is left out
             return Changes()
 
 
@@ -452,8 +458,7 @@ def thin_out(steps: Sequence[tuple[int, float, float]]) -> tuple[tuple[int, floa
 
 
 def _drop_dominated(front: list[Step]) -> tuple[Step, ...]:
-    """Return the steps of a front, the most expensive first, without those that a cheaper one is
-    as fast as; that one's bound is then at most theirs."""
+    """Drop the steps of a front that a cheaper step matches in time; keep the lower bound."""
     kept = list[Step]()
     for step in front:
         bound = step.bound
@@ -464,7 +469,7 @@ def _drop_dominated(front: list[Step]) -> tuple[Step, ...]:
 
 
 class NetworksQuestion(AnswerQuestion):
-    """Which network, and which plan on it, is the best of all?"""
+    """The question of the best network and the best plan on it."""
 
     source: Designs
 
@@ -474,13 +479,13 @@ class NetworksQuestion(AnswerQuestion):
 
     @classmethod
     def from_study(cls, composed: Composed) -> Self | None:
-        """Return the question of a study that searches among networks and plans."""
+        """Return the question of a study that searches among networks and plans, or None."""
         space = composed.config.space
         return None if space.network is None and space.plan is None else cls(Designs(composed))
 
     @property
     def n_trials(self) -> int:
-        """Number of trials at most."""
+        """Maximum number of trials."""
         return min(len(self.source), self.source.composed.config.budget.trials)
 
     def searches(self, study: StudyRecord, driver: SweepDriver) -> Iterator[Search]:

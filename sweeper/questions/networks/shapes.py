@@ -1,4 +1,4 @@
-"""All networks of a space, shape by shape."""
+"""The networks of a space, grouped by shape; the search and portfolios use them."""
 
 import dataclasses
 import itertools
@@ -43,27 +43,29 @@ _NPU_MEMORY, _NPU_PRICE = "npu.memory", "cost.npu"
 
 @dataclass(frozen=True)
 class Shape:
-    """Networks of one shape, which differ in their bandwidths.
+    """W networks of one shape with D dimensions, which differ in their bandwidths."""
 
-    ``bandwidth`` (W, D) is in bytes/s, in ``texts`` as the configuration has it; ``cost`` (W,) is
-    in USD and ``power`` (W,) in watts, NaN where unknown. ``keys`` are other choices of the space.
-    A network that a generator ``made`` has a shape of its own, and bandwidths at its links. Each
-    NPU has ``memory`` bytes, expansions included, if the space varies it.
-    """
-
+    #: the shape, as the configuration has it
     text: str
     cluster: Cluster
+    #: bytes/s (W, D)
     bandwidth: Floats
+    #: bandwidths as the configuration has them
     texts: tuple[tuple[str, ...], ...]
+    #: USD (W,); NaN where unknown
     cost: Floats
+    #: watts (W,); NaN where unknown
     power: Floats
+    #: other choices of the space
     keys: Mapping[str, object] = field(default_factory=dict)
+    #: the generator of the only network of this shape, whose links have their own bandwidths
     generator: Generator | None = None
+    #: bytes of each NPU, expansions included, if the space varies them
     memory: float = inf
 
     @property
     def remote(self) -> float:
-        """Bytes of remote memory that each NPU has."""
+        """Bytes of remote memory of each NPU."""
         found = remote_capacity(self.cluster.memory, self.sizes)
         return inf if found is None else found
 
@@ -72,24 +74,26 @@ class Shape:
         return self.cluster.topology.sizes
 
     def select(self, kept: NDArray[np.bool_]) -> "Shape":
-        """Return the shape with those of its networks that are ``kept`` (W,)."""
+        """Return the shape with the networks of the mask ``kept`` (W,)."""
         texts = tuple(itertools.compress(self.texts, kept.tolist()))
         own = {name: getattr(self, name)[kept] for name in ("bandwidth", "cost", "power")}
         return replace(self, texts=texts, **own)
 
     def scale_bandwidths(self, scale: tuple[float, ...]) -> Floats:
-        """Return the bandwidths (W, D), those of each tier times its ``scale``."""
+        """Return the bandwidths (W, D), multiplied by the ``scale`` of each tier."""
         return self.bandwidth * scale if scale and self.generator is None else self.bandwidth
 
     def scale_latencies(self, scale: tuple[float, ...]) -> NDArray[np.int64]:
-        """Return the latencies (D,) in picoseconds, those of each tier times its ``scale``."""
+        """Return the latencies (D,) in picoseconds, multiplied by the ``scale`` of each tier."""
         latency = np.array([dim.latency for dim in self.cluster.topology.dims])
         moved = latency * scale if scale and self.generator is None else latency
         return np.rint(moved).astype(np.int64)
 
     def with_prices(self, config: Config, before: Config) -> "Shape":
-        """Return the shape at the prices of another configuration than ``before``; the prices of
-        NPUs of its own change in proportion."""
+        """Return the shape at the prices of ``config`` instead of ``before``.
+
+        An NPU price of the shape changes in proportion.
+        """
         if _NPU_PRICE in self.keys:
             own = units.parse(self.keys[_NPU_PRICE], units.MONEY, zero=True)
             more = config.cost.npu / before.cost.npu if before.cost.npu else 1.0
@@ -108,11 +112,10 @@ class Shape:
 
 
 def build_shapes(config: Config, space: Networks, refused: Refusals) -> list[Shape]:
-    """Return the shapes of a space, each with its networks; count infeasible ones in ``refused``,
-    by reason.
+    """Return the shapes of a space with their networks; count infeasible networks in ``refused``.
 
-    Raises :class:`InfeasibleError` if there is none, and :class:`DimsweepError` for a limit on an
-    unknown figure.
+    Raises :class:`InfeasibleError` if no network is feasible, and :class:`DimsweepError` for a
+    limit on an unknown figure.
     """
     made = [_build_shape(config, space, dims, refused) for dims in _list_tiers(space)]
     made += _generate_shapes(config, space, refused)
@@ -131,8 +134,7 @@ def build_shapes(config: Config, space: Networks, refused: Refusals) -> list[Sha
 
 
 def _drop_unpriced(shapes: Sequence[Shape], config: Config, refused: Refusals) -> list[Shape]:
-    """Return the networks whose cost and power are known, as far as the study needs them and
-    some network has them."""
+    """Drop networks of unknown cost or power, if the study needs it and some network has it."""
     space, names = config.space.network, {each.name for each in config.objective}
     assert space is not None
     fed = space.racks is not None and bool(space.racks.power)
@@ -154,7 +156,7 @@ def _drop_unpriced(shapes: Sequence[Shape], config: Config, refused: Refusals) -
 def _drop_stopped_by_outages(
     shapes: Sequence[Shape], config: Config, refused: Refusals
 ) -> list[Shape]:
-    """Return the networks on which training continues while a part is down."""
+    """Drop networks on which training stops while a part is down."""
     goes_on = outlasted(config, (shape.cluster for shape in shapes))
     for shape in itertools.compress(shapes, (not each for each in goes_on)):
         refused["networks cannot do without one of reliability.outages"] += len(shape.bandwidth)
@@ -162,15 +164,15 @@ def _drop_stopped_by_outages(
 
 
 def _describe_lowest_limits(shapes: Sequence[Shape], space: Networks) -> str:
-    """Return the least limits of cost and power that leave a network; empty without limits."""
+    """Return a hint with the lowest cost and power of the networks; "" without limits."""
     fed = space.racks is not None and space.racks.power
     found = []
     if shapes and space.cost is not None:
         cost = float(np.concatenate([shape.cost for shape in shapes]).min())
-        found.append(f"the least cost is {units.format_money(cost)}")
+        found.append(f"the lowest cost is {units.format_money(cost)}")
     if shapes and (space.power is not None or fed):
         power = float(np.concatenate([shape.power for shape in shapes]).min())
-        found.append(f"the least power is {units.format_quantity(power, units.POWER)}")
+        found.append(f"the lowest power is {units.format_quantity(power, units.POWER)}")
     return ", and ".join(found)
 
 
@@ -183,7 +185,7 @@ class _Dim(NamedTuple):
 
 
 def _list_tiers(space: Networks) -> list[tuple[_Dim, ...]]:
-    """Return all that the tiers may be.  Raises :class:`DimsweepError` for too many to list."""
+    """Return all choices of tiers; raise :class:`DimsweepError` for too many."""
     listed = list(itertools.islice(_iterate_tiers(space.tiers, space.npus), _MOST_SHAPES + 1))
     each = [len(tier.bandwidth) for tier in space.tiers]
     networks = sum(
@@ -198,6 +200,7 @@ def _list_tiers(space: Networks) -> list[tuple[_Dim, ...]]:
                 f"the tiers have more than {most:,} {things}",
                 where="space.network.tiers",
                 hint="give tiers fewer sizes, blocks or bandwidths, or name one number of NPUs",
+                code="too-many",
             )
     return listed
 
@@ -216,8 +219,10 @@ def _tier_sizes(tier: Tier, npus: NpuRange, inner: int) -> Iterable[int]:
 def _iterate_tiers(
     tiers: Sequence[Tier], npus: NpuRange, inner: int = 1
 ) -> Iterator[tuple[_Dim, ...]]:
-    """Yield all choices of these tiers around ``inner`` NPUs. A tier of one NPU sends nothing: it
-    is the first of its blocks, whose algorithm has no effect."""
+    """Yield all choices of ``tiers`` around ``inner`` NPUs.
+
+    A tier of size 1 sends nothing: only its first block is used, without an algorithm.
+    """
     if not tiers:
         if inner in npus:
             yield ()
@@ -243,7 +248,7 @@ def _build_shape(
 ) -> Shape | None:
     """Return the networks of these tiers, or None if they are infeasible."""
     text = "_".join(f"{dim.block}({dim.size})" for dim in dims)
-    # No message goes where there is one NPU: all bandwidths are alike, and the first stands for it.
+    # A dimension of one NPU sends no message: its first bandwidth stands for all.
     each = [
         _deduplicate(tier.bandwidth) if dim.size > 1 else tier.bandwidth[:1]
         for tier, dim in zip(space.tiers, dims, strict=True)
@@ -251,7 +256,7 @@ def _build_shape(
     choices = list(itertools.product(*each))
     for tier, dim in zip(space.tiers, dims, strict=True):
         if tier.radix is not None and dim.block == Switch().name and dim.size > tier.radix:
-            refused["networks have a switch of more ports than there are"] += len(choices)
+            refused["networks need a switch with more ports than its radix"] += len(choices)
             return None
     bandwidth = np.array(choices, dtype=float)
     most = bandwidth.max(axis=0)
@@ -277,8 +282,7 @@ def _build_shape(
 
 
 def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
-    """Return the key of the dimensions' algorithms, if it is not as configured; for one NPU, any
-    algorithm of its block."""
+    """Return the key of the dimensions' algorithms, or nothing if they are as configured."""
     own = per_dimension(config.collective.algorithms, len(dims), "collective.algorithms")
     named = [
         _AUTO if dim.size == 1 else dim.algorithm or usual
@@ -309,15 +313,17 @@ def _vary_memory(shape: Shape, config: Config, space: Networks) -> Iterator[Shap
 
 
 def _suggest(space: Networks) -> str:
-    """Return a hint on what would make a network of the space."""
+    """Return a hint on how to get a network."""
     if space.tiers:
-        return "sizes of the tiers whose product is the number of NPUs"
-    return "other generators, or other values of their keys"
+        return "give tiers sizes whose product is the number of NPUs"
+    return "give other generators, or other values of their keys"
 
 
 def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list[Shape | None]:
-    """Yield what the generators make, each once; of several values of parameters, those that make
-    a network of the right number of NPUs."""
+    """Return the networks of all distinct generators.
+
+    If a generator has several values of a parameter, infeasible combinations are left out.
+    """
     found, known = list[Shape | None](), set[Generator]()
     for number, family in enumerate(space.generators):
         for generator in family.members:
@@ -340,7 +346,7 @@ def _generate_shapes(config: Config, space: Networks, refused: Refusals) -> list
 
 
 def _is_connected(network: NetworkModel) -> bool:
-    """Return whether all NPUs reach each other on a graph."""
+    """Return whether all NPUs reach each other on the degraded graph."""
     assert network.graph is not None
     try:
         with key("network.degrade"):
@@ -351,11 +357,11 @@ def _is_connected(network: NetworkModel) -> bool:
 
 
 def _generate_shape(config: Config, space: Networks, generator: Generator) -> Shape:
-    """Return a generator's network, simulated by flows."""
+    """Return the shape of a generator's network, which is simulated by flows."""
     n = space.npus.at_least
     if n != space.npus.at_most:
         n = generator.build().n_npus
-    text = f"Switch({n})"  # who communicates with whom: all with all
+    text = f"Switch({n})"  # every NPU may communicate with every other one
     keys: dict[str, object] = {
         **shared_keys(space),
         "topology.shape": text,
@@ -368,15 +374,15 @@ def _generate_shape(config: Config, space: Networks, generator: Generator) -> Sh
     cluster = build_cluster(config.changed(keys))
     assert cluster.network.graph is not None
     if (n := cluster.network.graph.n_npus) not in space.npus:
-        what = f"it has {n:,} NPUs, and {space.npus.text} are asked for"
-        raise DimsweepError(what, where="npus")
+        problem = f"the network has {n:,} NPUs; the space asks for {space.npus.text}"
+        raise DimsweepError(problem, where="npus", code="mismatch")
     bandwidth = np.full((1, 1), 1e9)
     cost, power = (_amounts(each, bandwidth) for each in (cluster.prices, cluster.power))
     return Shape(text, cluster, bandwidth, (("1 GB/s",),), cost, power, keys, generator)
 
 
 def describe_generator(generator: Generator) -> str:
-    """Return the name of a generator in a row: its kind, with unusual parameters."""
+    """Return the name of a generator in a row: its kind, with non-default parameters."""
     found = list[str]()
     for each in dataclasses.fields(generator):
         value = getattr(generator, each.name)
@@ -391,7 +397,7 @@ def describe_generator(generator: Generator) -> str:
 
 
 def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusals) -> Shape:
-    """Return the networks of a shape within the limits of cost, power and memory."""
+    """Return the shape with the networks within the limits of cost, power and racks."""
     kept = np.ones(len(shape.bandwidth), dtype=bool)
     racks, pue = space.racks, config.cost.power.pue
     limits: list[tuple[str, float | None, Floats, str]] = [
@@ -413,7 +419,8 @@ def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusa
             raise DimsweepError(
                 f"the {what} of these networks is not known",
                 where=f"space.network.{name}",
-                hint=f"cost.{'tiers' if name == 'cost' else 'power'}, or no limit",
+                hint=f"give cost.{'tiers' if name == 'cost' else 'power'}, or no limit",
+                code="missing",
             )
         over = kept & (own > limit)
         if over.any():
@@ -423,7 +430,7 @@ def _apply_limits(shape: Shape, config: Config, space: Networks, refused: Refusa
 
 
 def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
-    """Return the amounts of networks (W,), NaN where no parts of the list have a bandwidth."""
+    """Return the amounts (W,) of networks, such as costs; NaN where no part fits a bandwidth."""
     found = np.full(len(bandwidth), np.nan)
     if prices is None:
         return found

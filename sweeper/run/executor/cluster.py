@@ -1,4 +1,4 @@
-"""A Ray cluster, started on this machine or joined, and whether it still answers."""
+"""A Ray cluster, started on this machine or joined, and a watch over its nodes."""
 
 import logging
 import os
@@ -19,9 +19,9 @@ from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
 from dimsweep.sweeper.run.executor.ray_inside import reload_environment, resolve_address
 
-_CHECK_INTERVAL = 1.0  # seconds between two looks at the nodes
-_CONNECT_TIMEOUT = 2.0  # seconds, of a port of a node
-_MAX_MISSED_CHECKS = 3  # looks in a row without an answer, after which a node is lost
+_CHECK_INTERVAL = 1.0  # seconds between two checks of the nodes
+_CONNECT_TIMEOUT = 2.0  # seconds to connect to a node's port
+_MAX_MISSED_CHECKS = 3  # checks in a row without an answer, after which a node is lost
 _START_TIMEOUT = 180.0  # seconds; Ray itself gives up after 30, where it notices
 _HEAD_RESTART_TIME = 30.0  # seconds; Ray itself gives up after 60, and ends this process
 _TOKEN = secrets.token_hex(32)  # of the clusters that this process starts; Ray keeps the first
@@ -36,7 +36,9 @@ _PRIVATE = {
 
 
 class LostClusterError(DimsweepError):
-    """The cluster of the workers is gone: no more trials can be simulated."""
+    """An error of a lost cluster: no more trials can be simulated."""
+
+    code = "inaccessible"
 
 
 @dataclass(frozen=True)
@@ -105,25 +107,32 @@ _MAX_ACTORS_PER_CPU = 4  # more gain nothing: one keeps a CPU busy
 
 
 def check_actors(config: ExecutorConfig) -> None:
-    """Raise :class:`DimsweepError` for less than one actor, and for more local actors than useful:
-    each is a process that keeps a CPU busy and takes seconds and hundreds of megabytes to begin."""
+    """Raise :class:`DimsweepError` for less than one actor, or more local actors than useful.
+
+    Each actor keeps a CPU busy; its start takes seconds and hundreds of megabytes.
+    """
     actors, cpus = config.actors, os.cpu_count() or 1
     if actors is not None and actors < 1:
-        raise DimsweepError(f"{actors} actors; it takes 1 or more", where="executor.actors")
+        raise DimsweepError(
+            f"executor.actors is {actors}; it must be at least 1",
+            where="executor.actors",
+            code="out-of-range",
+        )
     if actors is not None and config.mode == "local" and actors > _MAX_ACTORS_PER_CPU * cpus:
         raise DimsweepError(
-            f"{actors} actors for {cpus} CPUs; at most {_MAX_ACTORS_PER_CPU} a CPU are started",
+            f"{actors} actors for {cpus} CPUs; the limit is {_MAX_ACTORS_PER_CPU} per CPU",
             where="executor.actors",
             hint=f"executor.actors={cpus}, or leave it out for one actor per CPU",
+            code="out-of-range",
         )
 
 
 def connect(config: ExecutorConfig) -> Cluster:
     """Start Ray on this machine, or join the cluster of ``executor.address``.
 
-    Ray that is started here listens on the loopback interface only and asks for a token, which is
-    random unless RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH gives one.  To join a cluster, tokens are
-    taken as Ray documents it.  Raises :class:`DimsweepError` if nothing answers, or not to us.
+    A local Ray listens on the loopback interface only and requires a token. The token is random
+    unless RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH gives one. To join a cluster, Ray reads tokens as
+    it documents. Raises :class:`DimsweepError` if no cluster answers, or if it refuses the token.
     """
     is_ours = config.mode != "address"
     with ExitStack() as stack:
@@ -152,8 +161,10 @@ def _options() -> dict[str, Any]:
 
 @contextmanager
 def _report_start_errors(ray: Any) -> Iterator[None]:
-    """Start Ray in this context. If a daemon dies at once, Ray may raise, wait forever in native
-    code, or end this process silently; each ends in one sentence here."""
+    """Report a failed start of Ray in this context as one error.
+
+    If a daemon dies, Ray may raise, wait forever in native code, or end this process silently.
+    """
     why = f"a daemon of it died, or did not answer in {_START_TIMEOUT:.0f} s"
     limit = threading.Timer(_START_TIMEOUT, os._exit, (1,))  # nothing else ends native code
     limit.daemon = True
@@ -177,13 +188,14 @@ def _start_error(why: str) -> DimsweepError:
     return DimsweepError(
         f"Ray did not start on this machine: {why}",
         where="executor",
-        hint="its daemons' logs are in /tmp/ray/session_latest/logs; executor=inline needs no Ray",
+        hint="read its logs in /tmp/ray/session_latest/logs; executor=inline needs no Ray",
+        code="inaccessible",
     )
 
 
 @contextmanager
 def _print_if_killed(text: str) -> Iterator[None]:
-    """Let a shell print ``text`` if this process ends in this context and cannot do so itself."""
+    """Let a shell print ``text`` if this process is killed in this context."""
     waits = ["sh", "-c", 'read word || echo "$1" >&2', "sh", text]
     try:
         said = sys.stderr.fileno()
@@ -201,10 +213,11 @@ def _print_if_killed(text: str) -> Iterator[None]:
 def _join(ray: Any, address: str) -> None:
     if "://" in address:
         raise DimsweepError(
-            f"{address!r} is no address of a node",
+            f"invalid address {address!r}",
             where="executor.address",
-            hint="HOST:PORT of the head, on a machine that is a node of the cluster; from outside, "
-            "`ray job submit` runs the sweep on the cluster",
+            hint="give HOST:PORT of the head, on a machine that is a node of the cluster; from "
+            "outside, `ray job submit` runs the sweep on the cluster",
+            code="bad-syntax",
         )
     try:
         address = resolve_address(ray, address)
@@ -218,8 +231,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _join_error(address: str, error: BaseException) -> DimsweepError:
-    """Return the error for a cluster that cannot be joined. Ray names the cause in the text of the
-    cause's cause."""
+    """Return the error for a cluster that cannot be joined, from the causes of Ray's error."""
     texts = list[str]()
     cause: BaseException | None = error
     while cause is not None:
@@ -228,11 +240,12 @@ def _join_error(address: str, error: BaseException) -> DimsweepError:
     if any("AuthenticationError" in text for text in texts):
         mode = os.environ.get("RAY_AUTH_MODE") or "not set"
         return DimsweepError(
-            f"the Ray cluster at {address!r} asks for another token than ours, or ours is missing "
+            f"the Ray cluster at {address!r} refused this process's token, or no token was given "
             f"(RAY_AUTH_MODE is {mode})",
             where="executor.address",
-            hint="RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN, in the file "
-            "RAY_AUTH_TOKEN_PATH or in ~/.ray/auth_token",
+            hint="set RAY_AUTH_MODE=token, and give the cluster's token in RAY_AUTH_TOKEN, in the "
+            "file RAY_AUTH_TOKEN_PATH or in ~/.ray/auth_token",
+            code="inaccessible",
         )
     if isinstance(error, OSError):
         return DimsweepError(
@@ -240,18 +253,20 @@ def _join_error(address: str, error: BaseException) -> DimsweepError:
             where="executor.address",
             hint="start one with `ray start --head`, or name its head with "
             "executor.address=HOST:PORT; `auto` is RAY_ADDRESS, or the last cluster started here",
+            code="inaccessible",
         )
     first = str(error).strip().splitlines() or [type(error).__name__]
     return DimsweepError(
-        f"the Ray cluster at {address!r} cannot be joined: {first[0]}", where="executor.address"
+        f"the Ray cluster at {address!r} cannot be joined: {first[0]}",
+        where="executor.address",
+        code="inaccessible",
     )
 
 
 class _Watch(threading.Thread):
-    """Looks at the nodes every second.
+    """A thread that tries to connect to each node's daemon every second.
 
-    Ray needs half a minute to find that a machine is gone, and longer where it waits for it;
-    whether a node's daemon accepts a connection is known at once.
+    Ray itself needs half a minute or longer to notice a lost machine.
     """
 
     def __init__(self, ray: Any, head: str) -> None:
@@ -260,7 +275,7 @@ class _Watch(threading.Thread):
         self._stop_now = threading.Event()
         self._missed: dict[str, int] = {}
         self._answered = time.monotonic()
-        self.nodes: dict[str, Node] = {}  # replaced as a whole, so that others may read it
+        self.nodes: dict[str, Node] = {}  # replaced, never changed: other threads read it
         self.changes = 0
         self._pool = ThreadPoolExecutor(16, thread_name_prefix="dimsweep-look")
         self._listed: list[Node] = []
@@ -274,7 +289,7 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._stop_now.wait(_CHECK_INTERVAL):
-            with suppress(Exception):  # of a cluster that is going: the next look tells
+            with suppress(Exception):  # of a cluster that ends: the next check reports it
                 self._check_nodes()
 
     def stop(self) -> None:
@@ -331,7 +346,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _keep_sigterm() -> Iterator[None]:
-    """Keep the handler of SIGTERM: Ray would end this process by itself."""
+    """Keep this process's handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Evaluating trials: what a worker does.  Lowers a configuration once, then simulates batches."""
+"""Evaluation of trials in a worker: lower each configuration once, then simulate batches."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -56,12 +56,13 @@ _PROGRAMS_KEPT, _CONFIGS_KEPT = 64, 8
 
 @dataclass(frozen=True)
 class Job:
-    """Trials of one cell, and the keys of their rows; with their ``own`` cell if workers do not
-    know it, as of a large grid."""
+    """Trials of one cell to simulate."""
 
     cell: int
     trials: Trials
+    #: keys of the rows, one per trial
     keys: Sequence[str]
+    #: the cell, if the workers do not have it, as in a large grid
     cell_config: Cell | None = None
 
     def slice(self, start: int, stop: int | None) -> Self:
@@ -83,11 +84,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a job, in any order, the CPU seconds in the engine, and the keys of the trials
-    that the environment failed, which may be tried again."""
+    """The results of a job."""
 
+    #: rows in any order
     rows: pa.Table
+    #: CPU seconds in the engine
     seconds: float
+    #: keys of the trials that the environment failed, which may be tried again
     lost: frozenset[str] = frozenset()
 
     def without_lost(self) -> Self:
@@ -116,10 +119,10 @@ def _smallest_inputs() -> tuple[Workload, Cluster]:
 
 
 class Evaluator:
-    """Evaluates jobs of a study's cells.
+    """An evaluator of the trials of a study's cells.
 
-    A trial that fails by its own inputs becomes a failed or infeasible row, one that the
-    environment fails (memory, a file) a lost one.
+    A trial that fails by its own inputs becomes a failed or infeasible row. A trial that the
+    environment fails (memory, a file) becomes a lost row.
     """
 
     def __init__(self, cells: Sequence[Cell], schema: pa.Schema) -> None:
@@ -129,7 +132,7 @@ class Evaluator:
         self._config = lru_cache(maxsize=_CONFIGS_KEPT)(self._cell_config)
 
     def warm(self) -> None:
-        """Load and compile all code that a trial needs, so that the first one need not wait."""
+        """Load and compile all code that a trial needs."""
         first = min(self._cells)
         fidelity = self._fidelity(first, Setting())
         if fidelity is Fidelity.PHASE:
@@ -138,11 +141,11 @@ class Evaluator:
             simulate(*_smallest_inputs(), fidelity=fidelity)
 
     def evaluate(self, job: Job) -> Outcome:
-        """Simulate all trials of ``job``; trials that share a program in one compiled call."""
+        """Simulate all trials of ``job``, in one compiled call per program."""
         batches, seconds = list[pa.RecordBatch](), 0.0
         if job.cell_config is not None and job.cell not in self._cells:
-            # Cells of a large grid come one after another: a program of another one would only
-            # take memory, of which a pipeline's takes a tenth of a gigabyte.
+            # Cells of a large grid arrive one after another: programs of earlier cells only take
+            # memory, up to a tenth of a gigabyte each.
             self._runner.cache_clear()
             self._config.cache_clear()
         if job.cell_config is not None:
@@ -156,8 +159,7 @@ class Evaluator:
         return Outcome(pa.Table.from_batches(batches), seconds, frozenset(_lost_keys(batches)))
 
     def _iterate_calls(self, job: Job) -> Iterator[tuple[Setting, list[int]]]:
-        """Yield settings and their trials. All kernels but the phase kernel take one trial at a
-        time, as do configurations with outages, which are simulated next to it."""
+        """Yield settings with their trials: many for the phase kernel, else one trial each."""
         together: dict[Setting, list[int]] = {}
         for i, number in enumerate(job.trials.setting.tolist()):
             together.setdefault(job.trials.settings[number], []).append(i)
@@ -176,7 +178,7 @@ class Evaluator:
     ) -> tuple[list[pa.RecordBatch], float]:
         try:
             prepared, program = self._rebind(cell, setting.keys_only)
-        except Exception as error:  # whatever it is, the sweep must go on
+        except Exception as error:  # whatever it is, the sweep must continue
             return [self._failed_row(i, trials, named, error) for i in range(len(trials))], 0.0
         try:
             return self._run(prepared, program, trials, named)
@@ -231,8 +233,10 @@ class Evaluator:
         )
 
     def _rebind(self, cell: int, setting: Setting) -> tuple["_Prepared", Program]:
-        """Return the program of a trial's setting, and its runner. Settings that differ in
-        bandwidths, latencies or prices alone share a program, which is not lowered again."""
+        """Return the runner and the program of a setting.
+
+        Settings that differ in bandwidths, latencies or prices only share a lowered program.
+        """
         config = self._config(cell, setting)
         point = [name for name in setting if name.startswith(_rebindable_prefixes(config))]
         if not point or config.by_message or config.reliability.outages:
@@ -278,9 +282,9 @@ def _describe_error(error: Exception) -> str:
     if isinstance(error, DimsweepError):
         return str(error)
     if isinstance(error, MemoryError):
-        return f"{error!r}: there was no more memory, or executor.memory allows no more"
+        return f"{error!r}: no memory was left, or executor.memory allows no more"
     if isinstance(error, OSError):
-        return f"{error!r}, by no fault of the trial"
+        return f"{error!r}; the trial is not at fault"
     return f"a defect of dimsweep or of a library, not of the trial: {describe_defect(error)}"
 
 
@@ -298,9 +302,11 @@ def _failure_state(error: BaseException) -> str:
 
 
 def _rebindable_prefixes(config: Config) -> tuple[str, ...]:
-    """Return the prefixes of keys that change the point of a program and nothing else; without
-    bandwidths if they may be those at which collectives were measured."""
-    # What is bought whole draws power, too.
+    """Return the prefixes of keys that a lowered program can change.
+
+    Bandwidths are not among them if collectives were measured at certain bandwidths.
+    """
+    # Parts that are bought as a whole also draw power.
     of_lists = () if config.cost.parts else ("cost.tiers", "cost.npu")
     prices = (*of_lists, "topology.latency")
     if config.collective.measured is not None and config.collective.measured_bandwidth is None:
@@ -316,6 +322,7 @@ def _bandwidths(program: Program, trials: Trials) -> np.ndarray:
         raise DimsweepError(
             f"a split over {trials.bandwidth.shape[1]} dimensions, but the topology has {len(own)}",
             where="space.bandwidth",
+            code="mismatch",
         )
     return trials.bandwidth
 

@@ -1,4 +1,4 @@
-"""What an executor is, and which one a configuration asks for."""
+"""The interface of executors, and the executor that a configuration chooses."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -16,7 +16,7 @@ from dimsweep.sweeper.run.executor.setup import Notify, Setup
 
 
 class Executor(Protocol):
-    """Simulates jobs somewhere; results arrive in any order and in any number of pieces."""
+    """A place where jobs are simulated; results arrive in any order and any number of pieces."""
 
     @property
     def n_workers(self) -> int:
@@ -32,7 +32,7 @@ class Executor(Protocol):
     def collect(self) -> Outcome | None:
         """Return finished rows, or None if no job finished for a moment.
 
-        It is called only while submitted trials are outstanding.
+        Callers call it only while submitted trials are outstanding.
         """
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class LazyExecutor:
             self._started.close()
 
 
-# A new executor is one file, and one line here: executor.mode -> what makes it.
+# A new executor is one file, and one line here: executor.mode -> its constructor.
 EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
     "inline": InlineExecutor,
     "local": RayExecutor,
@@ -81,14 +81,17 @@ EXECUTORS: dict[str, Callable[[Setup], Executor]] = {
 def make_executor(
     config: Config, cells: Sequence[Cell], schema: pa.Schema, notify: Notify = lambda text: None
 ) -> Executor:
-    """Return the executor of ``config.executor`` for ``cells`` whose rows have ``schema``. Ray
-    starts with the first trial to simulate."""
+    """Return the executor of ``config.executor`` for ``cells`` whose rows have ``schema``.
+
+    Ray starts with the first trial to simulate.
+    """
     mode = config.executor.mode
     if mode not in EXECUTORS:
         raise DimsweepError(
-            f"there is no executor {mode!r}",
+            f"unknown executor {mode!r}",
             where="executor.mode",
             hint=suggest_names(mode, EXECUTORS),
+            code="unknown-name",
         )
     setup = Setup(config.executor, cells, schema, notify)
     if EXECUTORS[mode] is not RayExecutor:

@@ -1,7 +1,7 @@
-"""The first code that runs on a node: it brings the study's code and files, and checks the rest.
+"""The first code that runs on a node: it installs the study's code and checks versions.
 
-Ray sends this file's functions and class by value, so a node need not have dimsweep installed, nor
-the same one: nothing of ours may be imported at the top.
+Ray sends the functions and the class of this file by value, so that a node needs no dimsweep, or
+may have another version. Therefore this module imports nothing of dimsweep at the top.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE, ROOMS = "dimsweep", ("engine", "sweeper")
-# What computes a row, or carries it to the driver.
+# Packages that compute a row or carry it to the driver.
 PACKAGES = ("numpy", "numba", "scipy", "networkx", "simpy", "pyarrow", "pydantic", "ray")
 
 
 def sources(root: Path) -> dict[str, bytes]:
     """Return the files of dimsweep by name; ``root`` is the folder of its package.
 
-    In a checkout the rooms lie beside that folder.  A node that receives the files has them inside.
+    In a checkout the rooms are next to that folder; on a node that received them, inside it.
     """
     found = {f"{PACKAGE}/{file.name}": file for file in root.glob("*.py")}
     for room in ROOMS:
@@ -57,7 +57,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a row may depend on."""
+    """Return the versions of Python and of packages on which a row may depend."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def unpack(archive: bytes, name: str) -> Path:
-    """Return the folder of this node with an archive's files; the first caller makes it."""
+    """Return this node's folder with an archive's files; the first caller creates it."""
     home = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():  # code is run from there
@@ -98,11 +98,11 @@ def _is_installed(code: str) -> bool:
 
 
 class Guest:
-    """The actor: makes the worker once the node has all that it needs.
+    """The actor on a node, which creates the worker once the node has the code.
 
-    ``code`` is the digest of dimsweep's sources (None: the worker runs on the driver's machine) and
-    ``archive`` refers to them; ``wanted`` are the driver's versions; ``inside`` refers to the
-    worker's class and arguments, and comes last, since reading it imports dimsweep.
+    ``code`` is the digest of dimsweep's sources (None if the worker runs on the driver's machine),
+    and ``archive`` refers to the sources. ``wanted`` has the driver's versions. ``inside`` refers
+    to the worker's class and arguments; it is read last, because reading it imports dimsweep.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Guest:
         self._worker = make(*arguments)
 
     def node_id(self) -> str:
-        """Return the node; answered once the worker exists."""
+        """Return the ID of the node; the call returns once the worker exists."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())

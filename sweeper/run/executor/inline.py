@@ -1,4 +1,4 @@
-"""An executor in this process."""
+"""An executor that simulates in this process."""
 
 import pyarrow as pa
 
@@ -8,9 +8,9 @@ from dimsweep.sweeper.run.executor.setup import Setup
 
 
 class InlineExecutor:
-    """Simulates in this process, a slice at a time.
+    """An executor in this process, which simulates a slice of trials at a time.
 
-    Trials that are lost to the environment are tried a second time. A process cannot stop its own
+    It tries trials that the environment failed a second time. A process cannot stop its own
     compiled code, so ``timeout`` and ``memory`` are refused.
     """
 
@@ -23,7 +23,8 @@ class InlineExecutor:
                 raise DimsweepError(
                     f"the inline executor has no {name} limit: it cannot stop its own process",
                     where=f"executor.{limit}",
-                    hint="executor=local runs trials in processes that it can stop",
+                    hint="use executor=local, which can stop its worker processes",
+                    code="unsupported",
                 )
         self._evaluator = Evaluator(setup.cells, setup.schema)
         self._jobs: list[Job] = []

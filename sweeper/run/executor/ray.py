@@ -1,4 +1,4 @@
-"""An executor of Ray actors, each with a whole engine."""
+"""An executor of Ray actors, each with its own engine."""
 
 import time
 from collections import deque
@@ -19,17 +19,17 @@ from dimsweep.sweeper.run.executor.evaluate import Job, Outcome
 from dimsweep.sweeper.run.executor.setup import Setup
 from dimsweep.sweeper.run.executor.worker import Limits, Luggage, Worker
 
-# A piece should last long enough to make a call's overhead (some milliseconds) vanish, and not so
-# long that the others wait at the end of a batch.
+# A piece should last much longer than the overhead of a call (some milliseconds), but not so long
+# that other workers wait at the end of a batch.
 PIECE_SECONDS = 0.4
-PIECES_PER_SECOND = 500  # that the driver hands out, and no more, to however many workers
-_MIN_PIECE_SECONDS = 0.005  # of a piece, or calls take as long as what they are for
-_FIRST_PIECE = 1  # how long a trial takes is not known yet: a microsecond, or minutes
+PIECES_PER_SECOND = 500  # that the driver hands out at most, to any number of workers
+_MIN_PIECE_SECONDS = 0.005  # or calls take as long as their work
+_FIRST_PIECE = 1  # a trial may take a microsecond or minutes
 _LARGEST_PIECE = 4096
 _MAX_TRIES = 2  # of a trial that a worker died over or that was lost otherwise
 _DEPTH = 2  # pieces at a worker, so that it need not wait for the driver between them
 _MAX_FAILED_STARTS = 3  # in a row, for each worker that is wanted
-_REPORT_INTERVAL = 15.0  # seconds without any worker, until the user is told, and told again
+_REPORT_INTERVAL = 15.0  # seconds without any worker between two messages to the user
 _GIVE_UP_AFTER = 900.0  # seconds without any worker: an autoscaler may need minutes for a node
 
 
@@ -54,8 +54,7 @@ class _Piece:
 
     @property
     def weight(self) -> int:
-        """Share of a worker's _DEPTH. Trials that were tried before get a worker for themselves, so
-        that they take no others down with it."""
+        """Share of a worker's _DEPTH; a retried trial fills it, so that its crash hits no other."""
         return _DEPTH if self.tries else 1
 
 
@@ -67,16 +66,15 @@ class _Call:
 
 
 class RayExecutor:
-    """Keeps every actor busy with pieces of a few tenths of a second.
+    """An executor of Ray actors, each busy with pieces of a few tenths of a second.
 
-    Actors are asked for, ``executor.actors`` of them or one for each CPU of the cluster, and work
-    from the moment that they are there; nodes may come and go.  What a lost node worked on is given
-    to others.
+    It requests ``executor.actors`` actors, or one per CPU of the cluster. An actor works as soon as
+    it has started. Nodes may join and leave; other nodes take over the work of a lost node.
 
-    A worker whose piece takes longer than ``timeout`` seconds ends; neither its start nor what
-    waits for it counts.  A worker that dies is replaced, and each trial of its piece tried again
-    alone, so that after one more fault it is known which one is the cause.  That one becomes a lost
-    row, as does one that lacks memory or a file at two workers.
+    A worker ends if a piece takes longer than ``timeout`` seconds, without its start and its queue.
+    A dead worker is replaced, and each trial of its piece is tried again in isolation, so that a
+    second fault identifies the cause. That trial becomes a lost row, as does a trial that lacks
+    memory or a file on two workers.
     """
 
     worker: ClassVar[type[Worker]] = Worker
@@ -143,7 +141,7 @@ class RayExecutor:
     # --- workers --------------------------------------------------------------------------------
 
     def _match_nodes(self) -> None:
-        """Notice lost and new nodes, and start or dismiss workers to match."""
+        """Start and dismiss workers to match the nodes of the cluster."""
         lost = self._cluster.find_lost_nodes()
         for node in lost or ():
             self._release_node(node)
@@ -166,7 +164,11 @@ class RayExecutor:
         free = self._ray.available_resources().get("CPU", 0)
         what = f"the Ray cluster has {self._cluster.cpus} CPUs, of which {free:g} are free"
         if seconds > _GIVE_UP_AFTER:
-            raise DimsweepError(f"no worker started in {seconds:.0f} s: {what}", where="executor")
+            raise DimsweepError(
+                f"no worker started in {seconds:.0f} s: {what}",
+                where="executor",
+                code="inaccessible",
+            )
         self._notify(f"waiting for a worker since {seconds:.0f} s: {what}")
 
     def _release_node(self, node: Node) -> None:
@@ -177,7 +179,7 @@ class RayExecutor:
         self._queue.extendleft(reversed(pieces))
         for seat in gone:
             self._dismiss(seat)
-        self._notify(f"the node {node.address} is lost; what it had to do is done elsewhere")
+        self._notify(f"the node {node.address} is lost; other nodes do its work")
 
     def _dismiss(self, seat: _Seat) -> None:
         self._ray.kill(seat.actor)
@@ -185,7 +187,7 @@ class RayExecutor:
         self._starting = {ref: each for ref, each in self._starting.items() if each is not seat}
 
     def _start(self, seat: _Seat) -> None:
-        """Start a worker; it gets no work before it has answered."""
+        """Start a worker; it gets no work until its start is complete."""
         seat.actor, seat.load, seat.node = self._actor.remote(*self._arguments), _DEPTH, ""
         seat.trials = 0
         self._starting[seat.actor.node_id.remote()] = seat
@@ -199,7 +201,9 @@ class RayExecutor:
             cause = str(error).strip().splitlines()[-1]
             if self._failed_starts > _MAX_FAILED_STARTS * self.n_workers or "NODE " in cause:
                 cause = cause.rpartition("NODE ")[2]
-                raise DimsweepError(f"no worker starts: {cause}", where="executor") from error
+                raise DimsweepError(
+                    f"no worker starts: {cause}", where="executor", code="inaccessible"
+                ) from error
             self._start(seat)
         else:
             seat.load, self._failed_starts = 0, 0
@@ -226,7 +230,7 @@ class RayExecutor:
         self._done.append(outcome)
 
     def _replace_dead(self, last: _Call, error: Exception) -> None:
-        """Replace a dead worker. It worked on its first piece; its next one only waited."""
+        """Replace a dead worker; retry its first piece, and queue its waiting one again."""
         calls = {ref: call for ref, call in self._calls.items() if call.seat is last.seat}
         for reference in calls:
             del self._calls[reference]

@@ -1,4 +1,4 @@
-"""What Ray has no public name for; all that we know of its inside is here."""
+"""Uses of Ray's private names, all of them in this module."""
 
 from contextlib import suppress
 from typing import Any
@@ -19,10 +19,10 @@ def reload_environment(ray: Any) -> None:
 
 
 def resolve_address(ray: Any, address: str) -> str:
-    """Return the HOST:PORT that Ray joins for ``address``.  For ``auto`` it is RAY_ADDRESS, or the
-    address of the last cluster of this machine, which may have died.
+    """Return the HOST:PORT that Ray joins for ``address``.
 
-    A version of Ray without these names leaves ``address`` as it is.
+    For ``auto`` it is RAY_ADDRESS, or the address of the last cluster of this machine, which may
+    have died. A version of Ray without these names returns ``address`` unchanged.
     """
     with suppress(AttributeError):
         return ray._private.services.canonicalize_bootstrap_address(address) or address

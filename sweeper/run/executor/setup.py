@@ -1,4 +1,4 @@
-"""What an executor is made of."""
+"""The inputs of an executor."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,16 @@ import pyarrow as pa
 from dimsweep.sweeper.config.study import Executor as ExecutorConfig
 from dimsweep.sweeper.ledger.rows import Cell
 
-Notify = Callable[[str], None]  # what an executor has to say while it works, a line at a time
+Notify = Callable[[str], None]  # receives an executor's messages to the user, a line each
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where and within which limits the trials of ``cells`` are simulated, the ``schema`` of their
-    rows, and the receiver of messages meanwhile."""
+    """The inputs from which an executor is built."""
 
+    #: the place and the limits of simulations
     config: ExecutorConfig
     cells: Sequence[Cell]
+    #: columns of the rows
     schema: pa.Schema
     notify: Notify

@@ -1,4 +1,4 @@
-"""A worker: an evaluator with limits, and the files that its study names."""
+"""A worker of the Ray executor: an evaluator with limits, and the files of its study."""
 
 import resource
 import signal
@@ -19,25 +19,28 @@ from dimsweep.sweeper.run.executor.guest import digest, pack, unpack
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one trial's simulation: seconds, and bytes beyond the worker's use before it; 0 for
-    none."""
+    """Limits of one trial's simulation; 0 means no limit."""
 
+    #: wall time
     seconds: float = 0.0
+    #: bytes beyond the worker's use before the trial
     memory: int = 0
 
 
 @dataclass(frozen=True)
 class Luggage:
-    """The files that a study names, which its workers may lack: an archive with a folder for each
-    name, and these folders."""
+    """The files that a study names, packed for workers on other machines."""
 
+    #: a ZIP archive with a folder for each file name
     archive: bytes
+    #: name of the folder into which it is unpacked
     name: str
+    #: path in the archive, by the name in the configuration
     folders: Mapping[str, str]
 
     @classmethod
     def pack(cls, cells: Sequence[Cell]) -> Self:
-        """Pack the files that the cells' configurations name, as they are on this machine now."""
+        """Pack the files that the cells' configurations name."""
         names = sorted({name for cell in cells for name in cell.config.files().values()})
         folders = {name: f"{i}/{found(name).name}" for i, name in enumerate(names)}
         files = {
@@ -80,7 +83,7 @@ class Worker:
 
 @contextmanager
 def _memory_limit(more: int) -> Iterator[None]:
-    """Refuse this process more than ``more`` bytes beyond its current use."""
+    """Limit this process to ``more`` bytes beyond its current use."""
     if not more:
         yield
         return

@@ -88,7 +88,7 @@ def test_questions_that_cannot_be_answered(
     assert "query: Permission" in told, "a query reads and writes no files"
     assert "it asks for nothing" in said(capsys, "sql", " ", "one", code=1)
     assert "say what to write" in said(capsys, "export", "one", code=1)
-    assert "there is no study here" in said(capsys, "compare", "one", "three", code=1)
+    assert "no study here" in said(capsys, "compare", "one", "three", code=1)
 
 
 @pytest.mark.parametrize("question", ["network", "split", "shape", "plan", "price"])

@@ -19,7 +19,7 @@ from tests.support.studies import run
 from tests.support.waiting import until
 
 COMPARED = 1000  # trials
-LOST = "is lost; what it had to do is done elsewhere"
+LOST = "is lost; other nodes do its work"
 INPUTS = Path(dimsweep.__file__).parents[1] / "studies" / "traces" / "astra_sim"
 STUDY = """\
 defaults: [override /profile: astra_sim, override /search: random, _self_]

@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from dimsweep import load
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import dimsweep
 from dimsweep.sweeper.ledger import ledger
 from dimsweep.sweeper.ledger.diff import diff
 from dimsweep.sweeper.ledger.record import read_study
 from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.reproduce import reproduce
+from tests.support.refused import refused
 from tests.support.studies import run
 
 Small = Callable[..., StudyPlan]
@@ -65,7 +65,7 @@ def test_another_model_is_refused(small: Small, monkeypatch: pytest.MonkeyPatch)
     plan = small("budget.trials=3")
     run(plan)
     monkeypatch.setattr("dimsweep.sweeper.run.reproduce.MODEL_VERSION", -1)
-    with pytest.raises(DimsweepError, match="this is version -1"):
+    with refused(plan.folder.name, "unsupported", "-1"):
         reproduce(plan.folder)
 
 
@@ -115,7 +115,7 @@ def test_two_studies_without_a_common_row_are_compared(small: Small) -> None:
 
 
 def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
-    with pytest.raises(DimsweepError, match="no study here"):
+    with refused(tmp_path.name, "missing", "dimsweep sweep"):
         reproduce(tmp_path)
 
 
@@ -128,5 +128,5 @@ def test_the_order_of_axes_makes_other_rows_and_another_study(small: Small) -> N
     rows = load(plan.folder).to_pandas()
     assert rows["time_s"].nunique() == rows["key"].nunique() == 2
     assert not reproduce(plan.folder).differ
-    with pytest.raises(DimsweepError, match=r"another study.*\n  grid\.workload\.parallel: "):
+    with refused(plan.folder.name, "mismatch", "grid.workload.parallel", "name="):
         run(small(*fixed, f"+grid={{workload.parallel: [{', '.join(plans[::-1])}]}}"))

@@ -107,8 +107,9 @@ def test_networks_that_cannot_do_without_it_are_counted(plan: Callable[..., Stud
 def test_what_is_simulated_by_flows_has_no_library(
     plan: Callable[..., StudyPlan], words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(DimsweepError, match="which messages nccl sends is not known") as told:
+    with pytest.raises(DimsweepError, match="nccl") as told:
         plan(*words, "collective=nccl")
+    assert told.value.code == "unsupported"
     assert told.value.where.startswith("collective.library")
 
 
