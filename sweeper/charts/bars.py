@@ -32,6 +32,7 @@ BEST_SPLIT = Chart("best_split", "The best split", draw_best_split)
 
 _MOST_CELLS = 48  # cells; more are in the tables
 _ROW = 30  # pixels
+_UNEVEN = 5.0  # factor between bars that share no axis
 _Row = tuple[str, CellSummary | None]
 
 
@@ -110,12 +111,17 @@ def draw_next_bandwidth(points: Points) -> tuple[str, UIElement] | None:
         bars = Bars(factor * saved[0], [seconds(v) for v in saved[0]], colours, "at the best")
         chart = draw_rows(RowChart(dims, title, [bars], room=0.5))
         return claim_next_bandwidth(cells[0], unit), chart
+    names, shown, sums = naming.labels(cells), factor * saved, np.nansum(saved, axis=1)
+    if sums.max() > _UNEVEN * sums.min():  # each cell has a separate scale, and its sum in words
+        title, name = "share of the saved time (%)", "%"
+        shown = 100 * saved / np.where(sums > 0, sums, np.nan)[:, np.newaxis]
+        names = [f"{own}: {seconds(total)}" for own, total in zip(names, sums, strict=True)]
     parts = [
         Bars(values, (), dimension_colour(d), dim)
-        for d, (dim, values) in enumerate(zip(dims, factor * saved.T, strict=True))
+        for d, (dim, values) in enumerate(zip(dims, shown.T, strict=True))
     ]
-    chart = draw_rows(RowChart(naming.labels(cells), title, parts=parts, unit=name))
-    return f"what the next {unit} saves, by the dimension it is spent on", chart
+    chart = draw_rows(RowChart(names, title, parts=parts, unit=name))
+    return f"the time that the next {unit} saves, by the dimension it is spent on", chart
 
 
 def _cells_with_slopes(points: Points) -> list[CellSummary]:

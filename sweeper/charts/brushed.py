@@ -1,5 +1,6 @@
 """Charts of all trials, which are brushed together."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,7 +30,14 @@ from bokeh.transform import factor_cmap, transform
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import WIDGET, legend_outside, plot, small_hover, tip
-from dimsweep.sweeper.charts.points import Points, scale, span, useful
+from dimsweep.sweeper.charts.points import (
+    RELATIVE,
+    Points,
+    scale,
+    span,
+    useful,
+    useful_relative,
+)
 from dimsweep.sweeper.ledger.record import Proof
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.questions.networks.findings import trade
@@ -186,13 +194,14 @@ def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
     if max(cell.trials.n_complete for cell in cells) < 3:
         return None
     objective = cells[0].objective
-    factor, title = points.axis(objective)
-    ends = useful(points.report, objective)
+    column = points.shown_column(objective)
+    title = points.columns[column].title
+    ends = _range(points, column)
     chart = plot("trial", title, y_range=span(ends), y_axis_type=scale(ends))
-    trials(chart, points, "trial", objective.column)
+    trials(chart, points, "trial", column)
     for cell in cells[:_MOST_SEARCHES]:
         steps = cell.trials.steps
-        best = factor * steps[objective.column].to_numpy(float)
+        best = points.scaled(cell, objective, steps[objective.column].to_numpy(float))
         chart.step(
             np.append(steps["trial"].to_numpy(), cell.trials.last),
             np.append(best, best[-1]),
@@ -201,8 +210,9 @@ def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
             color=BLUE,
             legend_label="best so far",
         )
-    marks(chart, points, "trial", objective.column)
+    marks(chart, points, "trial", column)
     if len(cells) == 1:
+        factor, _ = points.axis(objective)
         for value, colour in ((_equal(points), ORANGE), (cells[0].bound, GREEN)):
             if value is not None:
                 line = Span(
@@ -236,8 +246,8 @@ axis.axis_label = titles[this.value];
 def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
     if not points.design or not points.searched:
         return None
-    objective = points.report.study.objectives[0].column
-    x, y, claim = points.design[0], objective, "choose what is drawn against what"
+    shown = points.shown_column(points.report.study.objectives[0])
+    x, y, claim = points.design[0], shown, "choose what is drawn against what"
     (summary, *others) = points.report.found
     if not others and len(points.design) > 2 and summary.split_varies:
         x, y = (f"b{d}" for d in summary.trials.widest_dims)
@@ -272,6 +282,8 @@ def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
 
 def _range(points: Points, name: str) -> tuple[float, float]:
     """Return the visible range of a column: of an objective the useful part, of others all."""
+    if name == RELATIVE:
+        return useful_relative(points.report)
     for objective in points.report.study.objectives:
         if name == objective.column:
             return useful(points.report, objective)
@@ -288,7 +300,8 @@ SPLIT_MAP = Chart(
 
 _MOST_LINES = 600  # designs, the best; more lines hide one another
 _FEW = 8  # values of a key that have a place each
-_WIDE = 92  # pixels of an axis; narrower, its name would run into the next one's
+_INNER_CAPITAL = r"(?<=[a-z])(?=[A-Z])"  # where a long name of a block may break
+_WIDE = 66  # pixels of an axis; narrower, its name would run into the next one's
 
 
 @dataclass(frozen=True)
@@ -307,7 +320,8 @@ def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
     n = min(len(points.rows), _MOST_LINES)
     keys = [key for key in points.report.study.parameters if points.differs(key)]
     numbers = [name for name in points.design if name not in keys]
-    axes = [_axis(points, name, n) for name in (*numbers, *keys, objective.column)]
+    shown = points.shown_column(objective)
+    axes = [_axis(points, name, n) for name in (*numbers, *keys, shown)]
     if len(axes) < 3 or not points.searched:
         return None
     chart = plot("", "", 380, x_range=(-0.5, len(axes) - 0.5), y_range=(-0.12, 1.12))
@@ -380,6 +394,7 @@ def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
                 [y],
                 [text],
                 x_offset=5 if inside else 0,
+                y_offset=0 if inside else -4 if y else 4,
                 text_align="left" if inside else "center",
                 text_baseline="middle" if inside else "bottom" if y else "top",
                 text_color=GREY,
@@ -387,7 +402,8 @@ def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
             )
     chart.xaxis.ticker = FixedTicker(ticks=list(range(len(axes))))
     titles = [axis.title.replace(" (", "\n(").replace(", GB/s", "\nGB/s") for axis in axes]
-    lines = [[folded(line, 13) for line in title.split("\n")] for title in titles]
+    parts = [re.sub(_INNER_CAPITAL, "\n", title).split("\n") for title in titles]
+    lines = [[folded(line, 11) for line in each] for each in parts]
     chart.xaxis.major_label_overrides = {i: "\n".join(each) for i, each in enumerate(lines)}
     chart.yaxis.visible = chart.xgrid.visible = chart.ygrid.visible = False
 

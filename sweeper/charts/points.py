@@ -17,6 +17,7 @@ from dimsweep.sweeper.ledger.pieces import Places
 from dimsweep.sweeper.ledger.rows import BANDWIDTH, EXPOSED, WAITED
 from dimsweep.sweeper.objective import OBJECTIVES, TIME, Objective
 from dimsweep.sweeper.report import naming, words
+from dimsweep.sweeper.report.charts import RELATIVE_AXIS, least_losses, needs_own_scales
 from dimsweep.sweeper.report.colours import GREY, dimension_colour
 from dimsweep.sweeper.report.colours import WAITING as WAITS
 from dimsweep.sweeper.report.report import Report
@@ -24,6 +25,7 @@ from dimsweep.sweeper.report.summary import CellSummary, Floats
 from dimsweep.sweeper.report.trials import Kept
 
 COMPUTE, WAITING = "compute", "waiting"
+RELATIVE = "relative"  # the column of what an objective is against the best of its scenario
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,18 @@ class Points:
         """Return the factor by which an objective's column is drawn, and the label of its axis."""
         return axis_of(self.report, objective)
 
+    def shown_column(self, objective: Objective) -> str:
+        """Return the column that charts draw for an objective: relative to the best of each
+        scenario, where scenarios have very different values."""
+        is_first = objective is self.report.study.objectives[0]
+        return RELATIVE if is_first and RELATIVE in self.columns else objective.column
+
+    def scaled(self, cell: CellSummary, objective: Objective, values: Floats) -> Floats:
+        """Return a cell's values of an objective as :meth:`shown_column` draws them."""
+        if self.shown_column(objective) != RELATIVE:
+            return self.axis(objective)[0] * values
+        return np.asarray(objective.loss(values) / least_losses(self.report.tried)[cell.cell.cell])
+
     def differs(self, name: str) -> bool:
         """Return whether the trials have several values of a column."""
         return len(set(self.source.data[name])) > 1
@@ -165,6 +179,12 @@ class Points:
         rows, keys = self.rows, self.report.study.parameters
         for objective in self.report.study.objectives:
             self._add_measure(objective)
+        first = self.report.study.objectives[0]
+        if needs_own_scales(self.report.tried):
+            losses = first.loss(rows[first.column]) / rows["cell"].map(
+                least_losses(self.report.tried)
+            )
+            self._add(RELATIVE, RELATIVE_AXIS, losses, "0,0.[0000]")
         self._add("trial", "trial", rows["trial"], "0")
         if len(self.report.summaries) > 1:
             found = self.report.tried
@@ -227,6 +247,21 @@ def useful(report: Report, objective: Objective) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+def useful_relative(report: Report) -> tuple[float, float]:
+    """Return the range worth showing of an objective relative to the best of its scenario."""
+    objective, least = report.study.objectives[0], least_losses(report.tried)
+    ends = [
+        objective.loss(end) / least[cell.cell.cell]
+        for cell in report.found
+        for end in _useful(cell, objective)
+    ]
+    low, high = min(ends), max(ends)
+    if high > LOG_RATIO * low > 0:
+        return low / 1.3, high * 1.3
+    margin = 0.06 * (high - low) or 0.05
+    return low - margin, high + margin
+
+
 def _useful(cell: CellSummary, objective: Objective) -> tuple[float, float]:
     front: Floats = objective.sign * cell.front[objective.column].to_numpy(float)
     # The least loss in either objective is on the front.
@@ -272,7 +307,7 @@ def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
     time of several models is no merit."""
     first, *others = report.study.objectives
     keys = [rows["cell"], rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
-    keys.append(first.loss(rows[first.column]) / rows["cell"].map(_least(report)))
+    keys.append(first.loss(rows[first.column]) / rows["cell"].map(least_losses(report.tried)))
     return rows.iloc[np.lexsort(keys)]
 
 
@@ -284,9 +319,11 @@ def drawn(report: Report, n_dims: int) -> Places:
     views = list(_views(report, n_dims))
     kept = [Kept(lambda rows: ranked(report, rows).head(_BEST)), Kept(_at_ends(splits))]
     kept += [Kept(_of_each(key)) for key in keys]
+    first, least = report.study.objectives[0], least_losses(report.tried)
     for rows in report.seen.complete(columns):
+        scaled = rows.assign(**{RELATIVE: first.loss(rows[first.column]) / rows["cell"].map(least)})
         for view in views:
-            view.add(rows, limits(rows, n_dims))
+            view.add(scaled, limits(rows, n_dims))
         for each in kept:
             each.add(rows)
     found = [view.places for view in views] + [each.places for each in kept]
@@ -346,9 +383,18 @@ def _views(report: Report, n_dims: int) -> Iterator[_View]:
         factor, _ = axis_of(report, objective)
         low, high = useful(report, objective)
         shown[objective.column] = low / factor, high / factor
-    pairs = [("trial", first.column), *((first.column, each.column) for each in others)]
+    value = first.column
+    if needs_own_scales(cells):
+        value, least = RELATIVE, least_losses(cells)
+        ends = [
+            first.loss(end) / least[cell.cell.cell]
+            for cell in cells
+            for end in cell.trials.ends[first.column]
+        ]
+        whole[value], shown[value] = (min(ends), max(ends)), useful_relative(report)
+    pairs = [("trial", value), *((first.column, each.column) for each in others)]
     varied = [name for name in _splits(report) if whole[name][0] < whole[name][1]]
-    pairs += [(varied[0], first.column)] if varied else []
+    pairs += [(varied[0], value)] if varied else []
     if len(cells) == 1 and len(varied) > 1:
         splits = cells[0].trials.bandwidths
         one, other = cells[0].trials.widest_dims
@@ -381,14 +427,3 @@ def _at_ends(columns: Sequence[str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
 def _of_each(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Keeps the first row of each value of a column, of some values."""
     return lambda rows: rows.drop_duplicates(subset=[name]).head(_VALUES)
-
-
-def _least(report: Report) -> dict[int, float]:
-    """For each cell what is lost by the best of its scenario; 1 where that is nothing."""
-    decisions = report.decisions
-    least: dict[int, float] = {}
-    for s in range(len(decisions.scenarios)):
-        cells = [decisions.cells[d, s] for d in decisions.order(s)]
-        own = min(each.objective.loss(each.objective.of(each.best)) for each in cells)
-        least |= {each.cell.cell: own or 1.0 for each in cells}
-    return least

@@ -17,9 +17,11 @@ from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.bill import bill_of_design
 from dimsweep.sweeper.report.remarks import merged
 from dimsweep.sweeper.report.report import Report
+from dimsweep.sweeper.report.runners_up import tabulate_runners_up
 from dimsweep.sweeper.table import Table
 
 _HERE = Path(__file__).parent
+_WIDTHS = {"narrow": 46, "medium": 90}  # letters of a table's row that fit without scrolling
 STYLE = (_HERE / "style.css").read_text()
 
 
@@ -41,9 +43,11 @@ def render(report: Report) -> str:
     return _filled(
         "page.html.j2",
         **_charts(report),
+        charts_open=False,
         report=report,
         answers=answers(report),
         design=the_design(report),
+        runners_up=tabulate_runners_up(report),
         remarks=merged(report.remarks),
         foot=_foot(report),
         tables=tabulate_study(report),
@@ -74,7 +78,7 @@ def _foot(report: Report) -> list[str]:
 def render_charts(report: Report, names: Sequence[str] = ()) -> str:
     """A page of the charts of these names alone, or of all; raises :class:`DimsweepError` if there
     is none of a name, or if it would show nothing."""
-    return _filled("charts.html.j2", **_charts(report, names))
+    return _filled("charts.html.j2", charts_open=True, **_charts(report, names))
 
 
 def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
@@ -122,6 +126,17 @@ def _breakable(text: str) -> Any:
     return Markup(str(escape(text)).replace("_", "_<wbr>"))
 
 
+def _classify_width(sheet: Table) -> str:
+    """Return the style class of a table: ``narrow`` fits a phone, ``medium`` half a screen."""
+    columns = list(zip(*sheet.rows, strict=True)) or [(head,) for head in sheet.columns]
+    widest = [
+        max(len(part) for text in texts for part in (text.split() if name else [text]) or [""])
+        for name, texts in ((i < sheet.n_names, texts) for i, texts in enumerate(columns))
+    ]
+    letters = sum(widest) + 2 * len(widest)
+    return next((name for name, most in _WIDTHS.items() if letters <= most), "wide")
+
+
 def _filled(template: str, **values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -132,5 +147,5 @@ def _filled(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = _breakable
+    environment.filters |= {"breakable": _breakable, "fit": _classify_width}
     return environment.get_template(template).render(**values, style=STYLE)

@@ -15,6 +15,26 @@ from dimsweep.sweeper.report import describe, words
 from dimsweep.sweeper.report.colours import BLUE, GREEN, ORANGE, dimension_colour
 from dimsweep.sweeper.report.summary import CellSummary, Floats
 
+#: The axis of an objective in scenarios whose best values are very different.
+RELATIVE_AXIS = "times as bad as the best of the scenario"
+_UNEVEN = 5.0  # factor between the best values of scenarios that share no axis
+
+
+def least_losses(cells: Sequence[CellSummary]) -> dict[int, float]:
+    """Return the least loss in the scenario of each cell, by the cell's number; 1 where it is 0."""
+    scenes = {c.cell.cell: tuple(c.study.scenario(c.cell.coordinates).items()) for c in cells}
+    least = dict[object, float]()
+    for cell in cells:
+        own, scene = cell.objective.loss(cell.objective.of(cell.best)), scenes[cell.cell.cell]
+        least[scene] = min(own, least.get(scene, own))
+    return {number: least[scene] or 1.0 for number, scene in scenes.items()}
+
+
+def needs_own_scales(cells: Sequence[CellSummary]) -> bool:
+    """Return whether the best values of scenarios differ too much for one axis."""
+    least = least_losses(cells).values()
+    return max(least) > _UNEVEN * min(least)
+
 
 class Bars(NamedTuple):
     """Bars of one colour, or of one each: a bar for each row, with a text at its end; NaN is no
@@ -98,14 +118,21 @@ def chart_values(
     text: Callable[[CellSummary], str],
     label: str,
 ) -> RowChart:
-    """The value of a ``row`` of each cell, its reference and its bound; None is an empty row.
-    ``axis`` has a factor and the label."""
+    """Return the value of a ``row`` of each cell, its reference and its bound; None is an empty
+    row.  ``axis`` has a factor and the label; scenarios with very different values are drawn
+    relative to the best of each."""
     factor, title = axis
-    objective = next(cell.objective for cell in cells if cell is not None)
+    found = [cell for cell in cells if cell is not None]
+    objective, least = found[0].objective, least_losses(found)
+    is_relative = needs_own_scales(found)
+
+    def scale(cell: CellSummary, value: float | None) -> float | None:
+        if value is None or not is_relative:
+            return None if value is None else factor * value
+        return float(objective.loss(value)) / least[cell.cell.cell]
 
     def values(of: Callable[[CellSummary], float | None]) -> Floats:
-        found = [None if cell is None else of(cell) for cell in cells]
-        return factor * np.array(found, float)
+        return np.array([None if cell is None else scale(cell, of(cell)) for cell in cells], float)
 
     compared = [cell.reference for cell in cells if cell is not None and cell.reference]
     texts = ["" if cell is None else text(cell) for cell in cells]
@@ -117,4 +144,5 @@ def chart_values(
     if not np.isnan(limits).all():
         marks.append(Marks(limits, GREEN, "proven bound", is_limit=True))
     best = values(lambda cell: objective.of(row(cell)))
-    return RowChart(names, title, [Bars(best, texts, BLUE, label)], marks=marks)
+    axis_title = RELATIVE_AXIS if is_relative else title
+    return RowChart(names, axis_title, [Bars(best, texts, BLUE, label)], marks=marks)

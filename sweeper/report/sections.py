@@ -284,7 +284,7 @@ def tabulate_time_and_cost(summary: CellSummary) -> list[Table]:
         rows.append((name, *map(show, shown)))
 
     def add_best(name: str, text: str) -> None:
-        rows.append((name, text, ""))
+        rows.append((name, text, *[""] * (len(shown) - 1)))
 
     tallies = {id(row): _by_collective(row) for row in shown}
     add("iteration time", lambda row: seconds(row["time_s"]))

@@ -59,8 +59,9 @@ class Browser:
         self.driver = driver
 
     def open(self, url: str) -> None:
-        """Open a page and wait until all charts are drawn."""
+        """Open a page with all evidence unfolded, and wait until all charts are drawn."""
         self.driver.get(url)
+        self.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         self.until(lambda: self.run("return window.Bokeh?.documents?.[0]?.is_idle ?? false"))
 
     def run(self, script: str, *arguments: Any) -> Any:

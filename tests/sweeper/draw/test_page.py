@@ -3,6 +3,8 @@
 import html
 from html.parser import HTMLParser
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from dimsweep.engine import DimsweepError
@@ -10,6 +12,8 @@ from dimsweep.sweeper.draw.page import render, render_charts, write_report
 from dimsweep.sweeper.ledger.record import Provenance
 from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.answers import answers
+from dimsweep.sweeper.report.charts import RELATIVE_AXIS, chart_values, needs_own_scales
+from dimsweep.sweeper.report.runners_up import tabulate_runners_up
 from tests.support.reports import (
     bounded,
     failing,
@@ -62,7 +66,7 @@ def test_a_page_is_complete(name, tmp_path):
     page = Page(text)
     assert page.open == [] and page.links == []
     assert page.tags.isdisjoint({"b", "link", "img", "iframe"})
-    assert page.tags >= {"section", "script", "dl"}
+    assert page.tags >= {"details", "script", "dl"}
     assert "&lt;b&gt;bold" in text
     for error in rows["error"].dropna().unique():
         assert error in html.unescape(text)
@@ -95,8 +99,9 @@ def test_a_page_has_the_answer_and_a_picture_then_charts_then_tables_then_where_
     )
     study = make_study(rows).model_copy(update={"provenance": (wrote,), "model": 14})
     text = render(build_report(rows, study))
-    parts = ["<h1>", "<svg", "4 x 8 x 4 x 32 = 4,096 NPUs", '<dl class="answers"', "<section"]
-    parts += ["All trials", "<h2>Tables", "<h2>Failed trials", "<h2>Configuration", "<footer>"]
+    parts = ["<h1>", "<svg", "4 x 8 x 4 x 32 = 4,096 NPUs", '<dl class="answers"', "<h2>Runners-up"]
+    parts += ["<h2>Evidence", 'id="convergence"', "<summary>All trials", "<summary>Time and cost"]
+    parts += ["<summary>Failed trials", "<summary>Configuration", "<footer>"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     foot = text[places[-1] :]
@@ -125,9 +130,33 @@ def test_a_chart_of_money_is_one_of_prices(prices, caption):
     rows = make_rows(search(20), prices=prices)
     study = with_cells(make_study(rows), ms_per_GBps=[-0.08] * 4, usd_per_GBps=prices)
     text = render(build_report(rows, bounded(study, rows["time_s"].min())))
-    drawn = text[text.index('<section id="next_bandwidth">') :]
-    assert drawn.splitlines()[1] == f"<h2>{caption}</h2>"
-    assert ("next k USD" if prices else "next GB/s") in drawn.splitlines()[2]
+    drawn = text[text.index('<details class="evidence" id="next_bandwidth">') :]
+    summary = drawn.splitlines()[1]
+    assert summary.startswith(f"<summary>{caption}<")
+    assert ("next k USD" if prices else "next GB/s") in summary
+
+
+def test_runners_up_have_full_names_and_their_distance():
+    rows = make_rows(search(20))
+    table = tabulate_runners_up(build_report(rows, make_study(rows)))
+    assert table.columns[:3] == ("design", "against the answer", "time")
+    answer, equal = table.rows
+    assert answer[1] == "the answer" and answer[0].endswith("GB/s")
+    assert equal[0] == "equal split: 125, 125, 125, 125 GB/s" and equal[1].endswith("% worse")
+
+
+def test_scenarios_with_very_different_values_are_drawn_relative_to_the_best_of_each():
+    cells = [make_rows(search(4, seed=i), i, workload=name) for i, name in enumerate("ab")]
+    even = pd.concat(cells, ignore_index=True)
+    slow = even.assign(time_s=even["time_s"] * np.where(even["cell"] == 1, 100, 1))
+    for rows, is_relative in ((even, False), (slow, True)):
+        found = build_report(rows, make_study(rows, grid=["workload"])).found
+        axis = 1e3, "iteration time (ms)"
+        chart = chart_values("ab", found, axis, lambda c: c.best, lambda c: "", "best")
+        assert needs_own_scales(found) == is_relative
+        assert chart.axis == (RELATIVE_AXIS if is_relative else axis[1])
+        if is_relative:
+            assert chart.bars[0].values.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
