@@ -83,7 +83,8 @@ class DescentSampler(BaseSampler):
 
     def _going_on(self, trials: Sequence[FrozenTrial]) -> Task:
         """The task of a process after the one of ``trials``: what was tried first is not tried
-        again, and other splits are drawn at random."""
+        again, and other splits are drawn at random.
+        """
         known, search = {self._split(each) for each in trials}, self._task.search
         seed = (search.seed + len(trials)) % 2**32
         first = [each for each in self._task.first if each.bandwidth not in known]

@@ -36,7 +36,8 @@ class Plot:
 
     def save(self, file: str | Path) -> Path:
         """Write the page into a file that ends in .html; returns its path.  Raises
-        :class:`DimsweepError` for another ending: a browser draws the charts."""
+        :class:`DimsweepError` for another ending: a browser draws the charts.
+        """
         path = Path(file)
         if path.suffix.lower() not in (".html", ".htm"):
             raise DimsweepError(
@@ -108,19 +109,22 @@ class Results:
     def best(self) -> pd.Series:
         """The row that is best, of all decisions, and of two objectives the one that the headline
         advises; raises :class:`DimsweepError` in a study of several scenarios, of which no row is
-        the best: :attr:`cells` has the best of each."""
+        the best: :attr:`cells` has the best of each.
+        """
         return self._winner.best
 
     @property
     def bound(self) -> float | None:
         """What is proven that no split beats in the first objective, in the cell of :attr:`best`
-        and in the unit of the objective's column; None where nothing is proven."""
+        and in the unit of the objective's column; None where nothing is proven.
+        """
         return self._winner.bound
 
     @property
     def front(self) -> pd.DataFrame:
         """The rows of each cell that no other one beats in one objective without losing in the
-        other; with one objective the best row of each."""
+        other; with one objective the best row of each.
+        """
         return pd.concat([cell.front for cell in self.report.found], ignore_index=True)
 
     @property
@@ -128,7 +132,8 @@ class Results:
         """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
         objectives of its best trial, the proven bound (of a front at the cost of that trial, in
         time), the relative gap to it as in the report, and how many times
-        better it is (``gain``) than the reference: the baseline, or the equal split."""
+        better it is (``gain``) than the reference: the baseline, or the equal split.
+        """
         return _table(self.report)
 
     @property
@@ -138,14 +143,16 @@ class Results:
         one, or baseline), the ``change``, what it sets, the time (s), the throughput (``measure``,
         where the change makes an iteration another piece of work) and the cost (USD) before and
         after, how many times as fast it is, in all and for each USD, and the error where it cannot
-        be simulated."""
+        be simulated.
+        """
         found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
     def plot(self, *charts: str) -> Plot:
         """The page's charts of these names, or all of them: what_wins, cells, front, best_split,
         next_bandwidth, timeline, parallel, split_map, what_if, convergence, recheck, regret and
-        trials.  Raises :class:`DimsweepError` for one that the study does not have."""
+        trials.  Raises :class:`DimsweepError` for one that the study does not have.
+        """
         return Plot(render_charts(self.report, charts))
 
     def write_page(self) -> Place:
@@ -155,7 +162,8 @@ class Results:
     def write_picture(self, file: str | Path) -> Path:
         """Draw what was found, with time and cost, into a .png, .svg or .pdf by the file's name, as
         ``dimsweep report --picture`` does; returns its path.  Raises :class:`DimsweepError` for
-        another name, or if it cannot be written."""
+        another name, or if it cannot be written.
+        """
         return write_picture(self.report, file)
 
     @property

@@ -100,7 +100,8 @@ class Session:
 
     def tell(self, found: Sequence[Simulated]) -> None:
         """Let the study's own sampler learn from designs that were simulated, whoever proposed
-        them."""
+        them.
+        """
         self._driver  # noqa: B018
         if not all(isinstance(one, Simulated) for one in found):
             raise DimsweepError("what is told is what simulate gave back", where="tell")
@@ -189,7 +190,8 @@ def checked_name(searcher: str) -> str:
 
 def described(study: StudyRecord, folder: Place) -> StudyRecord:
     """A study as a session leaves it: slopes are known to anybody, and how far its own search has
-    come is what it was; one that has not begun has planned nothing, and will not be all of it."""
+    come is what it was; one that has not begun has planned nothing, and will not be all of it.
+    """
     try:
         old = read_record(folder) if (folder / STUDY).exists() else None
     except DamagedStudyError:  # the ledger sets it aside

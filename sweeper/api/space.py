@@ -34,7 +34,8 @@ class Splits:
     """Which bandwidths a design may have, in bytes/s for each of ``dims``, innermost first: between
     ``minimum`` and ``maximum`` on a grid of ``step``, with a ``total`` that they add up to, a
     ``cost`` (USD, fixed parts included) or a ``bisection`` where one is given, and ``constraints``
-    in the words of the study.  With ``parts`` each is that of a part that can be bought."""
+    in the words of the study.  With ``parts`` each is that of a part that can be bought.
+    """
 
     dims: tuple[str, ...]
     minimum: tuple[float, ...]

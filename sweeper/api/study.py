@@ -41,7 +41,8 @@ class Study(Results):
     @classmethod
     def load(cls, study: str | Path, *overrides: str) -> Self:
         """The study in a file, or of that name in studies/, under overrides such as
-        ``"budget.trials=100"``."""
+        ``"budget.trials=100"``.
+        """
         self = cls.__new__(cls)
         self._take(compose([choice_of("study", str(study)), *overrides], may_sweep=True))
         return self

@@ -175,7 +175,8 @@ class Board:
 
     def compare(self) -> None:
         """Show the chosen studies beside one another: all of them if none is chosen and they are
-        few, by the objective of the first."""
+        few, by the objective of the first.
+        """
         chosen = [self._shown[i] for i in self.table.selected.indices] or self._shown[:1]
         known = [each for each in chosen if each.bests()]
         alike = [each for each in known if each.objective == known[0].objective]
@@ -284,7 +285,8 @@ def make_server(folder: Place, port: int) -> Server:
 
 class _Elsewhere(Matcher):
     """Requests that were sent to another host: a page whose name was bound to this machine's
-    address after it was loaded counts as the same site to its browser, and could read all."""
+    address after it was loaded counts as the same site to its browser, and could read all.
+    """
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
         try:

@@ -26,7 +26,8 @@ _RARELY = 10  # times as long as it takes
 @dataclass(frozen=True)
 class Search:
     """A cell's search so far: the numbers and values of the trials that were better than all before
-    them, in order, and the number of the last one."""
+    them, in order, and the number of the last one.
+    """
 
     numbers: Sequence[int]
     values: Sequence[float]
@@ -37,7 +38,8 @@ class Search:
 class Standing:
     """One study: its record, how many trials its searches have, why some failed (the most frequent
     cause first, and how many) and the searches with complete ones by cell; or what is wrong with
-    its rows."""
+    its rows.
+    """
 
     name: str
     study: StudyRecord | None
@@ -49,7 +51,8 @@ class Standing:
     @classmethod
     def of(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
         """That of a study with ``rows``; what is simulated beside the searches, such as what-ifs,
-        was not planned as a trial."""
+        was not planned as a trial.
+        """
         seen = Overview.of(Rows.of(rows), study)
         every, column = seen.searched.values(), study.objectives[0].column
         searches = {
@@ -83,7 +86,8 @@ class Standing:
 @dataclass
 class Standings:
     """The studies of a folder.  What has not changed since the last look is not read again, and
-    what takes long to read is read rarely."""
+    what takes long to read is read rarely.
+    """
 
     folder: Place
     _seen: "dict[str, _Look]" = field(default_factory=dict)
@@ -134,7 +138,8 @@ def _read(folder: Place) -> Standing:
 @dataclass(frozen=True)
 class Compared:
     """The best of a study in a scenario, and how many times as bad it is as the best of all studies
-    that are compared there; ``study`` is its place among them."""
+    that are compared there; ``study`` is its place among them.
+    """
 
     study: int
     name: str
@@ -145,7 +150,8 @@ class Compared:
 
 def compared(chosen: Sequence[Standing]) -> list[Compared]:
     """The bests of studies with one objective, those of a scenario together: unlike models are not
-    ranked against each other."""
+    ranked against each other.
+    """
     studies = [each.study for each in chosen if each.study is not None]
     found = [
         (scene[cell], place, standing, standing.objective, value)
@@ -226,7 +232,8 @@ def _is_finished(study: StudyRecord | None) -> bool:
 
 def _state_of(study: StudyRecord | None, *, alive: bool) -> str:
     """Whether a study runs, came to its end, or was stopped before; of those that older versions
-    wrote only that it does not run."""
+    wrote only that it does not run.
+    """
     if alive:
         return "running"
     if study is None or study.finished is None:

@@ -23,7 +23,8 @@ CHARTS: tuple[Chart, ...] = (
 
 def in_order(report: Report) -> list[Chart]:
     """The charts of a report, those first that its kind of question asks for: where a plan was
-    searched all designs at once, before how their bandwidths are split."""
+    searched all designs at once, before how their bandwidths are split.
+    """
     if not report.study.parameters:
         return list(CHARTS)
     plan = (matrices.REGRET, brushed.FRONT, matrices.WHAT_WINS, bars.CELLS, brushed.PARALLEL)

@@ -55,7 +55,8 @@ def draw_cells(points: Points) -> tuple[str, UIElement] | None:
 
 def _cell_rows(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
     """A row for each cell; where scenarios have several decisions one for the scenario, too, so
-    that no name is that of both."""
+    that no name is that of both.
+    """
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
         return list(zip(naming.labels(cells), cells, strict=True))
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}

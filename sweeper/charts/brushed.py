@@ -51,7 +51,8 @@ _MARKED = 60  # cells whose best trials are marked
 
 def tooltip(points: Points) -> str:
     """What tells a trial from the others, in a few lines: what it has in the objectives, its split,
-    its keys, and where its time goes.  The table has the rest."""
+    its keys, and where its time goes.  The table has the rest.
+    """
 
     def value(name: str) -> str:
         column = points.columns[name]
@@ -307,7 +308,8 @@ _WIDE = 66  # pixels of an axis; narrower, its name would run into the next one'
 @dataclass(frozen=True)
 class _Axis:
     """A vertical axis: the column that it is of, its name, where values lie on it (from 0 to 1),
-    and what is written where."""
+    and what is written where.
+    """
 
     column: str
     title: str

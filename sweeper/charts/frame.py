@@ -65,7 +65,8 @@ _TIP = (
 
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
     """An empty figure as wide as its page, with tools to brush, zoom and save; ``x`` and ``y`` are
-    the labels of its axes."""
+    the labels of its axes.
+    """
     x = folded(x, _TITLE, len(x))
     made = figure(
         height=height + _LINE * x.count("\n"),
@@ -104,7 +105,8 @@ def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> 
 
 def legend_outside(chart: figure) -> figure:
     """The same chart, its legend outside of the frame, where it hides no point: above, or below
-    where it is so long that who reads on a phone would see no chart."""
+    where it is so long that who reads on a phone would see no chart.
+    """
     for legend in chart.legend:
         rows = _fold(legend.items)
         legend.orientation, legend.ncols = "horizontal", _columns(legend.items)
@@ -133,7 +135,8 @@ def _fold(items: Sequence[LegendItem]) -> list[int]:
 
 def _columns(items: Sequence[LegendItem]) -> int | str:
     """So many columns of a legend that a phone is wide enough for them; what fits where the names
-    are those of a column, which only the browser knows."""
+    are those of a column, which only the browser knows.
+    """
     if not all(isinstance(item.label, Value) for item in items):
         return "auto"
     widths = [_KEY + _LETTER * max(map(len, item.label.value.split("\n"))) for item in items]
@@ -142,7 +145,8 @@ def _columns(items: Sequence[LegendItem]) -> int | str:
 
 def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure:
     """A figure with a row for each name, the first on top, at y = 0, 1, ...; each of about ``row``
-    pixels."""
+    pixels.
+    """
     low, high = -0.7, len(names) - 0.3
     texts = folded_apart(names)
     lines = [text.count("\n") + 1 for text in texts]
@@ -195,7 +199,8 @@ def _draw_points(made: figure, marks: Marks) -> None:
 
 def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None:
     """Horizontal bars, one in each row, with a text at the end of each, or beyond the ``furthest``
-    mark; ``shift`` is how far below the middle of the row they lie."""
+    mark; ``shift`` is how far below the middle of the row they lie.
+    """
     x = np.nan_to_num(bars.values)
     end = np.fmax(x, furthest)
     one = isinstance(bars.colour, str)
@@ -228,7 +233,8 @@ if (most > low) setTimeout(() => { range._initial_end = most; range.end = most; 
 
 def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
     """Have the range of bars or points that go to ``end``, whose start is set, always end where
-    their texts have room."""
+    their texts have room.
+    """
     pixels = 7 * max(map(len, texts), default=0) + 16
     ends = next((each for each in chart.tags if isinstance(each, list)), None)
     if ends is not None:

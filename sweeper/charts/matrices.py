@@ -61,7 +61,8 @@ def draw_regret(points: Points) -> tuple[str, UIElement] | None:
 
 def _of_factors(own: Factors) -> figure:
     """A bar from the least to the largest factor of each scenario, and a point at one that is the
-    only one."""
+    only one.
+    """
     shown = own.ranges[:_ROWS]
     more = f" (the first {_ROWS} scenarios)" if len(own.ranges) > _ROWS else ""
     title = f"{own.subject} against {own.reference}{more}"

@@ -31,7 +31,8 @@ RELATIVE = "relative"  # the column of what an objective is against the best of 
 @dataclass(frozen=True)
 class Column:
     """A column of the shared table: its title with the unit, and how its numbers are shown; texts
-    have no format."""
+    have no format.
+    """
 
     title: str
     format: str | None = None
@@ -128,7 +129,8 @@ class Points:
 
     def shown_column(self, objective: Objective) -> str:
         """Return the column that charts draw for an objective: relative to the best of each
-        scenario, where scenarios have very different values."""
+        scenario, where scenarios have very different values.
+        """
         is_first = objective is self.report.study.objectives[0]
         return RELATIVE if is_first and RELATIVE in self.columns else objective.column
 
@@ -144,7 +146,8 @@ class Points:
 
     def coded(self, name: str) -> tuple[str, list[str]]:
         """Add a column with the positions of a key's values in order; return it and the values in
-        words."""
+        words.
+        """
         values = list(self.source.data[name])
         ordered = self._in_order(name, set(values))
         texts = ordered
@@ -297,14 +300,16 @@ _Ends = tuple[float, float]
 
 def limits(rows: pd.DataFrame, n_dims: int) -> npt.NDArray[np.intp]:
     """What holds most of each trial's time apart from compute: the number of a dimension, then
-    that of waiting, and that of compute where nothing does."""
+    that of waiting, and that of compute where nothing does.
+    """
     times = rows[[*EXPOSED.names(n_dims), WAITED.name]].fillna(0.0).to_numpy(float)
     return np.where(times.max(axis=1) > 0, times.argmax(axis=1), n_dims + 1)
 
 
 def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
     """Complete trials, those first that lose least against the best of their scenario: the shortest
-    time of several models is no merit."""
+    time of several models is no merit.
+    """
     first, *others = report.study.objectives
     keys = [rows["cell"], rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
     keys.append(first.loss(rows[first.column]) / rows["cell"].map(least_losses(report.tried)))
@@ -337,7 +342,8 @@ def drawn(report: Report, n_dims: int) -> Places:
 @dataclass
 class _View:
     """A column over another one between two ends each: in each square of the size of a mark, one
-    of the trials of each colour."""
+    of the trials of each colour.
+    """
 
     x: str
     y: str

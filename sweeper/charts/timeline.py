@@ -26,7 +26,8 @@ _HEIGHT = 0.7  # of a row that is busy all the time
 
 class Track(NamedTuple):
     """One row: bars from ``left`` to ``right`` (ps), as high as the ``share`` of that time in which
-    it is busy.  Their areas add up to the share of the whole, ``busy``."""
+    it is busy.  Their areas add up to the share of the whole, ``busy``.
+    """
 
     name: str
     left: Floats
@@ -74,7 +75,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
 
 def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | None:
     """A recorded run of a cell's trial; None where it cannot be simulated again phase by phase: a
-    file is gone, or there is too much to record."""
+    file is gone, or there is too much to record.
+    """
     try:
         best = pa.table({name: [row[name]] for name in ("trial", "origin", *cell.design)})
         config, program = build_row_program(points.report.study, cell.cell, best)
@@ -89,7 +91,8 @@ def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | Non
 
 def tracks(result: Result) -> list[Track]:
     """Return the tracks of rank 0: its computation, each dimension's traffic for it, and its
-    waiting."""
+    waiting.
+    """
     spans, threads, end = result.spans, threads_of(result.program), result.time_ps
     dims = range(len(threads) - len(result.program.names.dims), len(threads))
     if end == 0:
@@ -110,7 +113,8 @@ def tracks(result: Result) -> list[Track]:
 
 def track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:
     """The track of spans that do not overlap: themselves if they are few, else the share of each of
-    some 1,500 equal times that they take, equal neighbours as one."""
+    some 1,500 equal times that they take, equal neighbours as one.
+    """
     lasts = stop > start
     start, stop = start[lasts].astype(float), stop[lasts].astype(float)
     busy = float((stop - start).sum() / end)

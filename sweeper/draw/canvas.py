@@ -80,7 +80,8 @@ def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
 
 def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
     """Horizontal bars in named ``rows``, made of ``parts`` one after the other, with a text at the
-    end of each; NaN is no bar."""
+    end of each; NaN is no bar.
+    """
     places, reached = np.arange(len(rows)), np.zeros(len(rows))
     for bars in parts:
         values = np.nan_to_num(bars.values)
@@ -147,7 +148,8 @@ def _write_numbers(axis: Any) -> None:
 
 def reduced(picture: bytes) -> bytes:
     """A PNG in two thirds of its size, for a page that is kept in git; its colours are so many, and
-    chosen so, that none is far from what was drawn."""
+    chosen so, that none is far from what was drawn.
+    """
     from PIL import Image
 
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")

@@ -24,7 +24,8 @@ _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
 
 def draw_congestion(result: Result, title: str, kind: str = "png") -> bytes:
     """A picture (``png``, ``svg`` or ``pdf``); raises :class:`DimsweepError` for a run whose
-    messages nobody followed."""
+    messages nobody followed.
+    """
     if not result.completion_times:
         raise DimsweepError(
             "there are no messages whose completion times are known",

@@ -108,7 +108,8 @@ class Part:
 @dataclass(frozen=True)
 class Design:
     """What a design is: its ``name`` (the best split), its parts, how many NPUs it has, and the
-    ``plan``: its values of the grid's decisions and of the searched keys."""
+    ``plan``: its values of the grid's decisions and of the searched keys.
+    """
 
     name: str
     parts: Sequence[Part]
@@ -125,7 +126,8 @@ class Design:
 
 def the_design(report: Report) -> Design | None:
     """The design that the answer names, and where it has one for each scenario the first of them,
-    whose name says which; None where there is none that can be drawn (see :func:`design_of`)."""
+    whose name says which; None where there is none that can be drawn (see :func:`design_of`).
+    """
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if report.one_for_all is not None:
         return design_of(cell, row, report.one_for_all.title)

@@ -93,7 +93,8 @@ def _is_round(network: Network, line: _Line) -> bool:
 
 def _columns(network: Network) -> int | None:
     """How many columns the NPUs of a mesh or a torus have; none where a link leaves both its row
-    and its column."""
+    and its column.
+    """
     n = network.n_npus
     ends = [(link.source, link.target) for link in network.links]
     if any(isinstance(end, str) for pair in ends for end in pair):

@@ -70,7 +70,8 @@ def _finding(links: Sequence[LinkAccount]) -> str:
 @dataclass(frozen=True)
 class _Sketch:
     """A layout on paper: its ``height`` in inches, the ``points`` that its unit takes, and the
-    ``radius`` of a disc in that unit."""
+    ``radius`` of a disc in that unit.
+    """
 
     layout: Layout
     height: float

@@ -77,7 +77,8 @@ def _foot(report: Report) -> list[str]:
 
 def render_charts(report: Report, names: Sequence[str] = ()) -> str:
     """A page of the charts of these names alone, or of all; raises :class:`DimsweepError` if there
-    is none of a name, or if it would show nothing."""
+    is none of a name, or if it would show nothing.
+    """
     return _filled("charts.html.j2", charts_open=True, **_charts(report, names))
 
 

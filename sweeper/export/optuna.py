@@ -59,7 +59,8 @@ def write_optuna(report: Report, storage: str) -> list[str]:
 @contextmanager
 def _reading(storage: str) -> Iterator[None]:
     """Raise :class:`DimsweepError` for what Optuna and SQLAlchemy raise, which may be anything, of
-    a URL or of a file that is no storage."""
+    a URL or of a file that is no storage.
+    """
     import optuna
 
     try:

@@ -15,7 +15,8 @@ _AT_ONCE = 50_000  # rows
 
 def write_csv(stored: Stored, file: str | Path) -> None:
     """Write all rows by cell and trial; maps are JSON.  Raises :class:`DimsweepError` if the file
-    cannot be written."""
+    cannot be written.
+    """
     import duckdb
 
     with writing(file, _ROWS) as out, duckdb.connect() as connection:

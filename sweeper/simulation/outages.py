@@ -22,7 +22,8 @@ _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
 @dataclass(frozen=True)
 class _Down:
     """Identical things, by a common name: their number, the share of the time that each is down,
-    and the changes of the network without one of them, for some."""
+    and the changes of the network without one of them, for some.
+    """
 
     what: str
     count: int
@@ -132,7 +133,8 @@ def _kinds(
     config: Config, network: Network, lacked: dict[int, DimsweepError] | None
 ) -> list[_Down]:
     """Return the parts of a network that may be down. Errors of parts that it lacks are added to
-    ``lacked`` by number; they are raised if ``lacked`` is None."""
+    ``lacked`` by number; they are raised if ``lacked`` is None.
+    """
     kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
         with key(f"reliability.outages[{i}]"):
@@ -153,7 +155,8 @@ def _kinds(
 
 class _Thing(NamedTuple):
     """A device, or the links both ways between two: its number of ``parts``, each of which is down
-    for a share of the time (None: unknown)."""
+    for a share of the time (None: unknown).
+    """
 
     name: str
     parts: int
@@ -177,7 +180,8 @@ def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
 
 def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down]:
     """Yield the parts of an outage by their names without numbers: a leaf is not missed as a spine
-    is. A part without a rate of failures never fails."""
+    is. A part without a rate of failures never fails.
+    """
     alike: dict[str, list[_Thing]] = {}
     for thing in found:
         if thing.down is not None:

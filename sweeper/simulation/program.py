@@ -13,7 +13,8 @@ from dimsweep.sweeper.part import key
 
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:
     """Return the program of a configuration on ``cluster``, or on its own; rank by rank if every
-    message is simulated."""
+    message is simulated.
+    """
     cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(
         cluster, fidelity=config.fidelity, fold=config.fold, network=config.topology.file

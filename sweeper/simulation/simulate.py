@@ -56,7 +56,8 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
 @dataclass(frozen=True)
 class AloneRunners:
     """The runners of a workload's jobs in isolation, with their ranks, by name; none for one
-    workload."""
+    workload.
+    """
 
     runners: Mapping[str, tuple[range, "MessageRunner"]]
     fold: bool
@@ -75,7 +76,8 @@ class AloneRunners:
     def times(self, ends: np.ndarray, bandwidth: np.ndarray | None = None) -> dict[str, JobTime]:
         """Return the time of each job among the others, whose ranks end at ``ends`` (R,) in ps,
         and in isolation, simulated now at this ``bandwidth`` (D,) in bytes/s (None: the
-        cluster's)."""
+        cluster's).
+        """
         found = {}
         for name, (ranks, runner) in self.runners.items():
             alone = runner.run(bandwidth, fold=self.fold).measures.end[0]
