@@ -35,7 +35,10 @@ class DescentSampler(BaseSampler):
     """
 
     def __init__(self, study: "Study") -> None:
-        """Raises :class:`DimsweepError` for a study that the descent cannot search."""
+        """Create a sampler.
+
+        Raises :class:`DimsweepError` for a study that the descent cannot search.
+        """
         cell = only_cell(study.plan)
         search = cell.config.search.model_copy(update={"options": {}})
         self._space, self._objective = cell.space, cell.objective[0]
@@ -45,7 +48,7 @@ class DescentSampler(BaseSampler):
         )
         self._descent = Descent(self._task)
         self._proposed = dict[int, Trial]()  # by the number of Optuna's trial
-        self._told = set[int]()
+        self._learnt = set[int]()
 
     def infer_relative_search_space(
         self, study: "optuna.Study", trial: FrozenTrial
@@ -56,15 +59,15 @@ class DescentSampler(BaseSampler):
     def sample_relative(
         self, study: "optuna.Study", trial: FrozenTrial, search_space: dict[str, Any]
     ) -> dict[str, Any]:
-        """The next split of the descent, that knows all trials that are complete.
+        """Return the descent's next split, after it has learnt from all complete trials.
 
-        Raises :class:`DimsweepError` for a study of Optuna's that goes the other way, or whose
+        Raises :class:`DimsweepError` for an Optuna study with the opposite direction, or whose
         trials have no slopes.
         """
         if study.directions[0].name.lower() != self._objective.direction:
             hint = f"create_study(direction={self._objective.direction!r})"
-            what = f"{self._objective.name} is to {self._objective.direction}"
-            raise DimsweepError(what, where="direction", hint=hint)
+            what = f"{self._objective.name} must be searched to {self._objective.direction}"
+            raise DimsweepError(what, where="direction", hint=hint, code="mismatch")
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if complete and not self._proposed:
             self._descent = Descent(self._going_on(complete))
@@ -76,31 +79,32 @@ class DescentSampler(BaseSampler):
     def sample_independent(
         self, study: "optuna.Study", trial: FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
-        """Nothing but the split is searched: raises :class:`DimsweepError`."""
+        """Raise :class:`DimsweepError`: the descent searches splits only."""
         names = coordinates(self._space)
         hint = f"{', '.join(names)}, each from 0 to 1"
-        raise DimsweepError("the descent searches splits only", where=param_name, hint=hint)
+        raise DimsweepError(
+            "the descent searches splits only", where=param_name, hint=hint, code="unsupported"
+        )
 
     def _going_on(self, trials: Sequence[FrozenTrial]) -> Task:
-        """The task of a process after the one of ``trials``: what was tried first is not tried
-        again, and other splits are drawn at random.
-        """
+        """Return a task that continues after ``trials``, with another seed for random splits."""
         known, search = {self._split(each) for each in trials}, self._task.search
         seed = (search.seed + len(trials)) % 2**32
         first = [each for each in self._task.first if each.bandwidth not in known]
         return replace(self._task, first=first, search=search.model_copy(update={"seed": seed}))
 
     def _learn(self, trials: Sequence[FrozenTrial]) -> None:
-        """From trials that are new; of those that it proposed it knows what it promised."""
-        new = [trial for trial in trials if trial.number not in self._told]
+        """Pass new trials to the descent, with the proposals that they came from."""
+        new = [trial for trial in trials if trial.number not in self._learnt]
         if new and not any(SLOPES in trial.user_attrs for trial in trials):
             raise DimsweepError(
                 "no trial has slopes, from which the descent learns",
+                code="missing",
                 where=f"trial {new[0].number}",
-                hint=f"trial.set_user_attr({SLOPES!r}, simulated.slopes), before it is told",
+                hint=f"call trial.set_user_attr({SLOPES!r}, simulated.slopes) before Optuna's tell",
             )
         for trial in new:
-            self._told.add(trial.number)
+            self._learnt.add(trial.number)
             split, own = self._split(trial), self._proposed.get(trial.number)
             if own is None or own.bandwidth != split:
                 own = Trial(_STRANGE, "", split)

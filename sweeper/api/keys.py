@@ -11,14 +11,14 @@ from dimsweep.sweeper.config.explain import meant_by
 from dimsweep.sweeper.config.overrides import choice_of, is_group
 
 
-def composed(
+def compose_keys(
     keys: Mapping[str, Any], overrides: tuple[str, ...], *, may_sweep: bool = False
 ) -> Composed:
-    """The configuration under ``keys``, and then under ``overrides``, which ``may_sweep``.
+    """Return the configuration of ``keys``, then of ``overrides``, which may have several values.
 
     A config group's key with a text chooses an option of it, and with a mapping sets its keys;
     other keys, which may be dotted, have the value that YAML would give them.  Raises
-    :class:`DimsweepError` naming the key that is wrong.
+    :class:`DimsweepError` naming the wrong key.
     """
     for word in overrides:
         _check_word(word)
@@ -32,10 +32,14 @@ def _check_word(word: Any) -> None:
         hint = (
             "keys have names: simulate(workload='all_reduce', **{'topology.bandwidth': '1 GB/s'})"
         )
-        raise DimsweepError(f"{word!r} is no override", where="overrides", hint=hint)
+        raise DimsweepError(
+            f"{word!r} is not an override", where="overrides", hint=hint, code="wrong-type"
+        )
     if "=" not in word and not word.startswith("~"):
         hint = f"did you mean {meant_by(word)!r}?"
-        raise DimsweepError(f"{word!r} sets no key", where="overrides", hint=hint)
+        raise DimsweepError(
+            f"{word!r} sets no key", where="overrides", hint=hint, code="bad-syntax"
+        )
 
 
 def _overrides(key: str, value: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a study has found so far, read from its folder."""
+"""The findings of a study so far, read from its folder."""
 
 import html
 from collections.abc import Sequence
@@ -35,20 +35,22 @@ class Plot:
     page: str
 
     def save(self, file: str | Path) -> Path:
-        """Write the page into a file that ends in .html; returns its path.  Raises
-        :class:`DimsweepError` for another ending: a browser draws the charts.
+        """Write the page into a file that ends in .html, and return its path.
+
+        Raises :class:`DimsweepError` for another ending: a browser draws the charts.
         """
         path = Path(file)
         if path.suffix.lower() not in (".html", ".htm"):
             raise DimsweepError(
-                "charts are saved as a page, which ends in .html",
+                "charts are saved as a page, whose name ends in .html",
                 where=str(file),
+                code="unsupported",
                 hint="Results.write_picture draws what was found into a .png, .svg or .pdf",
             )
         return write_file(path, "the page", self.page.encode())
 
     def _repr_html_(self) -> str:
-        """What Jupyter shows."""
+        """Return the frame that Jupyter shows."""
         inside = html.escape(self.page, quote=True)
         return (
             f'<iframe srcdoc="{inside}" width="100%" height="{_HEIGHT}" frameborder="0"></iframe>'
@@ -63,10 +65,10 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The results in a folder such as ``results/libra_gpt3_4d``, or of a study of that name in
-    ``results``.
+    """The results in a folder such as ``results/libra_gpt3_4d``.
 
-    Everything is read anew whenever it is asked for, so it follows a sweep that still runs.
+    The name of a study stands for its folder in ``results``.  Each access reads the folder again,
+    so results follow a sweep that still runs.
     """
 
     def __init__(self, folder: str | Place) -> None:
@@ -77,7 +79,7 @@ class Results:
 
     @property
     def record(self) -> StudyRecord:
-        """What the study is; raises :class:`DimsweepError` if none is in the folder."""
+        """Record of the study; raises :class:`DimsweepError` if the folder has none."""
         return read_study(self.folder)
 
     @property
@@ -100,69 +102,76 @@ class Results:
 
     def to_polars(self) -> "polars.DataFrame":
         """All rows as a Polars table; raises :class:`DimsweepError` without Polars."""
-        missing = DimsweepError("Polars is not installed", hint="pip install polars")
+        missing = DimsweepError(
+            "Polars is not installed", hint="pip install polars", code="inaccessible"
+        )
         with needing("polars", missing):
             import polars
         return polars.DataFrame(polars.from_arrow(self.to_arrow()))
 
     @property
     def best(self) -> pd.Series:
-        """The row that is best, of all decisions, and of two objectives the one that the headline
-        advises; raises :class:`DimsweepError` in a study of several scenarios, of which no row is
-        the best: :attr:`cells` has the best of each.
+        """Best row of all decisions; of two objectives the one that the headline advises.
+
+        Raises :class:`DimsweepError` in a study of several scenarios: :attr:`cells` has the best
+        row of each.
         """
         return self._winner.best
 
     @property
     def bound(self) -> float | None:
-        """What is proven that no split beats in the first objective, in the cell of :attr:`best`
-        and in the unit of the objective's column; None where nothing is proven.
+        """Proven bound of the first objective in the cell of :attr:`best`, in its column's unit.
+
+        No split beats it; None without a proof.
         """
         return self._winner.bound
 
     @property
     def front(self) -> pd.DataFrame:
-        """The rows of each cell that no other one beats in one objective without losing in the
-        other; with one objective the best row of each.
-        """
+        """Rows of the Pareto front of each cell; with one objective the best row of each."""
         return pd.concat([cell.front for cell in self.report.found], ignore_index=True)
 
     @property
     def cells(self) -> pd.DataFrame:
-        """A row for each cell that has complete trials: its coordinates, the split (GB/s) and the
-        objectives of its best trial, the proven bound (of a front at the cost of that trial, in
-        time), the relative gap to it as in the report, and how many times
-        better it is (``gain``) than the reference: the baseline, or the equal split.
+        """Best trial of each cell with complete trials, a row each.
+
+        Columns: the cell's coordinates, the split (GB/s), the objectives, the proven bound (of a
+        front: the least time at the cost of that trial), the relative gap to it, and ``gain``: how
+        many times better the trial is than the reference, which is the baseline or the equal split.
         """
         return _table(self.report)
 
     @property
     def what_if(self) -> pd.DataFrame:
-        """A row for each change that was simulated around a design, the rest of which stays as it
-        is: which cell (its number and its ``label``), whose ``design`` (best, a portfolio's shared
-        one, or baseline), the ``change``, what it sets, the time (s), the throughput (``measure``,
-        where the change makes an iteration another piece of work) and the cost (USD) before and
-        after, how many times as fast it is, in all and for each USD, and the error where it cannot
-        be simulated.
+        """Changes simulated around a design, a row each; the rest of the design stays as it is.
+
+        Columns: the cell (its number and its ``label``), the ``design`` (best, shared by a
+        portfolio, or baseline), the ``change`` and its keys, the time (s), the throughput
+        (``measure``, where the change alters the work of an iteration) and the cost (USD) before
+        and after, the speed-up, in all and for each USD, and the error of a change that cannot be
+        simulated.
         """
         found = [(c, each) for c in self.report.found for own in groups(c) for each in own]
         return pd.DataFrame([_change(*each) for each in found], columns=_WHAT_IF)
 
     def plot(self, *charts: str) -> Plot:
-        """The page's charts of these names, or all of them: what_wins, cells, front, best_split,
-        next_bandwidth, timeline, parallel, split_map, what_if, convergence, recheck, regret and
-        trials.  Raises :class:`DimsweepError` for one that the study does not have.
+        """Return the page's charts with these names, or all of them.
+
+        Names are what_wins, cells, front, best_split, next_bandwidth, timeline, parallel,
+        split_map, what_if, convergence, recheck, regret and trials.  Raises :class:`DimsweepError`
+        for a chart that the study does not have.
         """
         return Plot(render_charts(self.report, charts))
 
     def write_page(self) -> Place:
-        """Write report/report.html in the folder, as ``dimsweep report`` does; its place."""
+        """Write report/report.html in the folder, as ``dimsweep report`` does; return its place."""
         return write_report(self.report, self.folder / "report")
 
     def write_picture(self, file: str | Path) -> Path:
-        """Draw what was found, with time and cost, into a .png, .svg or .pdf by the file's name, as
-        ``dimsweep report --picture`` does; returns its path.  Raises :class:`DimsweepError` for
-        another name, or if it cannot be written.
+        """Draw the findings, with time and cost, into a .png, .svg or .pdf file; return its path.
+
+        The picture is that of ``dimsweep report --picture``.  Raises :class:`DimsweepError` for
+        another kind of file, or if it cannot be written.
         """
         return write_picture(self.report, file)
 
@@ -172,15 +181,16 @@ class Results:
         if len(decisions.scenarios) > 1:
             raise DimsweepError(
                 f"the study has {len(decisions.scenarios)} scenarios "
-                f"({', '.join(decisions.scenarios[0])}), each with a best of its own",
+                f"({', '.join(decisions.scenarios[0])}), and each has a separate best",
                 where=f"study {self.record.name}",
-                hint="cells has the best of each; report.decisions which decision loses least",
+                hint="use cells for the best of each, or report.decisions for the least loss",
+                code="mismatch",
             )
         return decisions.best(0)
 
     @classmethod
-    def of(cls, one: "Self | str | Place") -> Self:
-        """``one`` itself, or the results in the folder of that name."""
+    def open(cls, one: "Self | str | Place") -> Self:
+        """Return ``one``, or the results in the folder of that name."""
         return one if isinstance(one, cls) else cls(one)  # type: ignore[arg-type]
 
 
@@ -245,19 +255,20 @@ def _change(cell: CellSummary, one: WhatIf) -> dict[str, Any]:
 
 
 def compare(*studies: Results | str | Place) -> pd.DataFrame:
-    """The best of each cell of several studies, a row each: which study, its ``scenario`` (what it
-    assumes: the model with its batch, and the axes that are scenarios), the cell's coordinates, the
-    split (GB/s), the objectives, the proven bound and the gap to it, and ``over_best``, how many
-    times as bad as the best row of its scenario it is in the first objective; ``sure``, how sure it
-    is that a measurement would say so, too, where the first objective is the time and something is
-    known of the model's error (docs/accuracy.md).
+    """Return a row for the best of each cell of several studies.
 
-    Rows of a scenario are together: those of unlike models are not ranked against each other.
+    Columns: the study, the ``scenario`` (model, batch, and the axes that are scenarios), the cell's
+    coordinates, the split (GB/s), the objectives, the proven bound and the gap to it.
+    ``over_best`` is the factor by which a row is worse than the best row of its scenario, in the
+    first objective. ``sure`` is the probability that a measurement confirms this, where the first
+    objective is the time and the model's error is known (docs/accuracy.md).
 
-    Each is a :class:`Results` or the name of a folder of results.  Raises :class:`DimsweepError`
-    if they do not have the same first objective.
+    Rows of a scenario are adjacent; different models are not ranked against each other.
+
+    Each study is a :class:`Results` or the name of a folder of results.  Raises
+    :class:`DimsweepError` if their first objectives differ.
     """
-    found = [Results.of(study) for study in studies]
+    found = [Results.open(study) for study in studies]
     records = [each.record for each in found]
     objectives = {record.objectives[0].name: record.objectives[0] for record in records}
     if len(objectives) != 1:
@@ -265,8 +276,9 @@ def compare(*studies: Results | str | Place) -> pd.DataFrame:
         raise DimsweepError(
             f"studies of different objectives cannot be ranked: {named}"
             if records
-            else "there is nothing to compare",
-            hint="compare studies that search for the same thing first",
+            else "no study was given to compare",
+            hint="compare studies with the same first objective",
+            code="mismatch" if records else "missing",
         )
     (objective,) = objectives.values()
     tables, cells = [], list[CellSummary]()

@@ -51,22 +51,30 @@ class Session:
         self._cell, self._searcher = cell, searcher
         self._open: SweepDriver | None = driver
         self._first = dict(zip(self._keys(cell.first), cell.first, strict=True))
-        self._asked = defaultdict[str, list[Trial]](list)  # not told yet, by key
+        self._asked = defaultdict[str, list[Trial]](list)  # without a result yet, by key
         self._next = _next_number(cell, driver)
 
     def ask(self, n: int | None = None) -> list[dict[str, Any]]:
-        """The next designs of the study's own sampler: up to ``n``, or as many as it wants, and at
-        least one unless its grid is at its end.  It proposes what :meth:`Study.run` would, had it
-        been told as much.
+        """Return up to ``n`` next designs of the study's sampler; by default one batch.
 
-        Raises :class:`DimsweepError` for fewer than a sampler of generations has to be told of.
+        There is at least one unless its grid is exhausted.  They are those that :meth:`Study.run`
+        would simulate after the same results.
+
+        Raises :class:`DimsweepError` if a sampler of generations needs more results than it has.
         """
         wanted = self._wanted
         if not isinstance(n, int | None) or isinstance(n, bool) or (n is not None and n < 1):
-            raise DimsweepError(f"{n!r} is no number of designs", where="ask", hint="such as 8")
+            raise DimsweepError(
+                f"{n!r} is not a number of designs",
+                where="ask",
+                hint="give a whole number such as 8",
+                code="out-of-range",
+            )
         if n is not None and self._sampler.batch is not None and n < wanted:
             what = f"its sampler proposes {wanted} designs now, and learns from all of them at once"
-            raise DimsweepError(what, where="ask", hint="ask() gives as many as it wants")
+            raise DimsweepError(
+                what, where="ask", hint="ask() returns all of them", code="out-of-range"
+            )
         trials = list(self._sampler.ask(n or wanted))
         for text, trial in zip(self._keys(trials), trials, strict=True):
             self._asked[text].append(trial)
@@ -81,7 +89,9 @@ class Session:
         """
         driver = self._driver
         if isinstance(designs, Mapping | str) or not isinstance(designs, Sequence):
-            raise DimsweepError(f"{designs!r} is no list of designs", hint="put one in a list")
+            raise DimsweepError(
+                f"{designs!r} is not a list of designs", hint="put one in a list", code="wrong-type"
+            )
         if not designs:
             return []
         found = []
@@ -99,12 +109,12 @@ class Session:
         ]
 
     def tell(self, found: Sequence[Simulated]) -> None:
-        """Let the study's own sampler learn from designs that were simulated, whoever proposed
-        them.
-        """
+        """Pass simulated designs to the study's own sampler, whoever proposed them."""
         self._driver  # noqa: B018
         if not all(isinstance(one, Simulated) for one in found):
-            raise DimsweepError("what is told is what simulate gave back", where="tell")
+            raise DimsweepError(
+                "tell takes what simulate returned", where="tell", code="wrong-type"
+            )
         if self._sampler.prefetch is None:
             return  # it learns nothing
         own, others = list[tuple[Trial, Simulated]](), list[Simulated]()
@@ -133,7 +143,7 @@ class Session:
     def _driver(self) -> SweepDriver:
         if self._open is None:
             hint = "simulate within the `with` of Study.session"
-            raise DimsweepError("the session is over", where="session", hint=hint)
+            raise DimsweepError("the session is over", where="session", hint=hint, code="conflict")
         return self._open
 
     @property
@@ -150,7 +160,7 @@ class Session:
         return self._cell.content.keys(Trials.from_list(trials)) if trials else []
 
     def _named(self, designs: Sequence[Trial]) -> list[Trial]:
-        """Number the designs and name their origins."""
+        """Assign a number and an origin to each design."""
         keys, trials = self._keys(designs), list[Trial]()
         known = self._driver.ledger.index.places(keys, self._cell.cell.number) >= 0
         rows = {text for text, old in zip(keys, known, strict=True) if old} | self._first.keys()
@@ -172,25 +182,33 @@ def only_cell(plan: StudyPlan) -> CellPlan:
     """Return the cell of a study with only one."""
     if len(plan.cells) > 1:
         raise DimsweepError(
-            f"the study has {plan.study.n_streamed or len(plan.cells):,} cells, each with a search "
-            "of its own",
+            f"the study has {plan.study.n_streamed or len(plan.cells):,} cells, each with a "
+            "separate search",
             where="grid",
+            code="unsupported",
             hint="search the axis (space.parameters), or leave it out and give one of its values",
         )
     return plan.cells[0]
 
 
-def checked_name(searcher: str) -> str:
+def check_searcher(searcher: str) -> str:
     """Return the name of a searcher, if it is valid."""
     if not isinstance(searcher, str) or not re.fullmatch(r"[\w.+-]{1,60}", searcher):
         hint = "letters, digits, _, ., + and -, such as optuna"
-        raise DimsweepError(f"{searcher!r} names no searcher", where="session", hint=hint)
+        raise DimsweepError(
+            f"{searcher!r} is not a valid name of a searcher",
+            where="session",
+            hint=hint,
+            code="bad-syntax",
+        )
     return searcher
 
 
-def described(study: StudyRecord, folder: Place) -> StudyRecord:
-    """A study as a session leaves it: slopes are known to anybody, and how far its own search has
-    come is what it was; one that has not begun has planned nothing, and will not be all of it.
+def session_record(study: StudyRecord, folder: Place) -> StudyRecord:
+    """Return the record that a session leaves, with its slopes known.
+
+    The progress of the study's own search stays as recorded; a search that has not begun counts as
+    neither planned nor exhaustive.
     """
     try:
         old = read_record(folder) if (folder / STUDY).exists() else None

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dimsweep.engine import DimsweepError, Result
-from dimsweep.sweeper.api.keys import composed
+from dimsweep.sweeper.api.keys import compose_keys
 from dimsweep.sweeper.simulation.simulate import simulate as simulated
 
 _FILES = {  # the keys of files that the command writes, and what a result has in their place
@@ -23,9 +23,11 @@ def simulate(*overrides: str, record: bool = False, **keys: Any) -> Result:
     ``record`` keeps what :meth:`Result.timeline` needs.  Raises :class:`DimsweepError` naming the
     key that is wrong, or for a file that only the command writes.
     """
-    given = composed(keys, overrides)
+    given = compose_keys(keys, overrides)
     with given.blaming():
         for key, hint in _FILES.items():
             if getattr(given.config, key) is not None:
-                raise DimsweepError("from Python no file is written", where=key, hint=hint)
+                raise DimsweepError(
+                    "simulate writes no file", where=key, hint=hint, code="unsupported"
+                )
         return simulated(given.config, record=record)

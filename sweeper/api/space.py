@@ -1,4 +1,4 @@
-"""What a study searches, in plain Python: what other searchers are told of it."""
+"""The search space of a study in plain Python, for other searchers."""
 
 import json
 from dataclasses import dataclass, field
@@ -31,10 +31,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Splits:
-    """Which bandwidths a design may have, in bytes/s for each of ``dims``, innermost first: between
-    ``minimum`` and ``maximum`` on a grid of ``step``, with a ``total`` that they add up to, a
-    ``cost`` (USD, fixed parts included) or a ``bisection`` where one is given, and ``constraints``
-    in the words of the study.  With ``parts`` each is that of a part that can be bought.
+    """The bandwidths that a design may have, in bytes/s per dimension, innermost first.
+
+    Each of ``dims`` is between ``minimum`` and ``maximum``, on a grid of ``step``.  They add up to
+    a ``total``, or meet a ``cost`` (USD, fixed parts included) or a ``bisection``, where given, and
+    ``constraints`` in the study's words.  With ``parts``, each is that of a part that can be
+    bought.
     """
 
     dims: tuple[str, ...]
@@ -50,11 +52,11 @@ class Splits:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What a study searches.
+    """The search space of a study.
 
-    A design is a mapping with a value for each of ``axes``; in the place of the coordinates of its
+    A design is a mapping with a value for each of ``axes``.  Instead of the coordinates of its
     split it may have ``bandwidth``, one for each dimension of ``splits``, as bytes/s or texts such
-    as "100 GB/s".  Any coordinates make a split that keeps all rules, and all splits have some.
+    as "100 GB/s".  Any coordinates make a valid split, and every valid split has coordinates.
     """
 
     axes: tuple[Axis, ...]
@@ -62,7 +64,7 @@ class SearchSpace:
     _space: Space = field(repr=False)
 
     @classmethod
-    def of(cls, cell: CellPlan, dims: tuple[str, ...]) -> Self:
+    def from_cell(cls, cell: CellPlan, dims: tuple[str, ...]) -> Self:
         """Return the space of a cell's search over dimensions with these names."""
         space = cell.space
         axes = [Axis(name) for name in coordinates(space)]

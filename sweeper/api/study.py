@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.api.keys import composed
+from dimsweep.sweeper.api.keys import compose_keys
 from dimsweep.sweeper.api.results import Results
-from dimsweep.sweeper.api.session import Session, checked_name, described, only_cell
+from dimsweep.sweeper.api.session import Session, check_searcher, only_cell, session_record
 from dimsweep.sweeper.api.space import SearchSpace
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.overrides import choice_of
@@ -32,16 +32,22 @@ class Study(Results):
     """
 
     def __init__(self, keys: Mapping[str, Any], *overrides: str) -> None:
-        """Raises :class:`DimsweepError` naming the key that is wrong."""
+        """Compose a study of ``keys`` and overrides.
+
+        Raises :class:`DimsweepError` naming the wrong key.
+        """
         if not isinstance(keys, Mapping):
             load = f"Study.load({str(keys)!r}) is the one of a file or a name"
-            raise DimsweepError(f"{keys!r} is no mapping of keys", where="Study", hint=load)
-        self._take(composed(keys, overrides, may_sweep=True))
+            raise DimsweepError(
+                f"{keys!r} is not a mapping of keys", where="Study", hint=load, code="wrong-type"
+            )
+        self._take(compose_keys(keys, overrides, may_sweep=True))
 
     @classmethod
     def load(cls, study: str | Path, *overrides: str) -> Self:
-        """The study in a file, or of that name in studies/, under overrides such as
-        ``"budget.trials=100"``.
+        """Return the study in a file, or of a name in studies/, with overrides applied.
+
+        An override is a text such as ``"budget.trials=100"``.
         """
         self = cls.__new__(cls)
         self._take(compose([choice_of("study", str(study)), *overrides], may_sweep=True))
@@ -53,32 +59,32 @@ class Study(Results):
 
     @cached_property
     def plan(self) -> StudyPlan:
-        """Its cells, with their spaces, proven bounds and the trials to try first."""
+        """Plan of the study: cells with their spaces, proven bounds and first trials."""
         return plan_study(self.composed)
 
     @property
     def space(self) -> SearchSpace:
-        """What is searched: names, ranges and choices, and which splits of the bandwidth there are.
+        """Search space: names, ranges and choices, and the valid splits of the bandwidth.
 
-        Raises :class:`DimsweepError` in a study of several cells, each with a space of its own.
+        Raises :class:`DimsweepError` in a study of several cells, each with a separate space.
         """
-        return SearchSpace.of(only_cell(self.plan), self.plan.study.cells[0].dims)
+        return SearchSpace.from_cell(only_cell(self.plan), self.plan.study.cells[0].dims)
 
     @contextmanager
     def session(self, searcher: str = "user") -> Iterator[Session]:
-        """The study with its ledger and its workers open, for a search of one's own.
+        """Open the study with its ledger and its workers, for the caller's own search.
 
             with study.session("mine") as session:
                 found = session.simulate([{"bandwidth": ["300 GB/s", "200 GB/s"]}])
                 session.tell(session.simulate(session.ask(8)))
 
-        Its rows are the study's: :meth:`run` takes them for known, and so does a session that is
-        begun again.  ``searcher`` names those who propose designs, in the column ``origin``.
+        Its rows are the study's: :meth:`run` and later sessions do not simulate them again.
+        ``searcher`` is the name in the column ``origin``.
 
         Raises :class:`DimsweepError` as :meth:`run` and :attr:`space` do.
         """
         cell = only_cell(self.plan)
-        name, study = checked_name(searcher), described(self.plan.study, self.folder)
+        name, study = check_searcher(searcher), session_record(self.plan.study, self.folder)
         with (
             Ledger(self.folder, study, self.plan.schema) as ledger,
             open_executor(ledger, self.plan, lambda progress: None, notify=print) as (
@@ -94,7 +100,7 @@ class Study(Results):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the design rules find odd about it."""
+        """Findings of the design rules."""
         return self.plan.study.warnings
 
     def run(
@@ -103,11 +109,12 @@ class Study(Results):
         *,
         retry_failed: bool = False,
     ) -> Self:
-        """Run it, or continue it; ``watch`` sees the progress.  Nothing is simulated twice, and
-        interrupting it loses the trials in flight only.
+        """Run the study, or continue it; ``watch`` receives the progress.
 
-        Raises :class:`DimsweepError` if its folder cannot be written, is in use, or holds another
-        study.
+        Nothing is simulated twice; an interruption loses only the trials in flight.
+
+        Raises :class:`DimsweepError` if its folder cannot be written, is in use, or contains
+        another study.
         """
         with Ledger(
             self.folder, self.plan.study, self.plan.schema, retry_failed=retry_failed

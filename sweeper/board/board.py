@@ -30,11 +30,11 @@ from dimsweep.sweeper.board.standings import Standing, Standings, compared, line
 from dimsweep.sweeper.charts.frame import (
     ROW,
     WIDGET,
+    format_tip,
     legend_outside,
+    make_row_figure,
     plot,
-    rows,
     small_hover,
-    tip,
     write_beside,
 )
 from dimsweep.sweeper.draw.page import STYLE, render
@@ -78,7 +78,7 @@ _FAILED = (
     '<%- failed ? failed.toLocaleString("en-US") + " x " + why : "" %></span>'
 )
 _SHOWN = {"progress": _PROGRESS, "failed": _FAILED}
-_CAUSES = 3  # of failures that are told of a study
+_CAUSES = 3  # listed causes of failures of a study
 _LINES = 12  # of cells that have a colour of their own
 TEMPLATE = f"""
 {{% block preamble %}}
@@ -100,9 +100,9 @@ class Board:
         self.lines = ColumnDataSource({name: [] for name in ("x", "y", "name", "cell", "colour")})
         self.bests = ColumnDataSource({"y": [], "value": [], "text": [], "colour": []})
         self.view = CDSView()
-        self.heading, self.told = Div(), Div(sizing_mode="stretch_width")
+        self.heading, self.notice = Div(), Div(sizing_mode="stretch_width")
         self.search = plot("trial", "best so far", 340)
-        self.bars = rows([], _AXIS)
+        self.bars = make_row_figure([], _AXIS)
         self.table.selected.on_change("indices", lambda attr, old, new: self.compare())
 
     def show(self, document: Document) -> None:
@@ -110,7 +110,7 @@ class Board:
         drawn = self.search.multi_line(
             "x", "y", source=self.lines, color="colour", line_width=2.5, legend_field="name"
         )
-        self.search.add_tools(small_hover(drawn, tip("@name", "@cell")))
+        self.search.add_tools(small_hover(drawn, format_tip("@name", "@cell")))
         legend_outside(self.search)
         self.bars.hbar(y="y", right="value", height=0.6, source=self.bests, color="colour")
         write_beside(self.bars, self.bests, "value")
@@ -118,7 +118,7 @@ class Board:
             column(
                 self.heading,
                 self._make_table(),
-                self.told,
+                self.notice,
                 self.search,
                 self.bars,
                 sizing_mode="stretch_width",
@@ -154,10 +154,10 @@ class Board:
         )
 
     def look(self) -> None:
-        """Look at all studies, and show what has changed."""
+        """Read all studies, and show the changes."""
         found = [(line(each, self._folder), each) for each in self._standings.look()]
         found.sort(key=lambda pair: pair[0]["state"] != "running")  # stable: by name
-        self._shown, lines = [each for _, each in found], [told for told, _ in found]
+        self._shown, lines = [each for _, each in found], [row for row, _ in found]
         running = sum(each["state"] == "running" for each in lines)
         place = escape(str(self._folder))
         studies = plural(len(lines), "study")
@@ -174,13 +174,11 @@ class Board:
             self.compare()
 
     def compare(self) -> None:
-        """Show the chosen studies beside one another: all of them if none is chosen and they are
-        few, by the objective of the first.
-        """
+        """Show the chosen studies next to one another, by the objective of the first one."""
         chosen = [self._shown[i] for i in self.table.selected.indices] or self._shown[:1]
         known = [each for each in chosen if each.bests()]
         alike = [each for each in known if each.objective == known[0].objective]
-        self.told.text = _told(chosen, known, alike)
+        self.notice.text = _describe_choice(chosen, known, alike)
         colours = [series_colour(i) for i in range(len(alike))]
         self._draw_searches(alike, colours)
         self._draw_bests(alike, colours)
@@ -226,7 +224,7 @@ class Board:
         self.bars.yaxis.major_label_overrides = dict(enumerate(map(folded, names)))
 
 
-def _told(chosen: list[Standing], known: list[Standing], alike: list[Standing]) -> str:
+def _describe_choice(chosen: list[Standing], known: list[Standing], alike: list[Standing]) -> str:
     failures = "".join(map(_failures, chosen))
     if not known:
         return f"<p>None of the chosen studies has a complete trial yet.</p>{failures}"
@@ -256,9 +254,9 @@ _HOSTS = (LOOPBACK, "localhost", "::1")  # under which this machine is asked by 
 
 
 def make_server(folder: Place, port: int) -> Server:
-    """A server of the board of ``folder`` on a port of this machine (0: any), started.
+    """Return a started server of the board of ``folder`` on a port of this machine (0: any).
 
-    Raises :class:`DimsweepError` if the port is taken.
+    Raises :class:`DimsweepError` if the port is in use.
     """
     port = port or _free_port()
     origins = [f"{host}:{port}" for host in (LOOPBACK, "localhost")]  # no other site may listen in
@@ -274,9 +272,10 @@ def make_server(folder: Place, port: int) -> Server:
         )
     except OSError as error:
         raise DimsweepError(
-            f"port {port} cannot be had: {error.strerror or error}",
+            f"port {port} is in use: {error.strerror or error}",
             where="--port",
-            hint="another board may be running; give another port",
+            hint="another board may be running; choose another with --port",
+            code="inaccessible",
         ) from error
     server._tornado.default_router.rules.insert(0, Rule(_Elsewhere(), _Refusal))
     server.start()
@@ -284,8 +283,10 @@ def make_server(folder: Place, port: int) -> Server:
 
 
 class _Elsewhere(Matcher):
-    """Requests that were sent to another host: a page whose name was bound to this machine's
-    address after it was loaded counts as the same site to its browser, and could read all.
+    """Requests sent to another host.
+
+    A page whose name was bound to this machine's address after it was loaded is the same site to
+    its browser, and could read everything.
     """
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
@@ -297,7 +298,7 @@ class _Elsewhere(Matcher):
 
 
 class _Refusal(RequestHandler):
-    """What is said to such requests, of whatever kind."""
+    """The answer to requests sent to another host."""
 
     def prepare(self) -> None:
         self.set_status(403)
@@ -306,7 +307,7 @@ class _Refusal(RequestHandler):
 
 
 class _ReportPage(RequestHandler):
-    """The report of a study as far as it is."""
+    """The report of a study, complete or not."""
 
     def initialize(self, folder: Place) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""How the studies in a results folder stand, a row each."""
+"""The state of the studies in a results folder, a row each."""
 
 import math
 import time
@@ -25,9 +25,7 @@ _RARELY = 10  # times as long as it takes
 
 @dataclass(frozen=True)
 class Search:
-    """A cell's search so far: the numbers and values of the trials that were better than all before
-    them, in order, and the number of the last one.
-    """
+    """A cell's search so far: the numbers and values of its improvements, and the last trial."""
 
     numbers: Sequence[int]
     values: Sequence[float]
@@ -36,10 +34,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Standing:
-    """One study: its record, how many trials its searches have, why some failed (the most frequent
-    cause first, and how many) and the searches with complete ones by cell; or what is wrong with
-    its rows.
-    """
+    """One study: its record, trials, causes of failures and searches; or its ``trouble``."""
 
     name: str
     study: StudyRecord | None
@@ -49,10 +44,8 @@ class Standing:
     trouble: str = ""
 
     @classmethod
-    def of(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
-        """That of a study with ``rows``; what is simulated beside the searches, such as what-ifs,
-        was not planned as a trial.
-        """
+    def from_rows(cls, name: str, study: StudyRecord, rows: pd.DataFrame | Stored) -> Self:
+        """Return the standing of a study with ``rows``; what-ifs do not count as trials."""
         seen = Overview.of(Rows.of(rows), study)
         every, column = seen.searched.values(), study.objectives[0].column
         searches = {
@@ -67,6 +60,7 @@ class Standing:
 
     @property
     def objective(self) -> Objective | None:
+        """First objective of the study."""
         return None if self.study is None else self.study.objectives[0]
 
     def bests(self) -> list[tuple[int, float]]:
@@ -85,15 +79,16 @@ class Standing:
 
 @dataclass
 class Standings:
-    """The studies of a folder.  What has not changed since the last look is not read again, and
-    what takes long to read is read rarely.
+    """The studies of a folder.
+
+    Unchanged studies are not read again, and large ones rarely.
     """
 
     folder: Place
     _seen: "dict[str, _Look]" = field(default_factory=dict)
 
     def look(self) -> list[Standing]:
-        """All studies that are there now, by name."""
+        """Return all present studies, by name."""
         found = []
         for folder in list_folder(self.folder):
             if not (folder / STUDY).exists():
@@ -112,7 +107,7 @@ class Standings:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a look at a study's files found, their state then, and when to look again at first."""
+    """A reading of a study: the state of its files, and the earliest time of the next reading."""
 
     state: object
     standing: Standing
@@ -120,7 +115,7 @@ class _Look:
 
 
 def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
-    """Changes with every row that is written."""
+    """Yield the name, size and time of each file with rows."""
     for file in list_folder(folder):
         if file.suffix in (".arrows", ".parquet") or file.name == STUDY:
             about = file.stat()
@@ -130,15 +125,16 @@ def _state(folder: Place) -> Iterator[tuple[str, int, float]]:
 def _read(folder: Place) -> Standing:
     try:
         stored = Stored(folder)
-        return Standing.of(folder.name, stored.study, stored)
+        return Standing.from_rows(folder.name, stored.study, stored)
     except DimsweepError as error:
         return Standing(folder.name, None, trouble=error.problem)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The best of a study in a scenario, and how many times as bad it is as the best of all studies
-    that are compared there; ``study`` is its place among them.
+    """The best of a study in a scenario, and its factor over the best of all compared studies.
+
+    ``study`` is its place among them.
     """
 
     study: int
@@ -149,8 +145,9 @@ class Compared:
 
 
 def compared(chosen: Sequence[Standing]) -> list[Compared]:
-    """The bests of studies with one objective, those of a scenario together: unlike models are not
-    ranked against each other.
+    """Return the best values of studies with one objective, grouped by scenario.
+
+    Different models are not ranked against each other.
     """
     studies = [each.study for each in chosen if each.study is not None]
     found = [
@@ -177,16 +174,15 @@ def compared(chosen: Sequence[Standing]) -> list[Compared]:
 
 
 def line(standing: Standing, folder: Place) -> dict[str, object]:
-    """A study as a row of the board's table.
+    """Return a study as a row of the board's table.
 
-    ``done`` is the share of its trials (of those planned at most), ``loss`` the value of its best
-    that is minimised and ``left`` the seconds until its end, for sorting: infinite where there is
-    none.
+    ``done`` is the share of the planned trials, ``loss`` the minimised value of the best one, and
+    ``left`` the remaining seconds (infinite if unknown): the table sorts by them.
     """
     study, pulse = standing.study, last_pulse(folder / standing.name)
     alive = pulse is not None and pulse.is_alive
-    n, most = standing.n_trials, _most(study)
-    told: dict[str, object] = {
+    n, most = standing.n_trials, _count_planned(study)
+    row: dict[str, object] = {
         "study": standing.name,
         "state": standing.trouble or _state_of(study, alive=alive),
         "done": 1.0 if study is not None and study.finished else n / max(most, n, 1),
@@ -204,22 +200,22 @@ def line(standing: Standing, folder: Place) -> dict[str, object]:
     }
     if alive and pulse is not None and pulse.rate > 0:
         left = max(most - n, 0) / pulse.rate
-        told |= {"left": left, "eta": units.format_duration(left)}
+        row |= {"left": left, "eta": units.format_duration(left)}
     if causes := standing.causes:
-        told |= {"failed": sum(times for _, times in causes), "why": causes[0][0]}
+        row |= {"failed": sum(times for _, times in causes), "why": causes[0][0]}
     bests, objective = standing.bests(), standing.objective
     if len(bests) > 1:
-        told["best"] = f"{len(bests)} scenarios"
+        row["best"] = f"{len(bests)} scenarios"
     elif bests and objective is not None and study is not None:
         ((cell, value),) = bests
-        told |= {"best": objective.show(value), "loss": float(objective.loss(value))}
+        row |= {"best": objective.show(value), "loss": float(objective.loss(value))}
         bound = {each.cell: each.bound for each in study.cells}[cell]
         if bound is not None:
-            told["gap"] = fine_percent(objective.gap(value, bound))
-    return told
+            row["gap"] = fine_percent(objective.gap(value, bound))
+    return row
 
 
-def _most(study: StudyRecord | None) -> int:
+def _count_planned(study: StudyRecord | None) -> int:
     """Return the largest planned number of trials, if known."""
     if study is None:
         return 0
@@ -231,9 +227,7 @@ def _is_finished(study: StudyRecord | None) -> bool:
 
 
 def _state_of(study: StudyRecord | None, *, alive: bool) -> str:
-    """Whether a study runs, came to its end, or was stopped before; of those that older versions
-    wrote only that it does not run.
-    """
+    """Return whether a study runs, has finished, was stopped, or (older versions) is at rest."""
     if alive:
         return "running"
     if study is None or study.finished is None:

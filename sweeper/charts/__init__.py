@@ -1,4 +1,4 @@
-"""The charts of a report, each in a file of its own and one line here, in reading order."""
+"""The charts of a report, in reading order."""
 
 from dimsweep.sweeper.charts import bars, brushed, matrices, timeline
 from dimsweep.sweeper.charts.chart import Chart
@@ -21,10 +21,8 @@ CHARTS: tuple[Chart, ...] = (
 )
 
 
-def in_order(report: Report) -> list[Chart]:
-    """The charts of a report, those first that its kind of question asks for: where a plan was
-    searched all designs at once, before how their bandwidths are split.
-    """
+def order_charts(report: Report) -> list[Chart]:
+    """Return the charts of a report in the order that suits its kind of question."""
     if not report.study.parameters:
         return list(CHARTS)
     plan = (matrices.REGRET, brushed.FRONT, matrices.WHAT_WINS, bars.CELLS, brushed.PARALLEL)

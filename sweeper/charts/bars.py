@@ -21,6 +21,7 @@ from dimsweep.sweeper.report.words import seconds
 
 
 def draw_best_split(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the bandwidths of the best split next to the equal split, of a study with one cell."""
     (summary, *others) = points.report.found
     if others or not summary.split_varies:
         return None
@@ -37,6 +38,7 @@ _Row = tuple[str, CellSummary | None]
 
 
 def draw_cells(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the best value of each cell, and the split of each."""
     decisions = points.report.decisions
     cells = [
         decisions.cells[d, s] for s in range(len(decisions.scenarios)) for d in decisions.order(s)
@@ -54,9 +56,7 @@ def draw_cells(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _cell_rows(decisions: Decisions, cells: Sequence[CellSummary]) -> list[_Row]:
-    """A row for each cell; where scenarios have several decisions one for the scenario, too, so
-    that no name is that of both.
-    """
+    """Return a row for each cell, under a row for its scenario where decisions compete."""
     if min(len(decisions.decisions), len(decisions.scenarios)) == 1:
         return list(zip(naming.labels(cells), cells, strict=True))
     places = {cell.cell.cell: place for place, cell in decisions.cells.items()}
@@ -77,7 +77,8 @@ def _draw_values(points: Points, lines: Sequence[_Row]) -> UIElement:
     axis = points.axis(objective)
 
     def text(cell: CellSummary) -> str:
-        return objective.show(objective.of(cell.best))
+        value = objective.show(objective.of(cell.best))
+        return value if cell.reference is None else f"best: {value}"  # beyond the reference's mark
 
     return draw_rows(chart_values(names, cells, axis, lambda cell: cell.best, text, "best"), _ROW)
 
@@ -99,6 +100,7 @@ CELLS = Chart("cells", "The cells compared", draw_cells)
 
 
 def draw_next_bandwidth(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the time that more bandwidth, or more money, saves in each dimension."""
     cells = _cells_with_slopes(points)
     if not cells or len({tuple(cell.dims) for cell in cells}) > 1:
         return None
@@ -140,6 +142,7 @@ NEXT_BANDWIDTH = Chart("next_bandwidth", _caption_next_bandwidth, draw_next_band
 
 
 def draw_what_if(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the effect of each change on the best designs."""
     found = what_if.chart_changes(points.report.found)
     return None if found is None else (found[0], draw_rows(found[1]))
 

@@ -1,4 +1,4 @@
-"""Charts of all trials, which are brushed together."""
+"""Charts of all trials; a brush in one marks the same trials in all."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from bokeh.transform import factor_cmap, transform
 
 from dimsweep.engine.bound import Frontier
 from dimsweep.sweeper.charts.chart import Chart
-from dimsweep.sweeper.charts.frame import WIDGET, legend_outside, plot, small_hover, tip
+from dimsweep.sweeper.charts.frame import WIDGET, format_tip, legend_outside, plot, small_hover
 from dimsweep.sweeper.charts.points import (
     RELATIVE,
     Points,
@@ -50,9 +50,7 @@ _MARKED = 60  # cells whose best trials are marked
 
 
 def tooltip(points: Points) -> str:
-    """What tells a trial from the others, in a few lines: what it has in the objectives, its split,
-    its keys, and where its time goes.  The table has the rest.
-    """
+    """Return the tooltip of a trial: objectives, split, keys, cell and bottleneck."""
 
     def value(name: str) -> str:
         column = points.columns[name]
@@ -68,7 +66,7 @@ def tooltip(points: Points) -> str:
     names = zip(naming.short_keys(keys), keys, strict=True)
     lines += [", ".join(f"{short} {value(key)}" for short, key in names)] if keys else []
     lines += [value("cell")] if "cell" in points.columns else []
-    return tip(*lines, f"trial {value('trial')}, bottleneck {value('bottleneck')}")
+    return format_tip(*lines, f"trial {value('trial')}, bottleneck {value('bottleneck')}")
 
 
 def _in_brackets(title: str) -> str:
@@ -77,7 +75,7 @@ def _in_brackets(title: str) -> str:
 
 
 def trials(chart: figure, points: Points, x: str, y: str) -> GlyphRenderer:
-    """All trials as points at the columns ``x`` and ``y``."""
+    """Draw all trials as points at the columns ``x`` and ``y``."""
     colours = points.colours
     drawn = chart.scatter(
         x,
@@ -122,6 +120,7 @@ _MOST_FRONTS = 12  # fronts; more would be a tangle
 
 
 def draw_front(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the front of two objectives and its proven bound."""
     cells = points.report.found
     if len(cells[0].objectives) == 1:
         return None
@@ -138,10 +137,10 @@ def draw_front(points: Points) -> tuple[str, UIElement] | None:
         y_axis_type=scale(ends[1], _LOG_RATIO),
     )
     trials(chart, points, x.column, y.column)
-    if told := trade(points.report.study):
+    if claim := trade(points.report.study):
         _draw_proof(chart, points.report.study.proof, fx, fy)
         marks(chart, points, x.column, y.column)
-        return told, legend_outside(chart)
+        return claim, legend_outside(chart)
     for cell in cells[:_MOST_FRONTS]:
         chart.step(
             fx * cell.front[x.column].to_numpy(float),
@@ -191,6 +190,7 @@ _MOST_SEARCHES = 24  # searches; more lines would be a tangle
 
 
 def draw_convergence(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the trials in order, and the best value so far of each search."""
     cells = points.report.found
     if max(cell.trials.n_complete for cell in cells) < 3:
         return None
@@ -245,6 +245,7 @@ axis.axis_label = titles[this.value];
 
 
 def draw_split_map(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the trials over two columns that the reader chooses."""
     if not points.design or not points.searched:
         return None
     shown = points.shown_column(points.report.study.objectives[0])
@@ -307,9 +308,7 @@ _WIDE = 66  # pixels of an axis; narrower, its name would run into the next one'
 
 @dataclass(frozen=True)
 class _Axis:
-    """A vertical axis: the column that it is of, its name, where values lie on it (from 0 to 1),
-    and what is written where.
-    """
+    """A vertical axis: its column, name, position of values (0 to 1) and marks."""
 
     column: str
     title: str
@@ -318,6 +317,7 @@ class _Axis:
 
 
 def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
+    """Draw each design as a line through one axis for each varied number and key."""
     objective = points.report.study.objectives[0]
     n = min(len(points.rows), _MOST_LINES)
     keys = [key for key in points.report.study.parameters if points.differs(key)]
@@ -342,7 +342,7 @@ def draw_parallel(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _axis(points: Points, name: str, n: int) -> _Axis:
-    """A key of few values has a place for each; anything else lies between its ends."""
+    """Return the axis of a column: a key of few values has a place for each."""
     title = points.columns[name].title
     if name in points.report.study.parameters:
         column, values = points.coded(name)
@@ -363,7 +363,7 @@ def _axis(points: Points, name: str, n: int) -> _Axis:
 
 
 def _lines(chart: figure, points: Points, view: CDSView, i: int, left: _Axis, right: _Axis) -> None:
-    """Every design's line from one axis to the next, and that of the answer."""
+    """Draw each design's line from one axis to the next, and the answer's."""
     colours, source = points.colours, points.source
     drawn = chart.segment(
         x0=i,
@@ -405,7 +405,7 @@ def _ends(chart: figure, axes: Sequence[_Axis]) -> None:
     chart.xaxis.ticker = FixedTicker(ticks=list(range(len(axes))))
     titles = [axis.title.replace(" (", "\n(").replace(", GB/s", "\nGB/s") for axis in axes]
     parts = [re.sub(_INNER_CAPITAL, "\n", title).split("\n") for title in titles]
-    lines = [[folded(line, 11) for line in each] for each in parts]
+    lines = [[folded(line, 11, len(line)) for line in each] for each in parts]
     chart.xaxis.major_label_overrides = {i: "\n".join(each) for i, each in enumerate(lines)}
     chart.yaxis.visible = chart.xgrid.visible = chart.ygrid.visible = False
 
@@ -451,6 +451,7 @@ _NARROWEST, _WIDEST = 76, 320
 
 
 def draw_table(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the sortable table of all trials, with a box for conditions."""
     box, n = points.box, len(points.rows)
     what = "trials" if n == points.n else f"trials that can be seen, of {points.n:,} in all"
     box.title = f"{n:,} of {n:,} {what}"

@@ -1,4 +1,4 @@
-"""What a chart is."""
+"""The base of all charts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,11 +10,10 @@ from dimsweep.sweeper.charts.points import Points
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of the report: its name in Python and on the page, its caption, or what says it of
-    the study, and what draws it.
+    """A chart of the report: its name in Python and on the page, its caption, and its function.
 
-    ``draw`` returns what is found, in a sentence without a full stop, and the chart; None where it
-    would show nothing.  ``coloured``: by the bottleneck of a trial.
+    ``draw`` returns the finding, in a sentence without a full stop, and the chart; None if it would
+    be empty.  ``coloured``: trials are coloured by their bottleneck.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 Colours of lines, axes and backgrounds that depend on the reader's light or dark scheme are CSS
 variables of the page (``--bk-...``), which Bokeh reads; the others are those of
-:mod:`sweeper.report.colours`, told apart by colour-blind readers on either ground.
+:mod:`sweeper.report.colours`, which colour-blind readers can distinguish on either ground.
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,9 @@ _TIP = (
 
 
 def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
-    """An empty figure as wide as its page, with tools to brush, zoom and save; ``x`` and ``y`` are
-    the labels of its axes.
+    """Return an empty figure as wide as its page, with tools to brush, zoom and save.
+
+    ``x`` and ``y`` are the labels of its axes.
     """
     x = folded(x, _TITLE, len(x))
     made = figure(
@@ -91,7 +92,7 @@ def plot(x: str, y: str, height: int = 360, **options: Any) -> figure:
     return made
 
 
-def tip(*lines: str) -> str:
+def format_tip(*lines: str) -> str:
     """Return a tooltip of short lines, the first in bold; ``@names`` in them are columns."""
     first, *rest = map(escape, lines)
     others = "".join(f"<div>{line}</div>" for line in rest)
@@ -104,8 +105,9 @@ def small_hover(drawn: GlyphRenderer, tooltips: str | list[tuple[str, str]]) -> 
 
 
 def legend_outside(chart: figure) -> figure:
-    """The same chart, its legend outside of the frame, where it hides no point: above, or below
-    where it is so long that who reads on a phone would see no chart.
+    """Put the legend of a chart outside of its frame, and return the chart.
+
+    A long legend is below the chart, so that a phone shows the chart first.
     """
     for legend in chart.legend:
         rows = _fold(legend.items)
@@ -124,7 +126,7 @@ def legend_outside(chart: figure) -> figure:
 
 
 def _fold(items: Sequence[LegendItem]) -> list[int]:
-    """Have long names of a legend in several lines; returns how many each has."""
+    """Fold long names of a legend into lines; return the number of lines of each."""
     lines = []
     for item in items:
         if isinstance(item.label, Value):
@@ -134,18 +136,17 @@ def _fold(items: Sequence[LegendItem]) -> list[int]:
 
 
 def _columns(items: Sequence[LegendItem]) -> int | str:
-    """So many columns of a legend that a phone is wide enough for them; what fits where the names
-    are those of a column, which only the browser knows.
-    """
+    """Return the number of legend columns that a phone has room for."""
     if not all(isinstance(item.label, Value) for item in items):
         return "auto"
     widths = [_KEY + _LETTER * max(map(len, item.label.value.split("\n"))) for item in items]
     return len(items) if sum(widths) <= _PHONE else max(_PHONE // max(widths), 1)
 
 
-def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure:
-    """A figure with a row for each name, the first on top, at y = 0, 1, ...; each of about ``row``
-    pixels.
+def make_row_figure(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure:
+    """Return a figure with a row of about ``row`` pixels for each name.
+
+    The first one is on top; rows are at y = 0, 1, ....
     """
     low, high = -0.7, len(names) - 0.3
     texts = folded_apart(names)
@@ -161,7 +162,7 @@ def rows(names: Sequence[str], x: str, row: int = ROW, **options: Any) -> figure
 
 def draw_rows(chart: RowChart, row: int = ROW) -> figure:
     """Draw a chart with rows, each of about ``row`` pixels."""
-    made = rows(chart.names, chart.axis, row)
+    made = make_row_figure(chart.names, chart.axis, row)
     if chart.parts:
         _draw_parts(made, chart.parts, chart.unit)
     for i, bars in enumerate(chart.bars):
@@ -198,8 +199,9 @@ def _draw_points(made: figure, marks: Marks) -> None:
 
 
 def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None:
-    """Horizontal bars, one in each row, with a text at the end of each, or beyond the ``furthest``
-    mark; ``shift`` is how far below the middle of the row they lie.
+    """Draw a bar in each row, with a text at its end or beyond the ``furthest`` mark.
+
+    ``shift`` is the distance of the bars below the middle of the row.
     """
     x = np.nan_to_num(bars.values)
     end = np.fmax(x, furthest)
@@ -210,7 +212,7 @@ def _draw_bars(made: figure, bars: Bars, shift: float, furthest: Floats) -> None
     legend = {"legend_label": bars.label} if one else {}
     drawn = made.hbar(y="y", right="x", height=0.34, source=source, color="colour", **legend)
     write_beside(made, source, "end")
-    made.add_tools(small_hover(drawn, tip(bars.label, "@text")))
+    made.add_tools(small_hover(drawn, format_tip(bars.label, "@text")))
     make_room(made, float(np.nanmax(end, initial=0.0)), texts)
 
 
@@ -232,9 +234,7 @@ if (most > low) setTimeout(() => { range._initial_end = most; range.end = most; 
 
 
 def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
-    """Have the range of bars or points that go to ``end``, whose start is set, always end where
-    their texts have room.
-    """
+    """Keep room for the texts of bars or points that go to ``end``, at any width of the chart."""
     pixels = 7 * max(map(len, texts), default=0) + 16
     ends = next((each for each in chart.tags if isinstance(each, list)), None)
     if ends is not None:
@@ -247,25 +247,25 @@ def make_room(chart: figure, end: float, texts: Sequence[str]) -> None:
 
 
 def _draw_parts(made: figure, parts: Sequence[Bars], unit: str) -> None:
-    """Horizontal bars made of ``parts``, one after another."""
+    """Draw horizontal bars made of ``parts``, one after another."""
     left = np.zeros(len(parts[0].values))
     for part in parts:
         values = np.nan_to_num(part.values)
         y = np.arange(len(values))
         source = ColumnDataSource({"y": y, "left": left, "right": left + values, "value": values})
-        shown = tip(part.label, f"@value{{0.[00]}} {unit}")
-        blocks(made, source, str(part.colour), shown, legend_label=part.label)
+        shown = format_tip(part.label, f"@value{{0.[00]}} {unit}")
+        draw_blocks(made, source, str(part.colour), shown, legend_label=part.label)
         left = left + values
 
 
-def blocks(
+def draw_blocks(
     chart: figure,
     source: ColumnDataSource,
     colour: str,
     tooltips: str | Sequence[tuple[str, str]],
     **options: Any,
 ) -> None:
-    """Horizontal blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
+    """Draw blocks from ``left`` to ``right`` in the rows ``y`` of ``source``."""
     ends = {"y": "y", "left": "left", "right": "right"}
     look = {"height": 0.7, "color": colour, "line_width": 0} | options
     drawn = chart.hbar(**ends, source=source, **look)

@@ -12,12 +12,12 @@ from bokeh.transform import linear_cmap
 
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import (
+    format_tip,
     legend_outside,
     make_room,
+    make_row_figure,
     plot,
-    rows,
     small_hover,
-    tip,
     write_beside,
 )
 from dimsweep.sweeper.charts.points import Points
@@ -40,17 +40,18 @@ _LINE, _ROW = 14, 30  # pixels: of a line of a name, of a row of factors
 
 
 def draw_regret(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the loss of each decision in each scenario, and the factors between decisions."""
     portfolios, decisions = points.report.portfolios[:_MOST_PORTFOLIOS], points.report.decisions
     made, claims = [_draw_matrix(one.regret_matrix()) for one in portfolios], []
-    told = [each for each in factors(decisions)[:_FACTORS] if len(each.ranges) > 1]
-    if told and told[0].reference == BASELINE:
-        told = told[:1]  # the others are in the table
-    for each in told:
+    shown = [each for each in factors(decisions)[:_FACTORS] if len(each.ranges) > 1]
+    if shown and shown[0].reference == BASELINE:
+        shown = shown[:1]  # the others are in the table
+    for each in shown:
         made.append(_of_factors(each))
         claims.append(each.claim)
     n = len(decisions.decisions)
     # Of two decisions a factor says it all.
-    if n > 1 and len(decisions.scenarios) > 1 and not (n == 2 and told):
+    if n > 1 and len(decisions.scenarios) > 1 and not (n == 2 and shown):
         made.append(_draw_matrix(_of_decisions(decisions)))
         claims.append("by how much each decision is worse than the best one of each scenario")
     elif portfolios:
@@ -60,13 +61,11 @@ def draw_regret(points: Points) -> tuple[str, UIElement] | None:
 
 
 def _of_factors(own: Factors) -> figure:
-    """A bar from the least to the largest factor of each scenario, and a point at one that is the
-    only one.
-    """
+    """Draw a bar from the smallest to the largest factor of each scenario."""
     shown = own.ranges[:_ROWS]
     more = f" (the first {_ROWS} scenarios)" if len(own.ranges) > _ROWS else ""
     title = f"{own.subject} against {own.reference}{more}"
-    chart = rows([scene for scene, *_ in shown], title, _ROW)
+    chart = make_row_figure([scene for scene, *_ in shown], title, _ROW)
     low, high = (np.array([each[k] for each in shown]) for k in (1, 2))
     y = np.arange(len(shown), dtype=float)
     chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))
@@ -161,6 +160,7 @@ _ANSWER = "the answer"
 
 
 def draw_what_wins(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the winning design for each pair of changed assumptions."""
     proof = points.report.study.proof
     if proof is None or proof.regions is None:
         return None
@@ -219,16 +219,17 @@ def _squares(chart: figure, regions: Regions, winners: list[int], name: str, col
     if -1 in winners:
         look |= {"fill_alpha": 0, "hatch_pattern": "/", "hatch_color": GREY, "line_color": GREY}
     drawn = chart.rect("x", "y", 1, 1, source=source, **look)
-    chart.add_tools(small_hover(drawn, tip("@by", "@at", "@and")))
+    chart.add_tools(small_hover(drawn, format_tip("@by", "@at", "@and")))
 
 
 WHAT_WINS = Chart("what_wins", "What wins where", draw_what_wins)
 
 
-_MOST_RECHECKED = 8  # cells, told apart by colour
+_MOST_RECHECKED = 8  # cells with different colours
 
 
 def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
+    """Draw the time by messages over the time by phases, of each rechecked design."""
     cells = [s for s in points.report.found if Comparison.of(s).complete]
     if not cells:
         return None
@@ -247,7 +248,7 @@ def draw_recheck(points: Points) -> tuple[str, UIElement] | None:
             "x", "y", source=source, size=9, color=series_colour(i), legend_label=name
         )
         chart.text("x", "y", "rank", source=source, x_offset=7, text_color=GREY)
-        shown = tip(
+        shown = format_tip(
             "rank @rank", "by phases @x{0,0.[000]}", f"by {first.fidelity}s @y{{0,0.[000]}}"
         )
         chart.add_tools(small_hover(drawn, shown))

@@ -30,9 +30,7 @@ RELATIVE = "relative"  # the column of what an objective is against the best of 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the shared table: its title with the unit, and how its numbers are shown; texts
-    have no format.
-    """
+    """A column of the shared table: its title with the unit, and the format of its numbers."""
 
     title: str
     format: str | None = None
@@ -56,7 +54,7 @@ class Points:
     box: TextInput = field(default_factory=TextInput)
 
     @classmethod
-    def of(cls, report: Report) -> Self:
+    def from_report(cls, report: Report) -> Self:
         """Collect the trials of all cells with complete ones."""
         self = cls(report, pd.DataFrame())
         self.rows = self._drawn()
@@ -81,12 +79,12 @@ class Points:
 
     @property
     def n(self) -> int:
-        """How many complete trials there are."""
+        """Number of complete trials."""
         return sum(cell.trials.n_complete for cell in self.report.tried)
 
     @property
     def view(self) -> CDSView:
-        """What the filter leaves, for a chart."""
+        """Filter of the trials that a chart shows."""
         return CDSView(filter=self.kept)
 
     @property
@@ -106,7 +104,7 @@ class Points:
 
     @property
     def searched(self) -> bool:
-        """Whether anything but the axes of the grid was searched."""
+        """Whether anything besides the axes of the grid was searched."""
         found = self.report.tried
         return any(cell.split_varies or cell.parameters for cell in found) or len(found) == 1
 
@@ -128,8 +126,9 @@ class Points:
         return axis_of(self.report, objective)
 
     def shown_column(self, objective: Objective) -> str:
-        """Return the column that charts draw for an objective: relative to the best of each
-        scenario, where scenarios have very different values.
+        """Return the column that charts draw for an objective.
+
+        It is relative to the best of each scenario where scenarios have very different values.
         """
         is_first = objective is self.report.study.objectives[0]
         return RELATIVE if is_first and RELATIVE in self.columns else objective.column
@@ -145,9 +144,7 @@ class Points:
         return len(set(self.source.data[name])) > 1
 
     def coded(self, name: str) -> tuple[str, list[str]]:
-        """Add a column with the positions of a key's values in order; return it and the values in
-        words.
-        """
+        """Add a column of the positions of a key's values; return its name and the values."""
         values = list(self.source.data[name])
         ordered = self._in_order(name, set(values))
         texts = ordered
@@ -235,10 +232,10 @@ def axis_of(report: Report, objective: Objective) -> tuple[float, str]:
 
 
 def useful(report: Report, objective: Objective) -> tuple[float, float]:
-    """The range of an objective that is worth showing at first, in the unit of its axis: from the
-    best value or its bound to the equal split's, the front's end, or that of most trials.
+    """Return the range of an objective worth showing at first, in the unit of its axis.
 
-    A search also tries splits that are many times slower; showing them would hide the rest.
+    It goes from the best value or its bound to the equal split's, the front's end, or that of most
+    trials.  A search also tries splits that are many times slower; they would hide the rest.
     """
     factor, _ = axis_of(report, objective)
     ends = [_useful(cell, objective) for cell in report.found]
@@ -299,17 +296,17 @@ _Ends = tuple[float, float]
 
 
 def limits(rows: pd.DataFrame, n_dims: int) -> npt.NDArray[np.intp]:
-    """What holds most of each trial's time apart from compute: the number of a dimension, then
-    that of waiting, and that of compute where nothing does.
+    """Return the bottleneck of each trial: a dimension's number, or that of waiting or compute.
+
+    It holds most of the trial's time besides compute; the numbers of waiting and compute follow
+    those of the dimensions.
     """
     times = rows[[*EXPOSED.names(n_dims), WAITED.name]].fillna(0.0).to_numpy(float)
     return np.where(times.max(axis=1) > 0, times.argmax(axis=1), n_dims + 1)
 
 
 def ranked(report: Report, rows: pd.DataFrame) -> pd.DataFrame:
-    """Complete trials, those first that lose least against the best of their scenario: the shortest
-    time of several models is no merit.
-    """
+    """Return complete trials, sorted by their loss against the best of their scenario."""
     first, *others = report.study.objectives
     keys = [rows["cell"], rows["trial"], *(o.sign * rows[o.column] for o in reversed(others))]
     keys.append(first.loss(rows[first.column]) / rows["cell"].map(least_losses(report.tried)))
@@ -341,8 +338,9 @@ def drawn(report: Report, n_dims: int) -> Places:
 
 @dataclass
 class _View:
-    """A column over another one between two ends each: in each square of the size of a mark, one
-    of the trials of each colour.
+    """A view of two columns within their ends.
+
+    It keeps one trial of each colour for each square of the size of a mark.
     """
 
     x: str
@@ -369,7 +367,7 @@ class _View:
 
 
 def _bins(values: pd.Series, ends: _Ends, n: int) -> npt.NDArray[np.intp]:
-    """In which of ``n`` equal parts of an axis values are; -1 of those beyond its ends."""
+    """Return the bin of each value among ``n`` equal parts of an axis; -1 beyond its ends."""
     found, (low, high) = values.to_numpy(float), ends
     if high > LOG_RATIO * low > 0:
         found, low, high = np.log(found), np.log(low), np.log(high)
@@ -420,7 +418,7 @@ def _ends(report: Report, name: str) -> _Ends:
 
 
 def _at_ends(columns: Sequence[str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Keeps a row with the least and one with the largest value of each column."""
+    """Keep the rows with the smallest and the largest value of each column."""
 
     def keep(rows: pd.DataFrame) -> pd.DataFrame:
         known = [rows[name].dropna() for name in columns]
@@ -431,5 +429,5 @@ def _at_ends(columns: Sequence[str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 def _of_each(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Keeps the first row of each value of a column, of some values."""
+    """Keep the first row of each value of a column, up to a number of values."""
     return lambda rows: rows.drop_duplicates(subset=[name]).head(_VALUES)

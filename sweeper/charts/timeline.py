@@ -1,4 +1,4 @@
-"""What the best design does when: how busy compute and each dimension are, instant by instant."""
+"""The timeline of the best design: the busy share of compute and of each dimension."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,7 @@ from bokeh.models import ColumnDataSource, UIElement
 
 from dimsweep.engine import DimsweepError, Result, covered, density, run_one, threads_of, units
 from dimsweep.sweeper.charts.chart import Chart
-from dimsweep.sweeper.charts.frame import blocks as draw_blocks
-from dimsweep.sweeper.charts.frame import rows
+from dimsweep.sweeper.charts.frame import draw_blocks, make_row_figure
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.report.colours import GREY, WAITING, dimension_colour
 from dimsweep.sweeper.report.summary import CellSummary, Floats
@@ -25,8 +24,9 @@ _HEIGHT = 0.7  # of a row that is busy all the time
 
 
 class Track(NamedTuple):
-    """One row: bars from ``left`` to ``right`` (ps), as high as the ``share`` of that time in which
-    it is busy.  Their areas add up to the share of the whole, ``busy``.
+    """One row of the timeline: bars from ``left`` to ``right`` (ps), as high as the busy ``share``.
+
+    Their areas add up to ``busy``, the busy share of the iteration.
     """
 
     name: str
@@ -36,15 +36,16 @@ class Track(NamedTuple):
     busy: float
 
 
-def draw(points: Points) -> tuple[str, UIElement] | None:
+def draw_timeline(points: Points) -> tuple[str, UIElement] | None:
+    """Draw one iteration of the best design."""
     decisions, (cell, row) = points.report.decisions, points.report.chosen[0]
-    result = simulated(points, cell, row)
-    found = [] if result is None else tracks(result)
+    result = simulate_again(points, cell, row)
+    found = [] if result is None else list_tracks(result)
     if result is None or not found:
         return None
     factor, unit = units.scale(result.time, units.TIME)
     scale = factor / units.PICOSECONDS
-    chart = rows(
+    chart = make_row_figure(
         [f"{each.name}: {each.busy:.1%}{'' if each.name == _WAITS else ' busy'}" for each in found],
         f"time ({unit})",
         x_range=(0.0, result.time * factor),
@@ -73,10 +74,8 @@ def draw(points: Points) -> tuple[str, UIElement] | None:
     )
 
 
-def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | None:
-    """A recorded run of a cell's trial; None where it cannot be simulated again phase by phase: a
-    file is gone, or there is too much to record.
-    """
+def simulate_again(points: Points, cell: CellSummary, row: pd.Series) -> Result | None:
+    """Simulate a cell's trial again with a recording; None if that is impossible or too large."""
     try:
         best = pa.table({name: [row[name]] for name in ("trial", "origin", *cell.design)})
         config, program = build_row_program(points.report.study, cell.cell, best)
@@ -89,10 +88,8 @@ def simulated(points: Points, cell: CellSummary, row: pd.Series) -> Result | Non
     return Result(run) if recorded else None
 
 
-def tracks(result: Result) -> list[Track]:
-    """Return the tracks of rank 0: its computation, each dimension's traffic for it, and its
-    waiting.
-    """
+def list_tracks(result: Result) -> list[Track]:
+    """Return the tracks of rank 0: computation, the traffic of each dimension, and waiting."""
     spans, threads, end = result.spans, threads_of(result.program), result.time_ps
     dims = range(len(threads) - len(result.program.names.dims), len(threads))
     if end == 0:
@@ -102,19 +99,17 @@ def tracks(result: Result) -> list[Track]:
         # What overlaps on a port lies beside it.
         own = (spans.process == 0) & (spans.thread % len(threads) == thread)
         start, stop = covered(spans.start[own], spans.end[own])
-        found.append(track(threads[thread].removeprefix("dim "), start, stop, end))
+        found.append(make_track(threads[thread].removeprefix("dim "), start, stop, end))
         starts.append(start)
         ends.append(stop)
     start, stop = covered(np.concatenate(starts), np.concatenate(ends))
     gaps = np.append(0, stop), np.append(start, end)
-    waits = track(_WAITS, *gaps, end)
+    waits = make_track(_WAITS, *gaps, end)
     return [*found, waits] if waits.busy else found
 
 
-def track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:
-    """The track of spans that do not overlap: themselves if they are few, else the share of each of
-    some 1,500 equal times that they take, equal neighbours as one.
-    """
+def make_track(name: str, start: np.ndarray, stop: np.ndarray, end: int) -> Track:
+    """Return the track of spans that do not overlap; many spans become shares of 1,500 bins."""
     lasts = stop > start
     start, stop = start[lasts].astype(float), stop[lasts].astype(float)
     busy = float((stop - start).sum() / end)
@@ -135,4 +130,4 @@ def _colour(result: Result, name: str) -> str:
     return GREY if name == "compute" else WAITING
 
 
-CHART = Chart("timeline", "What the best design does when", draw)
+CHART = Chart("timeline", "What the best design does when", draw_timeline)

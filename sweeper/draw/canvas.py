@@ -49,7 +49,7 @@ _STYLE: dict[Any, object] = {
 
 
 def draw_bars(ax: "Axes", rows: Sequence[str], groups: Sequence[Bars]) -> None:
-    """Horizontal bars in named ``rows``, those of the groups below one another in each."""
+    """Draw horizontal bars in named ``rows``, the groups below one another in each."""
     places = np.arange(len(rows))
     for i, bars in enumerate(groups):
         shift = 0.4 * (i - (len(groups) - 1) / 2)
@@ -79,9 +79,7 @@ def draw_rows(ax: "Axes", chart: RowChart, names: Sequence[str]) -> None:
 
 
 def draw_stack(ax: "Axes", rows: Sequence[str], parts: Sequence[Bars], ends: Sequence[str]) -> None:
-    """Horizontal bars in named ``rows``, made of ``parts`` one after the other, with a text at the
-    end of each; NaN is no bar.
-    """
+    """Draw bars made of ``parts`` in named ``rows``, with a text at each end; NaN is no bar."""
     places, reached = np.arange(len(rows)), np.zeros(len(rows))
     for bars in parts:
         values = np.nan_to_num(bars.values)
@@ -107,15 +105,16 @@ def frame(title: str, height: float) -> "Iterator[Figure]":
 
 
 def kind_of(file: str | PurePath, where: str) -> str:
-    """The kind of picture that a file's name asks for: ``png``, ``svg`` or ``pdf``.
+    """Return the kind of picture of a file's name: ``png``, ``svg`` or ``pdf``.
 
     Raises :class:`DimsweepError`, at ``where``, for another one.
     """
     kind = PurePath(file).suffix.removeprefix(".").lower()
     if kind not in _KINDS:
         raise DimsweepError(
-            f"{str(file)!r} names no kind of picture",
+            f"{str(file)!r} does not end in the name of a kind of picture",
             where=where,
+            code="unknown-name",
             hint=f"let the name end in {', '.join(f'.{each}' for each in _KINDS)}",
         )
     return kind
@@ -132,7 +131,7 @@ def encoded(figure: "Figure", kind: str) -> bytes:
 
 
 def _write_numbers(axis: Any) -> None:
-    """Have the numbers of an axis written as people read them, where nothing else was said."""
+    """Format the numbers of an axis for people, where no other format was set."""
     from matplotlib.ticker import LogFormatter, ScalarFormatter
 
     class Log(LogFormatter):
@@ -147,9 +146,7 @@ def _write_numbers(axis: Any) -> None:
 
 
 def reduced(picture: bytes) -> bytes:
-    """A PNG in two thirds of its size, for a page that is kept in git; its colours are so many, and
-    chosen so, that none is far from what was drawn.
-    """
+    """Return a PNG in two thirds of its size and 256 colours, for a page that is kept in git."""
     from PIL import Image
 
     drawn = Image.open(io.BytesIO(picture)).convert("RGB")

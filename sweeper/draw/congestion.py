@@ -23,14 +23,16 @@ _CDF, _ROW, _PAUSES = 2.8, 1.5, 0.25  # inches of the panels; of a link's pauses
 
 
 def draw_congestion(result: Result, title: str, kind: str = "png") -> bytes:
-    """A picture (``png``, ``svg`` or ``pdf``); raises :class:`DimsweepError` for a run whose
-    messages nobody followed.
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the congestion of a run.
+
+    Raises :class:`DimsweepError` for a run that recorded no messages.
     """
     if not result.completion_times:
         raise DimsweepError(
-            "there are no messages whose completion times are known",
+            "the run recorded no messages with completion times",
             where="congestion",
-            hint="fidelity=flow or fidelity=packet, and more than one NPU",
+            code="missing",
+            hint="use fidelity=flow or fidelity=packet, and more than one NPU",
         )
     watched = {
         result.links[number].link.name: history

@@ -55,13 +55,13 @@ class Part:
     axes: str = ""
 
     @property
-    def told(self) -> str:
-        """Its bandwidth and share, in words."""
+    def bandwidth_text(self) -> str:
+        """Bandwidth and share, in words."""
         return f"{words.gbps(self.bandwidth)} GB/s ({words.percent(self.share)})"
 
     @property
     def note(self) -> str:
-        """How many of its NPUs are drawn, where these are not all."""
+        """Number of drawn NPUs, if not all are drawn."""
         return f"{self.drawn} of {self.size:,} NPUs drawn" if self.drawn < self.size else ""
 
     def svg(self) -> str:
@@ -69,14 +69,14 @@ class Part:
         edge = _RADIUS + 2
         free = _BOX - 2 * edge
 
-        def at(place: Any) -> tuple[str, str]:
+        def to_page(place: Any) -> tuple[str, str]:
             return f"{edge + place[0] * free:.1f}", f"{edge + (1 - place[1]) * free:.1f}"
 
-        ends = [(*at(start), *at(end)) for start, end in self.links]
+        ends = [(*to_page(start), *to_page(end)) for start, end in self.links]
         lines = [f'<path d="M{a} {b}L{c} {d}"/>' for a, b, c, d in ends]
-        discs = [f'<circle cx="{x}" cy="{y}" r="{_RADIUS}"/>' for x, y in map(at, self.npus)]
+        discs = [f'<circle cx="{x}" cy="{y}" r="{_RADIUS}"/>' for x, y in map(to_page, self.npus)]
         side = 2 * _RADIUS
-        corners = [(float(x) - _RADIUS, float(y) - _RADIUS) for x, y in map(at, self.switches)]
+        corners = [(float(x) - _RADIUS, float(y) - _RADIUS) for x, y in map(to_page, self.switches)]
         squares = [
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{side}" height="{side}"/>' for x, y in corners
         ]
@@ -100,15 +100,16 @@ class Part:
         ax.set(xlim=(-0.15, 1.15), ylim=(-0.15, 1.15), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         lies = f"\n{self.axes}" if self.axes else ""
-        ax.set_xlabel(f"{self.name}\n{self.told}{lies}", size=9)
+        ax.set_xlabel(f"{self.name}\n{self.bandwidth_text}{lies}", size=9)
         if self.note:
             ax.set_title(self.note, size=7, color=GREY, loc="center")
 
 
 @dataclass(frozen=True)
 class Design:
-    """What a design is: its ``name`` (the best split), its parts, how many NPUs it has, and the
-    ``plan``: its values of the grid's decisions and of the searched keys.
+    """A design to draw: its ``name`` (the best split), its parts and its number of NPUs.
+
+    The ``plan`` has the values of the grid's decisions and of the searched keys.
     """
 
     name: str
@@ -124,10 +125,8 @@ class Design:
         return f"{product}{self.n_npus:,} NPUs"
 
 
-def the_design(report: Report) -> Design | None:
-    """The design that the answer names, and where it has one for each scenario the first of them,
-    whose name says which; None where there is none that can be drawn (see :func:`design_of`).
-    """
+def design_of_answer(report: Report) -> Design | None:
+    """Return the design of the answer, in its first scenario; None if it cannot be drawn."""
     decisions, (cell, row) = report.decisions, report.chosen[0]
     if report.one_for_all is not None:
         return design_of(cell, row, report.one_for_all.title)
@@ -147,16 +146,17 @@ def _built(cell: CellSummary, row: pd.Series) -> tuple[Any, ...]:
 def design_of(
     summary: CellSummary, row: pd.Series, name: str = "", decision: Mapping[str, str] | None = None
 ) -> Design | None:
-    """The design of a row, which is the best one unless it has another ``name``; its plan begins
-    with the values of a ``decision``.  None where its dimensions are no blocks that can be drawn,
-    or a graph stands in their place.
+    """Return the design of a row, named as the best one unless it has another ``name``.
+
+    Its plan begins with the values of a ``decision``.  None for a graph, or for dimensions that are
+    no blocks that can be drawn.
     """
     split = summary.split(row)
     if summary.of_graph or not np.isfinite(split).all() or not split.sum():
         return None
     keys = [key for key in summary.parameters if key in row]
-    told = {**(decision or {}), **{key: str(row[key]) for key in keys}}
-    plan = list(zip(naming.short_keys(list(told)), told.values(), strict=True))
+    values = {**(decision or {}), **{key: str(row[key]) for key in keys}}
+    plan = list(zip(naming.short_keys(list(values)), values.values(), strict=True))
     try:
         parts = [
             replace(_part(d, name.split(": ", 1)[-1], float(split[d]), split), axes=axes)

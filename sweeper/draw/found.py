@@ -1,7 +1,7 @@
-"""What a study found, as a picture for pages and slides: whatever kind of study it is.
+"""The picture of a study's findings, for pages and slides.
 
-Of one cell it is the design, drawn, and its bandwidths beside the equal split's; of several a bar
-for each; of two objectives also the front.  Time, cost and how sure both are is written on it.
+Of one cell it shows the design and its bandwidths next to the equal split's; of several a bar for
+each; of two objectives also the front.  Time, cost and their certainty are written on it.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dimsweep.sweeper.draw.canvas import WIDTH, draw_rows, encoded, frame, kind_of, reduced
-from dimsweep.sweeper.draw.design import Design, the_design
+from dimsweep.sweeper.draw.design import Design, design_of_answer
 from dimsweep.sweeper.objective import COST
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.report import naming, words
@@ -43,7 +43,7 @@ def write_picture(report: Report, file: str | Path) -> Path:
 
 def draw_found(report: Report, kind: str = "png") -> bytes:
     """Return a picture of ``kind`` (``png``, ``svg`` or ``pdf``) of a study's findings."""
-    cells, design = report.found, the_design(report)
+    cells, design = report.found, design_of_answer(report)
     shown = cells[:_MOST]
     panels: list[tuple[float, Any]] = []
     if design is not None:
@@ -99,8 +99,8 @@ def _draw_design(figure: "Figure", design: Design) -> None:
         part.draw(ax)
         ax.set_aspect("equal")
     plan = "".join(f", {key} {value}" for key, value in design.plan)
-    told = naming.folded(f"{design.name}: {design.sizes}{plan}", 110)
-    figure.suptitle(told, size=9, color=GREY)
+    text = naming.folded(f"{design.name}: {design.sizes}{plan}", 110)
+    figure.suptitle(text, size=9, color=GREY)
 
 
 def _draw_split(ax: "Axes", cell: CellSummary) -> None:

@@ -1,7 +1,6 @@
-"""Where the nodes of a network are drawn, so that its structure can be seen.
+"""The positions of a network's nodes in a picture that shows its structure.
 
-One dimension is a circle, with its switches inside, or a row, with levels of switches above, or has
-rows and columns by itself.
+One dimension is a circle with its switches inside, a row with levels of switches above, or a grid.
 Several are a grid: the first two across and up, the third aslant behind them, more as blocks apart.
 A graph from a file, which has no dimensions, is laid out by networkx.
 """
@@ -92,9 +91,7 @@ def _is_round(network: Network, line: _Line) -> bool:
 
 
 def _columns(network: Network) -> int | None:
-    """How many columns the NPUs of a mesh or a torus have; none where a link leaves both its row
-    and its column.
-    """
+    """Return the number of columns of a mesh or torus; None if a link leaves its row and column."""
     n = network.n_npus
     ends = [(link.source, link.target) for link in network.links]
     if any(isinstance(end, str) for pair in ends for end in pair):
@@ -142,7 +139,7 @@ def _grid(network: Network, lines: Mapping[int, Sequence[_Line]]) -> Layout:
     for i, d in enumerate(switched):
         gap = (i / len(switched), 1 / len(switched))
         for line in lines[d]:
-            beside = _beside(axes[d], line, gap) if len(axes) > 1 else _above(line)
+            beside = _place_beside(axes[d], line, gap) if len(axes) > 1 else _place_above(line)
             places |= {node: places[line.npus[0]] + offset for node, offset in beside.items()}
     return Layout(places, [_bow(link, axes[link.dim]) for link in network.links])
 
@@ -165,7 +162,7 @@ def _axes(sizes: Sequence[int], dims: Sequence[int]) -> dict[int, _Axis]:
     return axes
 
 
-def _above(line: _Line) -> dict[Node, Vector]:
+def _place_above(line: _Line) -> dict[Node, Vector]:
     """Place the switches of the only line from its first NPU: a row for each level."""
     height = 0.22 * len(line.npus)
     return {
@@ -175,11 +172,11 @@ def _above(line: _Line) -> dict[Node, Vector]:
     }
 
 
-def _beside(axis: _Axis, line: _Line, gap: tuple[float, float]) -> dict[Node, Vector]:
-    """The switches of one line of many, from its first NPU: beside it, each level further out.
+def _place_beside(axis: _Axis, line: _Line, gap: tuple[float, float]) -> dict[Node, Vector]:
+    """Place the switches of one line of many next to it, each level further out.
 
-    They keep to their own part of the gap to the next line (its start and length), aside as well as
-    along, so that those of two dimensions do not meet.
+    Offsets start at its first NPU.  They keep to a separate part of the gap to the next line (its
+    start and length), so that the switches of two dimensions do not meet.
     """
     normal = np.array([0.0, 1.0] if axis.step[0] else [1.0, 0.0])
     offsets: dict[Node, Vector] = {}
@@ -202,5 +199,5 @@ def _bow(link: Link, axis: _Axis) -> float:
 
 
 def _evenly(nodes: Sequence[object]) -> list[float]:
-    """Places of nodes between 0 and 1: each in the middle of its own part."""
+    """Return evenly spaced places of nodes between 0 and 1, none at an end."""
     return [(i + 0.5) / len(nodes) for i in range(len(nodes))]

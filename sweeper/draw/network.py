@@ -29,16 +29,18 @@ _ALIKE = 0.995  # of the busiest link's utilisation
 
 
 def draw_network(result: Result, title: str, kind: str = "png") -> bytes:
-    """A picture (``png``, ``svg`` or ``pdf``) of the links of a run by the message kernel.
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the links of a run by messages.
 
-    Raises :class:`DimsweepError` for a run that has none.
+    Raises :class:`DimsweepError` for a run without links.
     """
     run = result.run
     if not isinstance(run, MessageRun) or not run.links:
         raise DimsweepError(
-            "there are no links to draw", hint="fidelity=message, and more than one NPU"
+            "the run has no links to draw",
+            hint="use fidelity=message, and more than one NPU",
+            code="missing",
         )
-    sketch = _Sketch.of(run.network)
+    sketch = _Sketch.from_network(run.network)
     with frame(f"{title}: {_finding(run.links)}", sketch.height + _FREE_HEIGHT) as figure:
         ax = figure.add_subplot()
         colours = _draw_links(ax, sketch, run.links)
@@ -69,9 +71,7 @@ def _finding(links: Sequence[LinkAccount]) -> str:
 
 @dataclass(frozen=True)
 class _Sketch:
-    """A layout on paper: its ``height`` in inches, the ``points`` that its unit takes, and the
-    ``radius`` of a disc in that unit.
-    """
+    """A layout on paper: ``height`` (inches), ``points`` per unit, ``radius`` of a disc (units)."""
 
     layout: Layout
     height: float
@@ -79,7 +79,7 @@ class _Sketch:
     points: float
 
     @classmethod
-    def of(cls, network: Network) -> Self:
+    def from_network(cls, network: Network) -> Self:
         layout = lay_out(network)
         places = np.array(list(layout.places.values()))
         spacing = _spacing(places)
@@ -99,7 +99,7 @@ def _spacing(places: Points) -> float:
 
 
 def _draw_links(ax: "Axes", sketch: _Sketch, links: Sequence[LinkAccount]) -> Any:
-    """Draw all links, the most used on top; what maps a utilisation to its colour."""
+    """Draw all links, the most used on top; return the map from utilisation to colour."""
     import matplotlib
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PathCollection, PolyCollection

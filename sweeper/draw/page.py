@@ -1,11 +1,11 @@
-"""The report as one self-contained HTML page, whose charts can be looked into."""
+"""The report as one self-contained HTML page with interactive charts."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dimsweep.engine import DimsweepError
-from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.design import design_of_answer
 from dimsweep.sweeper.ledger.place import Place, make_folder, translating_store_errors, write
 from dimsweep.sweeper.questions.findings import (
     tabulate_cell_details,
@@ -26,7 +26,7 @@ STYLE = (_HERE / "style.css").read_text()
 
 
 def write_report(report: Report, folder: Place) -> Place:
-    """Write report.html into ``folder``; returns its path."""
+    """Write report.html into ``folder``, and return its path."""
     page = render(report).encode()
     with translating_store_errors(folder):
         make_folder(folder)
@@ -46,7 +46,7 @@ def render(report: Report) -> str:
         charts_open=False,
         report=report,
         answers=answers(report),
-        design=the_design(report),
+        design=design_of_answer(report),
         runners_up=tabulate_runners_up(report),
         remarks=merged(report.remarks),
         foot=_foot(report),
@@ -76,8 +76,9 @@ def _foot(report: Report) -> list[str]:
 
 
 def render_charts(report: Report, names: Sequence[str] = ()) -> str:
-    """A page of the charts of these names alone, or of all; raises :class:`DimsweepError` if there
-    is none of a name, or if it would show nothing.
+    """Return a page of the charts with these names, or of all charts.
+
+    Raises :class:`DimsweepError` for a chart that the study does not have.
     """
     return _filled("charts.html.j2", charts_open=True, **_charts(report, names))
 
@@ -88,16 +89,17 @@ def _charts(report: Report, names: Sequence[str] = ()) -> dict[str, Any]:
     from bokeh.embed import components
     from bokeh.resources import Resources
 
-    from dimsweep.sweeper.charts import CHARTS, in_order
+    from dimsweep.sweeper.charts import CHARTS, order_charts
     from dimsweep.sweeper.charts.points import Points
 
-    points = Points.of(report)
-    wanted = [chart for chart in in_order(report) if not names or chart.name in names]
+    points = Points.from_report(report)
+    wanted = [chart for chart in order_charts(report) if not names or chart.name in names]
     drawn = {chart: found for chart in wanted if (found := chart.draw(points)) is not None}
     there = [chart.name for chart in drawn]
     if missing := [name for name in names if name not in there]:
         raise DimsweepError(
             f"this study has no chart {missing[0]!r}",
+            code="unknown-name",
             hint=f"charts are {', '.join(chart.name for chart in CHARTS)}",
         )
     document = Document()

@@ -40,9 +40,7 @@ _COLOURS = {
 
 
 def draw_trace(trace: Trace, title: str, kind: str = "png") -> bytes:
-    """A picture (``png``, ``svg`` or ``pdf``) of the graph; of a large one the nodes that come
-    first, as the title says.
-    """
+    """Return a picture (``png``, ``svg`` or ``pdf``) of the graph, or of its first nodes."""
     levels = chakra_levels(trace.nodes)
     order = sorted(range(len(levels)), key=lambda i: (levels[i], trace.nodes[i].id))
     shown = order[:_SHOWN]

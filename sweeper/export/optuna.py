@@ -49,18 +49,21 @@ def write_optuna(report: Report, storage: str) -> list[str]:
                 optuna_study(cell, opened, name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise DimsweepError(
-            f"the storage has a study {name!r} already", where=storage, hint="give another storage"
+            f"the storage already has a study {name!r}",
+            where=storage,
+            hint="give another storage",
+            code="duplicate",
         ) from error
     except ImportError as error:  # Optuna's own, of what SQLAlchemy needs for such a URL
-        raise DimsweepError(str(error), where=storage, hint=_STORAGES) from error
+        raise DimsweepError(
+            str(error), where=storage, hint=_STORAGES, code="inaccessible"
+        ) from error
     return names
 
 
 @contextmanager
 def _reading(storage: str) -> Iterator[None]:
-    """Raise :class:`DimsweepError` for what Optuna and SQLAlchemy raise, which may be anything, of
-    a URL or of a file that is no storage.
-    """
+    """Turn errors of Optuna and SQLAlchemy into a :class:`DimsweepError`."""
     import optuna
 
     try:
@@ -68,9 +71,12 @@ def _reading(storage: str) -> Iterator[None]:
     except (ImportError, OSError, DimsweepError, optuna.exceptions.DuplicatedStudyError):
         raise  # which say enough
     except Exception as error:
-        told = str(error).partition("\n")[0] or type(error).__name__
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise DimsweepError(
-            f"it is no storage of Optuna's that can be read: {told}", where=storage, hint=_STORAGES
+            f"it is not a readable Optuna storage: {reason}",
+            where=storage,
+            hint=_STORAGES,
+            code="inaccessible",
         ) from error
 
 
@@ -79,7 +85,7 @@ def optuna_study(
     storage: "optuna.storages.BaseStorage | None" = None,
     name: str | None = None,
 ) -> "optuna.Study":
-    """The trials of a cell as a study in ``storage`` or in memory.
+    """Return the trials of a cell as an Optuna study in ``storage`` or in memory.
 
     Its parameters are the bandwidths (GB/s) and the searched keys, and its values the objectives;
     the origin, the parts of the time, the cost and the error are attributes of a trial.

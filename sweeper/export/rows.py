@@ -14,8 +14,9 @@ _AT_ONCE = 50_000  # rows
 
 
 def write_csv(stored: Stored, file: str | Path) -> None:
-    """Write all rows by cell and trial; maps are JSON.  Raises :class:`DimsweepError` if the file
-    cannot be written.
+    """Write all rows by cell and trial as CSV; maps are JSON.
+
+    Raises :class:`DimsweepError` if the file cannot be written.
     """
     import duckdb
 

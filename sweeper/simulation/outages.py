@@ -1,4 +1,4 @@
-"""Simulations beside one: the same on a network of which something is down."""
+"""Simulations of a configuration with a part of its network down."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +21,7 @@ _NUMBER = re.compile(r"(?<!\w)\d+")  # in "switch d1 line 3" that of the line
 
 @dataclass(frozen=True)
 class _Down:
-    """Identical things, by a common name: their number, the share of the time that each is down,
-    and the changes of the network without one of them, for some.
-    """
+    """Identical parts: name, count, down share of each, and changes without one of some."""
 
     what: str
     count: int
@@ -104,10 +102,10 @@ class Outages:
 
 
 def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
-    """Return, for each of the ``clusters`` of a space of networks, whether training continues
-    without each part that may be down. A part that a network lacks is never down there.
+    """Return for each of ``clusters`` whether training continues without any single part.
 
-    Raises :class:`DimsweepError` naming the key for a part that all of them lack.
+    A part that a network lacks is never down there.  Raises :class:`DimsweepError` naming the key
+    for a part that all of them lack.
     """
     found, lacked = list[bool](), list[dict[int, DimsweepError]]()
     for cluster in clusters:
@@ -132,8 +130,9 @@ def _is_joined(whole: Network, model: NetworkModel, change: Change) -> bool:
 def _kinds(
     config: Config, network: Network, lacked: dict[int, DimsweepError] | None
 ) -> list[_Down]:
-    """Return the parts of a network that may be down. Errors of parts that it lacks are added to
-    ``lacked`` by number; they are raised if ``lacked`` is None.
+    """Return the parts of a network that may be down.
+
+    Errors of missing parts are added to ``lacked`` by number; they are raised if it is None.
     """
     kinds, before = list[_Down](), dict[str, int]()
     for i, outage in enumerate(config.reliability.outages):
@@ -147,15 +146,16 @@ def _kinds(
                 continue
             if twice := [thing.name for thing in things if thing.name in before]:
                 what = f"{twice[0]!r} is one of outages[{before[twice[0]]}], too"
-                raise DimsweepError(what, hint="name everything once, for each is down by itself")
+                raise DimsweepError(what, hint="name each part once", code="duplicate")
             before |= dict.fromkeys((thing.name for thing in things), i)
             kinds += _down(outage, things)
     return kinds
 
 
 class _Thing(NamedTuple):
-    """A device, or the links both ways between two: its number of ``parts``, each of which is down
-    for a share of the time (None: unknown).
+    """A device, or the links between two, with its number of ``parts`` and their down share.
+
+    The share is None if unknown.
     """
 
     name: str
@@ -163,13 +163,13 @@ class _Thing(NamedTuple):
     down: float | None
 
 
-def _of(outage: reliability.Outage) -> str:
+def _kind_of(outage: reliability.Outage) -> str:
     return "link" if outage.switch is None else "switch"
 
 
 def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
     """Return the parts of an outage; raises :class:`DimsweepError` if the network has none."""
-    of = _of(outage)
+    of = _kind_of(outage)
     some: Which = which(of, getattr(outage, of))
     with key(of):
         found = _links(network, some) if of == "link" else _devices(network, some)
@@ -179,8 +179,9 @@ def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
 
 
 def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down]:
-    """Yield the parts of an outage by their names without numbers: a leaf is not missed as a spine
-    is. A part without a rate of failures never fails.
+    """Yield the parts of an outage by their names without numbers.
+
+    A part without a rate of failures never fails.
     """
     alike: dict[str, list[_Thing]] = {}
     for thing in found:
@@ -188,15 +189,16 @@ def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down
             alike.setdefault(_NUMBER.sub("*", thing.name), []).append(thing)
     if not alike:
         raise DimsweepError(
-            f"{found[0].name!r} does not say how often it fails, and how long it is repaired",
+            f"{found[0].name!r} has no rate of failures",
             where="down",
-            hint="a share of the time, such as 0.03 %, or fails and repair in the network",
+            code="missing",
+            hint="give its down share, such as 0.03 %, or fails and repair in the network",
         )
     for what, own in alike.items():
         n, parts = min(outage.draw, len(own)), sum(thing.parts for thing in own)
         share = sum(thing.parts * (thing.down or 0.0) for thing in own) / parts
         drawn = [own[(2 * i + 1) * len(own) // (2 * n)] for i in range(n)]  # equally far apart
-        changes = tuple(_without_one(_of(outage), thing) for thing in drawn)
+        changes = tuple(_without_one(_kind_of(outage), thing) for thing in drawn)
         yield _Down(what, parts, share, changes)
 
 

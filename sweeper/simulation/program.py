@@ -12,8 +12,9 @@ from dimsweep.sweeper.part import key
 
 
 def build_program(config: Config, cluster: Cluster | None = None) -> Program:
-    """Return the program of a configuration on ``cluster``, or on its own; rank by rank if every
-    message is simulated.
+    """Return the program of a configuration on ``cluster`` (None: the configured one).
+
+    It has each rank separately if every message is simulated.
     """
     cluster = build_cluster(config) if cluster is None else cluster
     return config.workload.program(

@@ -55,8 +55,9 @@ def simulate(config: Config, program: Program | None = None, *, record: bool = F
 
 @dataclass(frozen=True)
 class AloneRunners:
-    """The runners of a workload's jobs in isolation, with their ranks, by name; none for one
-    workload.
+    """The runners of a workload's jobs in isolation, with their ranks, by name.
+
+    Empty for a single workload.
     """
 
     runners: Mapping[str, tuple[range, "MessageRunner"]]
@@ -74,9 +75,10 @@ class AloneRunners:
         return cls(runners, config.fold)
 
     def times(self, ends: np.ndarray, bandwidth: np.ndarray | None = None) -> dict[str, JobTime]:
-        """Return the time of each job among the others, whose ranks end at ``ends`` (R,) in ps,
-        and in isolation, simulated now at this ``bandwidth`` (D,) in bytes/s (None: the
-        cluster's).
+        """Return the time of each job among the others and in isolation.
+
+        Ranks end at ``ends`` (R,) in ps.  The jobs in isolation are simulated now, at this
+        ``bandwidth`` (D,) in bytes/s (None: the cluster's).
         """
         found = {}
         for name, (ranks, runner) in self.runners.items():
@@ -89,7 +91,8 @@ class AloneRunners:
 def not_known(key: str, config: Config, shown: str, fidelities: list[str]) -> DimsweepError:
     """Return the error for a ``key`` that shows something known only in other ``fidelities``."""
     return DimsweepError(
-        f"it shows {shown}, which fidelity={config.fidelity} does not know",
+        f"it shows {shown}, which fidelity={config.fidelity} does not simulate",
         where=key,
+        code="unsupported",
         hint=f"add fidelity={' or '.join(fidelities)}, or leave {key} out",
     )

@@ -22,6 +22,7 @@ from dimsweep.sweeper.space.design import coordinates, encoded, of_trial, read_d
 from dimsweep.sweeper.space.space import Choice, Range, Space
 from dimsweep.sweeper.space.split import SplitSpace
 from tests.support.examples import examples
+from tests.support.refused import refused
 from tests.sweeper.api.test_study import KEYS
 
 DESCENT = {**KEYS, "search": "descent", "budget.trials": 14}
@@ -111,12 +112,12 @@ def test_what_optunas_descent_cannot_do_is_said() -> None:
     one, plain = study("one"), {"split_0": optuna.distributions.FloatDistribution(0, 1)}
     search = optuna.create_study(sampler=dimsweep.DescentSampler(one))
     search.tell(search.ask(plain), 1.0)
-    with pytest.raises(DimsweepError, match=r"no trial has slopes(.|\n)*set_user_attr"):
+    with refused("", "missing", "set_user_attr"):
         search.ask(plain)
     down = optuna.create_study(sampler=dimsweep.DescentSampler(one), direction="maximize")
-    with pytest.raises(DimsweepError, match="time is to minimize"):
+    with refused("direction", "mismatch", "minimize"):
         down.ask(plain)
-    with pytest.raises(DimsweepError, match="x: the descent searches splits only"):
+    with refused("x", "unsupported", "from 0 to 1"):
         optuna.create_study(sampler=dimsweep.DescentSampler(one)).ask().suggest_float("x", 0, 1)
     with pytest.raises(DimsweepError, match="the descent searches bandwidth splits"):
         dimsweep.DescentSampler(study("two", search="tpe", **CHUNKS))
@@ -337,26 +338,26 @@ def test_what_fails_has_no_values() -> None:
 
 def test_what_a_session_is_not_for() -> None:
     with (
-        pytest.raises(DimsweepError, match="grid: the study has 2 cells"),
+        refused("grid", "unsupported", "2 cells"),
         study("grid", grid={"collective.chunks": [1, 2]}).session(),
     ):
         pass
     one = study("one")
-    with pytest.raises(DimsweepError, match="names no searcher"), one.session("a b"):
+    with refused("session", "bad-syntax", "a b"), one.session("a b"):
         pass
     with one.session() as session:
         assert session.simulate([]) == []
         for wrong in (0, True, 1.5, "8"):
-            with pytest.raises(DimsweepError, match="is no number of designs"):
+            with refused("ask", "out-of-range"):
                 session.ask(wrong)  # type: ignore[arg-type]
-        with pytest.raises(DimsweepError, match="no list of designs"):
+        with refused("", "wrong-type"):
             session.simulate({"split_0": 0.5})  # type: ignore[arg-type]
-        with pytest.raises(DimsweepError, match="what simulate gave back"):
+        with refused("tell", "wrong-type"):
             session.tell([1.0])  # type: ignore[list-item]
         with pytest.raises(DimsweepError, match="sweep"):
             one.run()
     for late in (session.ask, lambda: session.simulate([{"split_0": 0.5}])):
-        with pytest.raises(DimsweepError, match="the session is over"):
+        with refused("session", "conflict"):
             late()
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from dimsweep import load
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.board.board import Board, _failures, make_server
 from dimsweep.sweeper.board.standings import Standing, Standings, line
 from dimsweep.sweeper.ledger.ledger import Ledger
@@ -22,6 +21,7 @@ from dimsweep.sweeper.ledger.lock import Pulse, beat
 from dimsweep.sweeper.run.loop import Progress
 from dimsweep.sweeper.run.session import run_in_ledger
 from tests.support.browser import Browser, browser, needs_browser
+from tests.support.refused import refused
 from tests.support.reports import fail, make_rows, make_study, search
 from tests.support.studies import TINY, planned
 
@@ -78,7 +78,7 @@ def test_how_a_study_stands(tmp_path: Path) -> None:
 def test_two_boards_cannot_have_one_port(tmp_path: Path) -> None:
     with board(tmp_path) as address:
         port = int(address.rsplit(":", 1)[1])
-        with pytest.raises(DimsweepError, match=f"port {port} cannot be had"):
+        with refused("--port", "inaccessible", str(port)):
             make_server(tmp_path, port)
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"{address}/report/nothing")
@@ -192,7 +192,7 @@ def test_what_runs_comes_first_and_says_how_long_what_was_stopped_is_not_finishe
 def test_a_board_tells_why_trials_failed(tmp_path: Path) -> None:
     rows = fail(make_rows(search(12)), range(3, 9), "needs 90 GB of <86> GB")
     rows.loc[5, "error"] = "needs 660 GB of <86> GB"
-    standing = Standing.of("demo", make_study(rows), rows)
+    standing = Standing.from_rows("demo", make_study(rows), rows)
     told = line(standing, tmp_path)
     assert (told["failed"], told["why"]) == (6, "needs 90.00 to 660.0 GB of <86> GB")
     assert "6 x needs 90.00 to 660.0 GB of &lt;86&gt; GB" in _failures(standing)
@@ -213,7 +213,7 @@ def test_the_gap_of_a_board_is_that_of_the_best_ones_cell(tmp_path: Path) -> Non
             for cell, bound in zip(study.cells, bounds, strict=True)
         ]
         changed = study.model_copy(update={"cells": tuple(cells)})
-        told = line(Standing.of("demo", changed, rows), tmp_path)
+        told = line(Standing.from_rows("demo", changed, rows), tmp_path)
         assert told["loss"] == 2.0
         assert str(told["gap"]).split(".")[0].rstrip("%") == gap
 
@@ -223,7 +223,7 @@ def test_what_ifs_are_no_trials_of_a_board(tmp_path: Path) -> None:
     rows = make_rows(search(12))
     beside = rows[:5].assign(origin="what_if", state=["failed"] + ["complete"] * 4)
     both = pd.concat([rows, beside], ignore_index=True)
-    told = line(Standing.of("demo", make_study(rows), both), tmp_path)
+    told = line(Standing.from_rows("demo", make_study(rows), both), tmp_path)
     assert (told["progress"].split()[0], told["failed"]) == ("12", 0)
 
 

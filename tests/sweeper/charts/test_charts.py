@@ -100,7 +100,7 @@ CHARTS = {
 def test_a_chart_is_there_where_it_shows_something(name):
     make, options = STUDIES[name]
     rows = make()
-    points = Points.of(build_report(rows, make_study(rows, **options)))
+    points = Points.from_report(build_report(rows, make_study(rows, **options)))
     drawn = {chart.name: found for chart in ALL if (found := chart.draw(points)) is not None}
     assert set(drawn) == CHARTS[name] | ALWAYS
     assert all(claim and not claim.endswith(".") for claim, _ in drawn.values())
@@ -110,7 +110,7 @@ def test_a_chart_is_there_where_it_shows_something(name):
 
 def test_charts_share_the_trials_the_best_first():
     rows = grid()
-    points = Points.of(build_report(rows, make_study(rows, grid=["a.total"])))
+    points = Points.from_report(build_report(rows, make_study(rows, grid=["a.total"])))
     times = points.source.data["time_s"]
     assert len(times) == len(rows) and (np.diff(times) >= 0).all()
     assert points.columns["time_s"].title == "iteration time (ms)"
@@ -125,7 +125,7 @@ def test_the_bottleneck_is_where_most_of_the_exposed_communication_is():
     rows = make_rows(search(4)).assign(exposed_0_s=0.0, exposed_1_s=0.0, exposed_3_s=0.0)
     rows["exposed_2_s"] = [0.5, 0.1, 0.0, 0.1]
     rows["waiting_s"] = [0.1, 0.2, 0.0, 0.05]
-    points = Points.of(build_report(rows, make_study(rows)))
+    points = Points.from_report(build_report(rows, make_study(rows)))
     found = dict(zip(points.rows["trial"], points.source.data["bottleneck"], strict=True))
     assert found == {0: "2: Ring(4)", 1: "waiting", 2: COMPUTE, 3: "2: Ring(4)"}
     assert set(points.colours) == set(found.values())
@@ -136,7 +136,7 @@ def test_a_front_that_spans_much_has_logarithmic_axes():
     rows["cost_usd"] *= np.geomspace(1, 1000, len(rows))
     rows.loc[len(rows) - 1, "time_s"] = 0.5 * rows["time_s"].min()  # the fastest is the dearest
     report = build_report(rows, make_study(rows, objective=["time", "cost"]))
-    _, chart = brushed.FRONT.draw(Points.of(report))
+    _, chart = brushed.FRONT.draw(Points.from_report(report))
     assert isinstance(chart.y_scale, LogScale) and not isinstance(chart.x_scale, LogScale)
 
 
@@ -145,7 +145,7 @@ def test_a_timeline_is_as_full_as_what_it_shows(n):
     """A port that is 7.8 % busy in ten thousand short blocks was drawn 89 % busy."""
     end = 10**9
     start = (np.arange(n) * (end / n)).astype(np.int64)
-    shown = timeline.track("port", start, start + int(0.078 * end / n), end)
+    shown = timeline.make_track("port", start, start + int(0.078 * end / n), end)
     area = (shown.share * (shown.right - shown.left)).sum()
     assert area / end == pytest.approx(shown.busy) == pytest.approx(0.078, rel=1e-3)
     assert len(shown.left) <= 1500 and (shown.share <= 1).all()
@@ -160,7 +160,7 @@ def test_overlapping_spans_count_once():
 def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
     rows = make_rows(search(20))
     study = make_study(rows, objective=("time", "cost"), parameters=["collective.chunks"])
-    points = Points.of(build_report(rows, study))
+    points = Points.from_report(build_report(rows, study))
     shown = tooltip(points)
     assert shown.count("<div") <= 7 and len(points.columns) > 15
     for part in ("@{time_s}", "@{cost_usd}", "@{b3}", "@{collective.chunks}", "@{trial}"):
@@ -171,7 +171,7 @@ def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
 
 def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
     rows = make_rows(search(20))
-    points = Points.of(build_report(rows, make_study(rows)))
+    points = Points.from_report(build_report(rows, make_study(rows)))
     colours = {d: palette.dimension_colour(d) for d in range(4)}
     for name in points.colours:
         if name[0].isdigit():
@@ -267,7 +267,7 @@ def test_a_number_of_an_axis_reads_as_people_write_it():
     told = ["460 k", "1,536", "0.000025", "1.04858 M", "-", "99,999.4", "-250 k"]
     assert [words.number(value) for value in values] == told
     rows = make_rows(search(9)).assign(tokens_per_s=lambda rows: 3.3e5 / rows["time_s"])
-    points = Points.of(build_report(rows, make_study(rows, objective=("tokens_per_s",))))
+    points = Points.from_report(build_report(rows, make_study(rows, objective=("tokens_per_s",))))
     assert points.axis(OBJECTIVES["tokens_per_s"]) == (1e-3, "throughput (k tokens/s)")
 
 
@@ -277,9 +277,11 @@ TIMES = {("small", "a"): 0.1, ("small", "b"): 0.11, ("big", "a"): 9.0, ("big", "
 def test_the_timeline_is_that_of_the_answer_and_says_which(monkeypatch):
     """It was that of the cell with the shortest iteration, whatever model ran in it."""
     seen = []
-    monkeypatch.setattr(timeline, "simulated", lambda points, cell, row: seen.append((cell, row)))
+    monkeypatch.setattr(
+        timeline, "simulate_again", lambda points, cell, row: seen.append((cell, row))
+    )
     report = networks(TIMES)
-    timeline.CHART.draw(Points.of(report))
+    timeline.CHART.draw(Points.from_report(report))
     ((cell, row),) = seen
     assert cell.cell.coordinates == {"workload": "small", "network": "b"}
     assert row["trial"] == cell.best["trial"]
@@ -287,7 +289,7 @@ def test_the_timeline_is_that_of_the_answer_and_says_which(monkeypatch):
 
 
 def test_trials_are_listed_by_what_they_lose_in_their_own_scenario():
-    points = Points.of(networks(TIMES))
+    points = Points.from_report(networks(TIMES))
     found = [(row["workload"], row["network"], row["time_s"]) for _, row in points.rows.iterrows()]
     assert found[:3] == [("small", "a", 0.1), ("big", "b", 5.0), ("small", "b", 0.11)]
 
@@ -297,7 +299,7 @@ def _plots(model):
 
 
 def test_factors_of_two_decisions_are_points_of_each_scenario():
-    claim, model = matrices.REGRET.draw(Points.of(networks(TIMES)))
+    claim, model = matrices.REGRET.draw(Points.from_report(networks(TIMES)))
     assert claim == "network b against a: 0.91 to 1.80x over 2 scenarios"
     (chart,) = _plots(model)
     (marks,) = [each.data_source for each in chart.renderers if isinstance(each.glyph, Scatter)]
@@ -307,7 +309,7 @@ def test_factors_of_two_decisions_are_points_of_each_scenario():
 
 def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
     times = {(f"model_{m}", n): 1.0 + m for m in range(5) for n in "abc" if (m, n) != (3, "c")}
-    _, model = matrices.REGRET.draw(Points.of(networks(times)))
+    _, model = matrices.REGRET.draw(Points.from_report(networks(times)))
     (chart,) = _plots(model)
     assert len(chart.y_range.factors) == 5 and len(chart.x_range.factors) == 3
     texts = [text for each in chart.renderers for text in each.data_source.data["text"]]
@@ -318,7 +320,7 @@ def test_losses_have_more_rows_than_columns_and_tell_what_does_not_run():
 def test_a_hundred_cells_fit_a_few_screens_and_their_decisions_are_not_cut_off():
     name = "FullyConnected(4)_FullyConnected(8)_Ring(16)"
     times = {(f"{name}_{m}", n): 1.0 + m for m in range(50) for n in ("even", "steep")}
-    claim, model = bars.CELLS.draw(Points.of(networks(times)))
+    claim, model = bars.CELLS.draw(Points.from_report(networks(times)))
     assert "the first 48 of 100 cells" in claim
     for chart in _plots(model):
         assert chart.height < 4000
@@ -349,7 +351,7 @@ def _what_if_of_two():
 
 def test_a_legend_is_as_wide_as_a_phone_at_most():
     def columns(*names):
-        chart = frame.rows(["a"], "x")
+        chart = frame.make_row_figure(["a"], "x")
         for name in names:
             chart.scatter([1], [0], legend_label=name)
         return frame.legend_outside(chart).legend[0].ncols
@@ -369,7 +371,7 @@ def test_what_wins_where_has_a_square_for_each_place():
     def drawn(*winners):
         regions = Regions(**where, designs=designs, winners=winners)
         own = proof.model_copy(update={"regions": regions})
-        points = Points.of(build_report(rows, study.model_copy(update={"proof": own})))
+        points = Points.from_report(build_report(rows, study.model_copy(update={"proof": own})))
         return matrices.WHAT_WINS.draw(points)
 
     claim, chart = drawn((0, 0, -1), (1, 0, -1))

@@ -16,7 +16,7 @@ from dimsweep.sweeper.charts import CHARTS
 from dimsweep.sweeper.charts.points import Points
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.design import design_of_answer
 from dimsweep.sweeper.questions.findings import read_report
 from dimsweep.sweeper.report import sections
 from dimsweep.sweeper.report.answers import answers
@@ -223,9 +223,9 @@ def test_a_graph_has_no_bandwidths_of_dimensions_in_a_report(tmp_path: Path) -> 
         (best,) = sections.tabulate_best_of_cells(report)
         (dims,) = sections.tabulate_dimensions(report.summaries[0])
         told = any("GB/s" in column for column in (*best.columns, *dims.columns))
-        points = Points.of(report)
+        points = Points.from_report(report)
         drawn = any("GB/s" in column.title for column in points.columns.values())
-        assert told == drawn == (the_design(report) is not None) == (name == "product")
+        assert told == drawn == (design_of_answer(report) is not None) == (name == "product")
         for chart in CHARTS:
             chart.draw(points)  # which no chart fails to do without them
         told_first = " ".join(f"{each.short} {each.rest}" for each in answers(report))

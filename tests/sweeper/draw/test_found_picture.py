@@ -9,13 +9,13 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.draw.canvas import kind_of, reduced
-from dimsweep.sweeper.draw.design import design_of, the_design
+from dimsweep.sweeper.draw.design import design_of, design_of_answer
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.objective import COST, TIME
 from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.colours import PALETTE, SERIES
+from tests.support.refused import refused
 from tests.support.reports import failing, grid, make_rows, make_study, networks, only, search
 
 STUDIES = {
@@ -50,7 +50,7 @@ def test_every_kind_of_study_makes_every_kind_of_picture(name: str) -> None:
 def test_a_name_says_which_kind_of_picture() -> None:
     assert [kind_of(f"a.b{end}", "x") for end in (".png", ".SVG", ".pdf")] == ["png", "svg", "pdf"]
     for wrong in ("a", "a.jpg", "svg", Path("a.html")):
-        with pytest.raises(DimsweepError, match="names no kind of picture") as error:
+        with refused("", "unknown-name") as error:
             kind_of(wrong, "--picture")
         assert ".svg" in str(error.value.hint) and error.value.where == "--picture"
 
@@ -91,7 +91,7 @@ def test_a_design_is_drawn_as_wide_as_its_bandwidths() -> None:
 
 def test_the_design_of_a_grid_is_that_of_the_decision_that_the_answer_names() -> None:
     report = networks({("small", "a"): 0.1, ("small", "b"): 0.11, ("big", "a"): 9, ("big", "b"): 5})
-    design = the_design(report)
+    design = design_of_answer(report)
     assert design is not None and design.plan == [("network", "b")]
     cell, row = report.chosen[0]
     assert [part.bandwidth for part in design.parts] == list(cell.split(row))
@@ -104,7 +104,7 @@ def test_a_design_for_each_scenario_says_whose_it_is() -> None:
     rows = grid()
     study = make_study(rows, grid=["a.total"]).model_copy(update={"roles": {"a.total": "scenario"}})
     report = build_report(rows, study)
-    design = the_design(report)
+    design = design_of_answer(report)
     assert design is not None and "the first of 4" in design.name
     assert [part.bandwidth for part in design.parts] == list(
         report.found[0].split(report.found[0].best)
@@ -113,4 +113,4 @@ def test_a_design_for_each_scenario_says_whose_it_is() -> None:
 
 def test_what_cannot_be_drawn_is_not() -> None:
     rows = make_rows(search(3))
-    assert the_design(build_report(rows, make_study(rows, dims=["0: Blob(4)"] * 4))) is None
+    assert design_of_answer(build_report(rows, make_study(rows, dims=["0: Blob(4)"] * 4))) is None

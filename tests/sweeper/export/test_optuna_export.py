@@ -11,10 +11,10 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.export.optuna import write_optuna
 from dimsweep.sweeper.questions.findings import build_report
 from tests.support.browser import browser, needs_browser
+from tests.support.refused import refused
 from tests.support.reports import fail, make_rows, make_study, search
 
 
@@ -90,5 +90,5 @@ def test_a_study_that_is_there_already_is_kept(tmp_path: Path) -> None:
     rows = make_rows(search(3))
     report, file = build_report(rows, make_study(rows)), str(tmp_path / "journal.log")
     write_optuna(report, file)
-    with pytest.raises(DimsweepError, match="has a study 'demo' already"):
+    with refused("", "duplicate", "demo"):
         write_optuna(report, file)

@@ -82,7 +82,7 @@ def told(report: Report) -> dict[str, object]:
         "tables": [(s.title, s.columns, list(s.rows)) for s in tables],
         "what_ifs": [[each.name for own in groups(c) for each in own] for c in report.found],
         "splits": [(c.trials.n_designs, c.split_varies, c.priced) for c in report.found],
-        "points": {k: list(v) for k, v in Points.of(report).source.data.items()},
+        "points": {k: list(v) for k, v in Points.from_report(report).source.data.items()},
     }
 
 
@@ -160,12 +160,12 @@ def test_many_trials_are_thinned_to_those_that_can_be_seen(
 def test_a_page_of_many_trials_tells_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(search(300))
     report = build_report(rows, make_study(rows))
-    whole = Points.of(report)
+    whole = Points.from_report(report)
     monkeypatch.setattr("dimsweep.sweeper.charts.points.ALL", 100)
     monkeypatch.setattr(thinned, "_ACROSS", 3)
     monkeypatch.setattr(thinned, "_DOWN", 3)
     monkeypatch.setattr(thinned, "_BEST", 10)
-    points = Points.of(report)
+    points = Points.from_report(report)
     assert (whole.n, len(whole.rows)) == (300, 300) and len(points.rows) < points.n == 300
     assert points.rows["time_s"].is_monotonic_increasing
     assert points.place(report.found[0].best) == 0

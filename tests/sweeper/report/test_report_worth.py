@@ -139,7 +139,7 @@ def test_no_worth_ends_a_report(worth_ms):
     study = with_cells(make_study(rows), ms_per_GBps=worth, bound=rows["time_s"].min())
     assert text_of(rows, study)
     report = build_report(rows, study)
-    assert next_bandwidth_chart.NEXT_BANDWIDTH.draw(Points.of(report))
+    assert next_bandwidth_chart.NEXT_BANDWIDTH.draw(Points.from_report(report))
 
 
 MAGNITUDES = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)

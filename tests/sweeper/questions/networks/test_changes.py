@@ -16,7 +16,7 @@ from dimsweep.sweeper.calibrate.evidence import (
     compute_confidence_on_measured_network,
 )
 from dimsweep.sweeper.config.compose import Composed, compose
-from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.design import design_of_answer
 from dimsweep.sweeper.ledger.record import Change, End, Proof, Rival
 from dimsweep.sweeper.questions.findings import read_report, tabulate_study
 from dimsweep.sweeper.questions.networks.changes import Changes, _find_rival, find_changes
@@ -429,7 +429,7 @@ def test_the_report_tells_what_would_change_the_answer(composed: Composed, found
     assert names == [each.name for each in proof.changes]
     assert beside_others == "simulated time, beside that of others"
     assert "the next design, " in report.ties
-    drawn = the_design(report)
+    drawn = design_of_answer(report)
     assert drawn is not None
     assert [part.axes for part in drawn.parts] == ["data 4", "data 4"]
     (told,) = [each for each in answers(report) if each.question == sheet.title]

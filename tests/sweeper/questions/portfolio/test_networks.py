@@ -12,7 +12,7 @@ from dimsweep import load
 from dimsweep.engine import DimsweepError, run_batch
 from dimsweep.sweeper.api.results import Results
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.draw.design import the_design
+from dimsweep.sweeper.draw.design import design_of_answer
 from dimsweep.sweeper.draw.found import draw_found
 from dimsweep.sweeper.draw.terminal import print_report
 from dimsweep.sweeper.ledger.record import PortfolioRecord, PrunedCell, read_study
@@ -194,7 +194,7 @@ def test_its_report_tells_the_network_each_plan_and_what_is_lost(shared: Plan) -
     assert "behind its own best network" in build.rest
     assert search.short.startswith("The best of all")
     assert [cell.cell.cell for cell, _ in report.chosen] == list(found_in(plan).cells)
-    design = the_design(report)
+    design = design_of_answer(report)
     assert design is not None
     assert design.name == "one network for all, with the plan of gpt3_13b"
     assert draw_found(report)

@@ -137,7 +137,9 @@ def test_a_grid_has_a_portfolio_for_each_of_its_cells(small: Small) -> None:
     text = io.StringIO()
     print_report(build_report(rows, study), Console(file=text, width=100))
     assert "One split for all (profile native)" in text.getvalue()
-    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(Points.of(build_report(rows, study)))
+    assert matrices.REGRET in CHARTS and matrices.REGRET.draw(
+        Points.from_report(build_report(rows, study))
+    )
 
 
 def test_one_workload_loses_nothing(small: Small) -> None:

@@ -99,7 +99,7 @@ def test_the_cells_of_a_grid_are_compared_by_their_factors():
         ("fast", "2.000x", "2.000x"),
         ("fat", *["does not fit: 96 GB of 85.9 GB"] * 2),
     ]
-    text, chart = WHAT_IF.draw(Points.of(report))
+    text, chart = WHAT_IF.draw(Points.from_report(report))
     assert "2 cells" in text
     marks = [each for each in chart.references() if isinstance(each, ColumnDataSource)]
     assert [list(each.data["x"]) for each in marks if len(each.data["x"]) == 1] == [[100], [100]]
