@@ -166,7 +166,7 @@ def test_a_tooltip_is_small_and_the_table_begins_with_the_objectives():
     for part in ("@{time_s}", "@{cost_usd}", "@{b3}", "@{collective.chunks}", "@{trial}"):
         assert part in shown
     assert list(points.columns)[:2] == ["time_s", "cost_usd"]
-    assert "&lt;b&gt;" in frame.tip("<b>", "x")
+    assert "&lt;b&gt;" in frame.format_tip("<b>", "x")
 
 
 def test_a_dimension_has_one_colour_in_all_charts_and_no_role_has_it():
