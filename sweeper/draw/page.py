@@ -131,10 +131,17 @@ def _breakable(text: str) -> Any:
 
 def _classify_width(sheet: Table) -> str:
     """Return the style class of a table: ``narrow`` fits a phone, ``medium`` half a screen."""
-    columns = list(zip(*sheet.rows, strict=True)) or [(head,) for head in sheet.columns]
+    columns = zip(sheet.columns, *sheet.rows, strict=True)
     widest = [
-        max(len(part) for text in texts for part in (text.split() if name else [text]) or [""])
-        for name, texts in ((i < sheet.n_names, texts) for i, texts in enumerate(columns))
+        max(
+            (
+                len(part)
+                for text in (*head.split(), *texts)  # a head breaks at its spaces
+                for part in (text.split() if i < sheet.n_names else [text])
+            ),
+            default=0,
+        )
+        for i, (head, *texts) in enumerate(columns)
     ]
     letters = sum(widest) + 2 * len(widest)
     return next((name for name, most in _WIDTHS.items() if letters <= most), "wide")

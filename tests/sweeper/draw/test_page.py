@@ -1,18 +1,20 @@
 """The page of a report: whole, self-contained, and without surprises in its markup."""
 
 import html
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dimsweep.sweeper.draw.page import render, render_charts, write_report
+from dimsweep.sweeper.draw.page import _classify_width, render, render_charts, write_report
 from dimsweep.sweeper.ledger.record import Provenance
 from dimsweep.sweeper.questions.findings import build_report
 from dimsweep.sweeper.report.answers import answers
 from dimsweep.sweeper.report.charts import RELATIVE_AXIS, chart_values, needs_own_scales
 from dimsweep.sweeper.report.runners_up import tabulate_runners_up
+from dimsweep.sweeper.table import Table
 from tests.support.refused import refused
 from tests.support.reports import (
     bounded,
@@ -172,3 +174,10 @@ def test_what_is_left_of_a_budget_is_said(asked, said):
     study.config["space"] = {"bandwidth": {"cost": asked}}
     (cost,) = (a for a in answers(build_report(rows, study)) if a.question == "What it costs")
     assert said in cost.rest and ("may cost" in cost.rest) == bool(said)
+
+
+def test_a_table_is_classified_by_its_longest_words():
+    short = Table("", ("name", "value"), [("all reduce", "1 ms"), ("", "")])
+    assert _classify_width(short) == "narrow"
+    assert _classify_width(replace(short, columns=("name", "x" * 60))) == "medium"
+    assert _classify_width(replace(short, rows=[("a", "x" * 100)])) == "wide"
