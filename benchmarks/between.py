@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from dimsweep.engine import DimsweepError, run_one
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.rules import Kind, kind_of
+from dimsweep.engine.rules import PlanKind, classify_plan
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.simulation.program import build_program
 
@@ -94,7 +94,7 @@ def plan(number: int) -> list[str]:
     return overrides
 
 
-def compared(number: int) -> tuple[Kind | None, float] | None:
+def compared(number: int) -> tuple[PlanKind | None, float] | None:
     """The kind of a random plan, and by how much messages take longer than phases, relatively;
     None if it does not fit its network."""
     try:
@@ -103,12 +103,12 @@ def compared(number: int) -> tuple[Kind | None, float] | None:
     except DimsweepError:
         return None
     phases = int(run_one(program).measures.time[0])
-    return kind_of(program), int(run_messages(by_message).measures.time[0]) / phases - 1
+    return classify_plan(program), int(run_messages(by_message).measures.time[0]) / phases - 1
 
 
 def main(plans: int) -> None:
     """Print a line for each kind."""
-    apart: defaultdict[Kind | None, list[float]] = defaultdict(list)
+    apart: defaultdict[PlanKind | None, list[float]] = defaultdict(list)
     number = 0
     while sum(map(len, apart.values())) < plans:
         found = compared(number)

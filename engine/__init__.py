@@ -12,14 +12,21 @@ nothing of studies, searches, files of results or terminals.
 from dimsweep.engine import units
 from dimsweep.engine.account.breakdown import MERIT_NEEDS, Breakdown, account, known_merits
 from dimsweep.engine.account.result import Result, check_phases, is_compiled, simulate
-from dimsweep.engine.account.spans import Along, ClassAccount, Spans, covered, density, threads_of
+from dimsweep.engine.account.spans import (
+    ClassAccount,
+    PathAccount,
+    Spans,
+    density,
+    list_threads,
+    merge_spans,
+)
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.cluster.memory import RemoteMemory
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
-from dimsweep.engine.cluster.packets import PacketModel
-from dimsweep.engine.collective.algorithms import algorithms_of
+from dimsweep.engine.cluster.packet_model import PacketModel
+from dimsweep.engine.cluster.remote_memory import RemoteMemory
+from dimsweep.engine.collective.algorithms import list_algorithms
 from dimsweep.engine.compiler import cache_folder
 from dimsweep.engine.errors import (
     DimsweepError,

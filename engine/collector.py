@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Without it, for code whose garbage holds no circles and so goes by itself."""
     was_on = gc.isenabled()
     gc.disable()

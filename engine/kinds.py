@@ -54,7 +54,7 @@ class DimensionOrder(NamedInt):
         return _others.get(value)
 
     @classmethod
-    def numbered(cls, name: str) -> "DimensionOrder":
+    def create(cls, name: str) -> "DimensionOrder":
         """A new number for an order of this name, which no other text of it has had."""
         number = len(cls._value2member_map_)
         made = int.__new__(cls, number)
@@ -63,7 +63,7 @@ class DimensionOrder(NamedInt):
         return made
 
     @classmethod
-    def known_again(cls, order: "DimensionOrder") -> None:
+    def restore(cls, order: "DimensionOrder") -> None:
         """The name of an order means this number again."""
         _others[str(order)] = order
 

@@ -13,7 +13,7 @@ def record(**fields: DTypeLike) -> "np.dtype[np.void]":
     return np.dtype(list(fields.items()), align=True)
 
 
-def fields_of(of: "np.dtype[np.void]") -> dict[str, DTypeLike]:
+def list_fields(of: "np.dtype[np.void]") -> dict[str, DTypeLike]:
     """The fields of a record, for another one that has them, too."""
     return {name: of[name] for name in of.names or ()}
 

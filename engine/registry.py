@@ -42,7 +42,7 @@ class Registry(dict[str, _T]):
 
 
 @contextmanager
-def registered() -> Iterator[list[Entry]]:
+def recording_registrations() -> Iterator[list[Entry]]:
     """The list of what is registered within it, in any registry."""
     note: list[Entry] = []
     _notes.append(note)

@@ -4,7 +4,7 @@ A setting is described once, at its field: a type, in ``Annotated`` with a unit 
 :mod:`engine.units` and with :class:`Bounds` where it has them; a default; and its meaning, in the
 ``#:`` lines above it.  :func:`check_settings` checks an object.  The configuration's keys, their
 errors, completion and the tables of keys in the documentation are derived from
-:func:`settings_of` and :func:`meanings_of`.
+:func:`list_settings` and :func:`list_meanings`.
 """
 
 import dataclasses
@@ -106,7 +106,7 @@ class Setting(NamedTuple):
 
 
 @cache
-def settings_of(record: type) -> tuple[Setting, ...]:
+def list_settings(record: type) -> tuple[Setting, ...]:
     """Return the settings of a dataclass in the order of its fields."""
     hints = get_type_hints(record, include_extras=True)
     return tuple(_setting(field, hints[field.name]) for field in dataclasses.fields(record))
@@ -131,7 +131,7 @@ def _setting(field: Any, hint: Any) -> Setting:
 
 
 @cache
-def meanings_of(record: type) -> Mapping[str, str]:
+def list_meanings(record: type) -> Mapping[str, str]:
     """Return the ``#:`` lines above each field of a dataclass, by the name of the field; fields of
     its bases included."""
     found: dict[str, str] = {}
@@ -181,7 +181,7 @@ def _checked(
 ) -> tuple[tuple[str, type | None, bool, Bounds | None, Unit | None], ...]:
     """Return the fields that are converted or have bounds."""
     found = []
-    for name, kind, optional, unit, bounds, _ in settings_of(record):
+    for name, kind, optional, unit, bounds, _ in list_settings(record):
         is_converted = isinstance(kind, type) and kind is not bool and issubclass(kind, (Enum, int))
         if is_converted or bounds is not None:
             found.append((name, kind if is_converted else None, optional, bounds, unit))

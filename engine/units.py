@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self, TypeGuard
 
 from dimsweep.engine.errors import DimsweepError, format_yaml
-from dimsweep.engine.meant import meant, of_number
+from dimsweep.engine.quantity_hints import suggest_for_number, suggest_quantities
 
 PICOSECONDS = 10**12  # in a second
 MAX_PICOSECONDS = 2**62  # half of what the kernels' clocks count to: 53 days
@@ -191,7 +191,7 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     a_kind = f"{'an' if unit.kind[0] in 'aeiou' else 'a'} {unit.kind}"
     example = f"write a number and a unit, such as {unit.examples}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        asked = _asked(of_number(value, unit.base, _BARE.get(unit, ())))
+        asked = _asked(suggest_for_number(value, unit.base, _BARE.get(unit, ())))
         raise DimsweepError(f"{value} has no unit; this is {a_kind}", hint=asked + example)
     if not isinstance(value, str):
         raise DimsweepError(f"{format_yaml(value)} is not {a_kind}", hint=example)
@@ -200,7 +200,11 @@ def _parse_exactly(value: object, unit: Unit, zero: bool) -> Decimal:
     if number is None:
         number = _as_shown(text, unit)
     if number is None:
-        asked = _asked(meant(text, unit.base, lambda each: _magnitude(each, unit.base) is not None))
+        asked = _asked(
+            suggest_quantities(
+                text, unit.base, lambda each: _magnitude(each, unit.base) is not None
+            )
+        )
         raise DimsweepError(f"{text!r} is not {a_kind}", hint=asked + example)
     size = float(number)
     if not math.isfinite(size) or size < 0 or (size == 0 and not zero):
@@ -277,13 +281,13 @@ def scale(value: float, unit: Unit) -> tuple[float, str]:
     return 10.0**-power, name
 
 
-def names(unit: Unit) -> tuple[str, ...]:
+def list_unit_names(unit: Unit) -> tuple[str, ...]:
     """Return the names of the units in which quantities of a kind are written."""
     return tuple(_SCALES[unit].values())
 
 
-def size(name: str, unit: Unit) -> float:
-    """Return the size of the unit ``name``, one of :func:`names`, in ``unit.base``."""
+def unit_size(name: str, unit: Unit) -> float:
+    """Return the size of the unit ``name``, one of :func:`list_unit_names`, in ``unit.base``."""
     return next(10.0**power for power, each in _SCALES[unit].items() if each == name)
 
 

@@ -36,7 +36,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from dimsweep.engine import DimsweepError, format_yaml, prefixing_errors, suggest_names, units
 from dimsweep.engine.formats import explained
-from dimsweep.engine.settings import Bounds, Setting, meanings_of, settings_of
+from dimsweep.engine.settings import Bounds, Setting, list_meanings, list_settings
 
 Quantity = units.Quantity
 Duration = units.Duration
@@ -321,7 +321,7 @@ class Part(BaseModel):
         fields = cls.model_fields
         found = {name: each.description for name, each in fields.items() if each.description}
         for record in (*cls.MIRRORS, cls):
-            found |= meanings_of(record)
+            found |= list_meanings(record)
         return {name: found[name] for name in fields if name in found}
 
     def plain(self) -> dict[str, Any]:
@@ -332,7 +332,7 @@ class Part(BaseModel):
         """Return the values of the keys that are settings of the dataclass ``kind``."""
         keys = type(self).model_fields
         return {
-            each.name: getattr(self, each.name) for each in settings_of(kind) if each.name in keys
+            each.name: getattr(self, each.name) for each in list_settings(kind) if each.name in keys
         }
 
     def file_keys(self, place: str = "") -> Iterator[tuple[str, str | None]]:
@@ -472,7 +472,7 @@ def mirror(
         Types of keys that differ from those of their settings.
     """
     fields: dict[str, Any] = {name: (kind, None) for name, kind in (more or {}).items()}
-    for setting in (each for record in records for each in settings_of(record)):
+    for setting in (each for record in records for each in list_settings(record)):
         name = setting.name
         if name in without or name in fields:
             continue

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.registry import Entry, registered
+from dimsweep.engine.registry import Entry, recording_registrations
 from dimsweep.sweeper.places import found, installed, installed_plugins, is_file, options_of
 
 _HINT = "a plug-in is a Python file, such as plugins=[mine.py], or a module that can be imported"
@@ -195,7 +195,7 @@ def _load(plugin: Plugin) -> Loaded:
             other.forget()
             del _loaded[name]
             _purge(module)
-    with registered() as entries:
+    with recording_registrations() as entries:
         try:
             _run(plugin, module)
         except BaseException as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dimsweep.engine.registry import registered
+from dimsweep.engine.registry import recording_registrations
 from dimsweep.sweeper.plugins import forget_all
 from tests.support.pages import PAGES, ROOT, blocks_of, in_folder, name_of, plain, run, with_tables
 
@@ -28,7 +28,7 @@ def registries() -> Iterator[None]:
 
     What our own modules register as they are first imported stays.
     """
-    with registered() as entries:
+    with recording_registrations() as entries:
         yield
     forget_all()
     for registry, name in entries:

@@ -214,7 +214,7 @@ def merits(
         found["perf_per_watt"] = 1 / found["energy_j"]
     left: Floats | float = 1.0
     if (renewal := renewal_of(program, seconds)) is not None:
-        found["ettr"] = np.full(len(seconds), renewal.kept)
+        found["ettr"] = np.full(len(seconds), renewal.effective_share)
         left = found["ettr"] * speed
         found["effective_time_s"] = seconds / left
     if prices is not None and prices.lifetime and "tokens_per_s" in found:
@@ -231,7 +231,7 @@ def _price_of_spares(program: Program) -> float:
         return 1.0
     graph = program.cluster.network.graph
     billed = program.n_npus if graph is None else graph.n_npus
-    return reliability.price(program.n_npus, billed)
+    return reliability.cost_multiplier(program.n_npus, billed)
 
 
 def renewal_of(program: Program, seconds: Floats | float) -> Renewal | None:

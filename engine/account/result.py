@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dimsweep.engine.account.breakdown import Breakdown, account, renewal_of, sending
-from dimsweep.engine.account.spans import Along, ClassAccount, Spans, along, classes_of, spans_of
+from dimsweep.engine.account.spans import (
+    ClassAccount,
+    PathAccount,
+    Spans,
+    along,
+    classes_of,
+    spans_of,
+)
 from dimsweep.engine.account.timeline import encoded, trace
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.cluster.transports import Transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
@@ -21,7 +28,7 @@ from dimsweep.engine.kernels.phase.kernel import MODEL
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.program import Floats, Longs, Program
-from dimsweep.engine.reliability import Outage, Renewal, mean_speed
+from dimsweep.engine.reliability import Outage, Renewal, compute_mean_speed
 from dimsweep.engine.units import PICOSECONDS, format_time
 from dimsweep.engine.workload.graph import Workload
 
@@ -53,11 +60,11 @@ class Result:
     def breakdown(self) -> Breakdown:
         """The account as arrays of one row, in picoseconds."""
         own = self.program.bandwidth[None]
-        speed = mean_speed(self.outages)
+        speed = compute_mean_speed(self.outages)
         return account(self.program, own, self.run.measures, self._network, speed)
 
     @cached_property
-    def along(self) -> Along | None:
+    def along(self) -> PathAccount | None:
         """The critical path by what computes and by what communicates, in picoseconds that add up
         to the time.  None if simulated message by message."""
         return along(self.run) if isinstance(self.run, Run) else None

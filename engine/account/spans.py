@@ -20,8 +20,8 @@ class Spans(NamedTuple):
     """N spans of time, each on one thread of one process; shapes (N,), times in picoseconds.
 
     A process is a class of ranks; links follow as further processes. Its threads are its streams,
-    one for receives and one for each dimension (see :func:`threads_of`). Overlapping spans move to
-    additional threads, the number of threads further on.
+    one for receives and one for each dimension (see :func:`list_threads`). Overlapping spans move
+    to additional threads, the number of threads further on.
     """
 
     process: Longs
@@ -32,7 +32,7 @@ class Spans(NamedTuple):
     phase: Longs  # its number among all chunks' phases; else one of the constants above
 
 
-def threads_of(program: Program) -> list[str]:
+def list_threads(program: Program) -> list[str]:
     """Return the names of the threads of a class."""
     names = program.names
     streams = (f"stream {name}" for name in names.stream)
@@ -50,7 +50,7 @@ def spans_of(run: "Run | MessageRun") -> Spans:
         times = np.array(run.operators, dtype=np.int64).reshape(-1, 2).T
         parts = [_operators(run.program, *times), *_messages(run)]
     joined = Spans(*map(np.concatenate, zip(*parts, strict=True)))
-    return _beside(joined, len(threads_of(run.program)))
+    return _beside(joined, len(list_threads(run.program)))
 
 
 def _operators(program: Program, start: Longs, end: Longs) -> Spans:
@@ -140,7 +140,7 @@ def density(start: Longs, end: Longs, edges: Floats, rate: Floats | float = 1.0)
     return found
 
 
-def covered(start: Longs, end: Longs) -> tuple[Longs, Longs]:
+def merge_spans(start: Longs, end: Longs) -> tuple[Longs, Longs]:
     """Return the union of the spans as spans that neither overlap nor touch."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order]) if len(end) else end
@@ -155,7 +155,7 @@ def covered(start: Longs, end: Longs) -> tuple[Longs, Longs]:
 COMPUTE, MEMORY, REMOTE, HOST = "compute", "memory", "remote memory", "host"
 
 
-class Along(NamedTuple):
+class PathAccount(NamedTuple):
     """The critical path of one run, in picoseconds that add up to its time exactly: D dimensions, C
     classes of ranks.
 
@@ -190,7 +190,7 @@ class ClassAccount(NamedTuple):
     path: int | None  # time of the critical path in this class; None if unknown
 
 
-def along(run: Run) -> Along | None:
+def along(run: Run) -> PathAccount | None:
     """Return the account of the critical path; None if a witness simulated the run, since it
     records no path."""
     path = run.measures.path
@@ -202,7 +202,7 @@ def along(run: Run) -> Along | None:
     chunk = np.searchsorted(state.chunks["record"], chain.phases, side="right") - 1
     first = s.flows["member_start"][state.chunks["flow"][chunk]]
     sender = s.members["node"][first]
-    return Along(
+    return PathAccount(
         _computing(s.nodes, chain.nodes, state.nodes["end"] - state.nodes["start"]),
         _communicating(run, chain, s.nodes["tally"][sender]),
         _by_class(run, chain, s.nodes["cls"][sender]),
@@ -245,7 +245,7 @@ def _by_class(run: Run, chain: Chain, cls: Longs) -> Longs:
 
 
 def classes_of(
-    program: Program, measures: Measures, path: Along | None
+    program: Program, measures: Measures, path: PathAccount | None
 ) -> tuple[ClassAccount, ...]:
     """Return the account of each class of ranks of a run of one point."""
     time, found = int(measures.time[0]), list[ClassAccount]()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dimsweep.engine.account.spans import ON_LINK, OPERATOR, Spans, density, spans_of, threads_of
+from dimsweep.engine.account.spans import ON_LINK, OPERATOR, Spans, density, list_threads, spans_of
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.phase.batch import Run
 from dimsweep.engine.kinds import CollectiveKind
@@ -107,7 +107,7 @@ def _most_telling(spans: Spans, room: int) -> tuple[Spans, str]:
 def _names(run: "Run | MessageRun", spans: Spans) -> Iterator[Event]:
     """Yield the names of processes and threads, and of additional threads in use."""
     program, links = run.program, [] if isinstance(run, Run) else run.links
-    names, threads = program.names, threads_of(program)
+    names, threads = program.names, list_threads(program)
     used = set(zip(spans.process.tolist(), spans.thread.tolist(), strict=True))
     for cls, (count, first) in enumerate(zip(names.class_count, names.class_first, strict=True)):
         yield _process(cls, f"{count} ranks like rank {first}" if count > 1 else f"rank {first}")

@@ -39,12 +39,12 @@ from dimsweep.engine.lower.program import Program
 from dimsweep.engine.network.cuts import (
     Capacities,
     Side,
-    least_side,
-    narrowest_side,
-    tight_sides,
-    worst_side,
+    find_minimum_side,
+    find_narrowest_side,
+    find_slowest_side,
+    find_tight_sides,
 )
-from dimsweep.engine.network.graph import Network, node_name, some
+from dimsweep.engine.network.graph import Network, abbreviate, node_name
 
 if TYPE_CHECKING:  # scipy is imported by the functions that need it: few runs do
     from scipy.sparse import csr_array
@@ -80,7 +80,7 @@ def cut_bound(
 
     Raises :class:`DimsweepError` for fewer than two ranks, and for missing ones.
     """
-    capacities = Capacities.of(network, ranks)
+    capacities = Capacities.from_network(network, ranks)
     if kind is CollectiveKind.ALL_REDUCE and switches_reduce:
         return _narrowest(capacities)
     return max(_BOUNDS[kind](capacities), key=lambda bound: bound.per_byte)
@@ -118,7 +118,10 @@ def time_by_cuts(program: Program, network: Network) -> Least | None:
             most[group, kind] = n_bytes, members
     found = []
     for (group, kind), (n_bytes, members) in most.items():
-        if len(Capacities.of(network, members).twins) * len(network.links) > _QUICK:
+        if (
+            len(Capacities.from_network(network, members).equivalent_ranks) * len(network.links)
+            > _QUICK
+        ):
             continue
         bound = cut_bound(network, members, kind, switches_reduce=in_switch)
         found.append(Least(bound.picoseconds(n_bytes), f"{kind} over {group}: {bound.why}"))
@@ -126,12 +129,12 @@ def time_by_cuts(program: Program, network: Network) -> Least | None:
 
 
 def _gather(capacities: Capacities) -> Iterator[CutBound]:
-    yield _told(capacities, worst_side(capacities), 1, "leave")
+    yield _told(capacities, find_slowest_side(capacities), 1, "leave")
 
 
 def _scatter(capacities: Capacities) -> Iterator[CutBound]:
-    back = capacities.backwards
-    yield _told(back, worst_side(back), len(back.ranks), "enter")
+    back = capacities.reversed
+    yield _told(back, find_slowest_side(back), len(back.ranks), "enter")
 
 
 def _told(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound:
@@ -141,13 +144,13 @@ def _told(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound
 
 def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
     yield _narrowest(capacities)
-    tight = tight_sides(capacities, worst_side(capacities))
+    tight = find_tight_sides(capacities, find_slowest_side(capacities))
     if not capacities.is_symmetric:
-        back = capacities.backwards
-        tight += tight_sides(back, worst_side(back))
+        back = capacities.reversed
+        tight += find_tight_sides(back, find_slowest_side(back))
     for sides in _partitions(capacities, tight):
-        ways = (capacities,) if capacities.is_symmetric else (capacities, capacities.backwards)
-        least = min(sum(map(way.leaving, sides)) for way in ways) * capacities.unit
+        ways = (capacities,) if capacities.is_symmetric else (capacities, capacities.reversed)
+        least = min(sum(map(way.outgoing_units, sides)) for way in ways) * capacities.unit
         yield CutBound(
             Fraction(2 * (len(sides) - 1)) / least,
             f"what {len(sides)} parts, such as {_named(capacities, sides[0])}, have to tell",
@@ -155,7 +158,7 @@ def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
 
 
 def _narrowest(capacities: Capacities) -> CutBound:
-    side = narrowest_side(capacities)
+    side = find_narrowest_side(capacities)
     what = f"what has to leave {_named(capacities, side)}"
     return CutBound(1 / capacities.cut(side).capacity, what)
 
@@ -171,7 +174,7 @@ def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[
         if not (side & taken).any():
             sides.append(side)
             taken |= side
-    single = [~capacities.all_but(rank) for rank in capacities.ranks]
+    single = [~capacities.complement_of(rank) for rank in capacities.ranks]
     yield single
     left = ranks & ~taken
     yield sides + [side for side in single if (side & left).any()]
@@ -181,17 +184,19 @@ def _partitions(capacities: Capacities, tight: Sequence[Side]) -> Iterator[list[
 
 def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
     n = len(capacities.ranks)
-    worst = worst_side(capacities)
-    sides = [worst, narrowest_side(capacities), *tight_sides(capacities, worst)]
-    others = [capacities.all_but(rank) for rank in capacities.ranks]
+    worst = find_slowest_side(capacities)
+    sides = [worst, find_narrowest_side(capacities), *find_tight_sides(capacities, worst)]
+    others = [capacities.complement_of(rank) for rank in capacities.ranks]
     sides += [*others, *(~side for side in others)]
-    sides += [least_side(capacities, near) for near in _neighbourhoods(capacities)]
+    sides += [find_minimum_side(capacities, near) for near in _neighbourhoods(capacities)]
     for side in {side.tobytes(): side for side in sides}.values():
         inside = capacities.n_ranks(side)
-        per_byte = Fraction(inside * (n - inside), n) / (capacities.leaving(side) * capacities.unit)
+        per_byte = Fraction(inside * (n - inside), n) / (
+            capacities.outgoing_units(side) * capacities.unit
+        )
         yield CutBound(per_byte, f"what has to leave {_named(capacities, side)}")
     yield _by_lengths(capacities, np.ones(len(capacities.tail), np.int64), "all links together")
-    if len(capacities.twins) * len(capacities.tail) <= _SMALL:
+    if len(capacities.equivalent_ranks) * len(capacities.tail) <= _SMALL:
         yield _by_lengths(capacities, _dual_lengths(capacities), "the multi-commodity flow")
 
 
@@ -200,7 +205,7 @@ def _neighbourhoods(capacities: Capacities) -> set[frozenset[int]]:
     from scipy.sparse.csgraph import dijkstra
 
     ranks = np.array(capacities.ranks)
-    firsts = [twins[0] for twins in capacities.twins]
+    firsts = [twins[0] for twins in capacities.equivalent_ranks]
     lengths = np.ones(len(capacities.tail), np.int64)
     hops = dijkstra(_graph(capacities, lengths), indices=firsts)[:, ranks]
     found = {
@@ -239,7 +244,7 @@ def _dual_lengths(capacities: Capacities) -> Ints:
     from scipy.optimize import linprog
     from scipy.sparse import block_diag, coo_array, hstack
 
-    n, m, classes = len(capacities.nodes), len(capacities.tail), capacities.twins
+    n, m, classes = len(capacities.nodes), len(capacities.tail), capacities.equivalent_ranks
     capacity = np.array([float(c) for c in capacities.capacity])
     capacity /= capacity.mean()
     link, one = np.arange(m), np.ones(m)
@@ -248,7 +253,7 @@ def _dual_lengths(capacities: Capacities) -> Ints:
         shape=(n, m),
     ).tocsr()
     rows, ends = [], []
-    others = capacities.all_but(classes[0][0])  # whose balance follows from all others'
+    others = capacities.complement_of(classes[0][0])  # whose balance follows from all others'
     for twins in classes:
         arrive = np.zeros(n)
         arrive[list(capacities.ranks)] = len(twins)
@@ -277,8 +282,8 @@ def _named(capacities: Capacities, side: Side) -> str:
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
     if len(beyond) < len(inside):
-        return "all but " + some(node_name(capacities.nodes[rank]) for rank in beyond)
-    return some(node_name(capacities.nodes[rank]) for rank in inside)
+        return "all but " + abbreviate(node_name(capacities.nodes[rank]) for rank in beyond)
+    return abbreviate(node_name(capacities.nodes[rank]) for rank in inside)
 
 
 _BOUNDS = {

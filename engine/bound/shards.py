@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.memory import RemoteMemory, Request
 from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.remote_memory import RemoteMemory, Request
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import Floats, Longs
@@ -188,7 +188,7 @@ class Stagings:
 
     def seconds(self, work: Compute) -> float:
         """Return the least seconds of a computation."""
-        return max(0.0, self._npu.issued(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
+        return max(0.0, self._npu.issued_duration(work, _LEAD)[0] - _ROUNDED) / PICOSECONDS
 
     def streaming(self, n_bytes: Floats) -> Floats:
         """Return the least seconds of kernels that stream ``n_bytes`` each."""

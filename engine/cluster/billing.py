@@ -16,13 +16,13 @@ from dimsweep.engine.network.bill import (
     Bill,
     Item,
     Needs,
-    bill_of,
-    cabling_of,
-    needs_of,
-    needs_of_dimension,
-    says_media,
+    build_bill,
+    find_cabling,
+    has_media,
+    list_dimension_needs,
+    list_needs,
 )
-from dimsweep.engine.network.fabric import Fabric, fitted
+from dimsweep.engine.network.fabric import Fabric, fit_fabrics
 from dimsweep.engine.network.graph import Device, Kind, Link, Network
 from dimsweep.engine.network.parts import Amount, Need, Part, PartKind, PriceList
 from dimsweep.engine.topology.blocks import Node
@@ -56,7 +56,7 @@ def product_bill(
     """
     n = topology.n_npus - sum(len(other.at) for other in others)
     needs, missing = Needs({Need(PartKind.NPU): n}), list[str]()
-    for dim, fabric in fitted(topology, fabrics):
+    for dim, fabric in fit_fabrics(topology, fabrics):
         cables = prices.cables(dim.tier)
         if dim.size == 1:
             continue
@@ -65,11 +65,11 @@ def product_bill(
             hint = f"cost.tiers.{dim.tier or 'NAME'}.medium=fibre, copper, or board for none at all"
             missing.append(f"{what} ({hint})")
             continue
-        line, unknown = needs_of_dimension(dim, fabric, cables, prices)
+        line, unknown = list_dimension_needs(dim, fabric, cables, prices)
         missing += unknown
         for need, n in line.items():
             needs[need] += n * (topology.n_npus // dim.size)
-    return with_npus(bill_of(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+    return with_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
 
 
 def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
@@ -77,7 +77,7 @@ def with_npus(bill: Bill, npus: Iterable[tuple[Part, int]]) -> Bill:
     items, missing, unpowered = list[Item](), list[str](), list[str]()
     for part, n in npus:
         count = -(-n // part.ports)
-        item = Item(part.kind, part.name, part.called, "", count, part.price, part.watts)
+        item = Item(part.kind, part.name, part.label, "", count, part.price, part.watts)
         items += [item] * bool(n)
         what = f"the {n:,} NPUs of {part.name}"
         if n and item.price is None:
@@ -99,7 +99,7 @@ def network_bill(
     """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
     those of their dimensions' tiers; NPUs of which the graph says what they are, are no others."""
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
-    needs, plain = Needs(needs_of(network, cabling)), Need(PartKind.NPU)
+    needs, plain = Needs(list_needs(network, cabling)), Need(PartKind.NPU)
 
     def is_plain(device: Device) -> bool:  # the network says nothing about its part
         return not device.part and device.price is None and device.watts is None
@@ -110,13 +110,13 @@ def network_bill(
     ]
     needs[plain] -= sum(len(other.at) for other in others)
     missing = []
-    is_known = all(cabling_of(link, cabling) is not None for link in network.cables())
-    if not says_media(network) and not is_known:
+    is_known = all(find_cabling(link, cabling) is not None for link in network.cables())
+    if not has_media(network) and not is_known:
         missing.append(
             "no link of the network says its medium, so not all cables are counted (medium: fibre "
             "or copper of its links, or cost.tiers.NAME.medium for those of a dimension)"
         )
-    return with_npus(bill_of(needs, prices, missing), ((o.part, len(o.at)) for o in others))
+    return with_npus(build_bill(needs, prices, missing), ((o.part, len(o.at)) for o in others))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class WholePrices(Prices):
         return np.array(costs).reshape(bandwidth.shape[:-1])
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         return False
 
     def bill(self, bandwidth: Sequence[float]) -> Bill:
@@ -228,7 +228,7 @@ def _amounts_of_product(
 ) -> dict[tuple[str, str], float]:
     """Amounts by tier and part, in bytes/s where a part is paid for by these."""
     n, amounts = topology.n_npus, defaultdict[tuple[str, str], float](float)
-    for dim, fabric in fitted(topology, fabrics):
+    for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:
             continue
         bill, whole = fabric.bill(dim), n * dim.bandwidth
@@ -250,7 +250,7 @@ def _amounts_of_graph(
     amounts, missing = defaultdict[tuple[str, str], float](float), list[str]()
     ports, blocks = set[tuple[str, int, Node]](), dict[Node, str]()
     direct = dict[tuple[str, int], list[tuple[Node, Node]]]()  # links between NPUs
-    boards = says_media(network)
+    boards = has_media(network)
     for link in network.cables():
         ends = (link.source, link.target)
         kinds = [network.devices[node].kind for node in ends]

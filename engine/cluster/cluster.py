@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.cluster.memory import RemoteMemory
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.remote_memory import RemoteMemory
 from dimsweep.engine.errors import DimsweepError, prefixing_errors
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, QueueOrder
-from dimsweep.engine.network.degrade import speeds
+from dimsweep.engine.network.degrade import reduced_speeds
 from dimsweep.engine.network.fabric import Auto
 from dimsweep.engine.reliability import Reliability
 from dimsweep.engine.settings import Bounds, Index, check_settings
@@ -169,7 +169,7 @@ class Cluster:
         model = self.network
         n_npus = self.topology.n_npus if model.graph is None else model.graph.n_npus
         with prefixing_errors("network.degrade"):
-            slow = speeds(model.degrade, n_npus)
+            slow = reduced_speeds(model.degrade, n_npus)
         if not slow and not self.other_npus:
             return Npus((self.npu,), None)
         model.check_npus(self.topology.n_npus)
@@ -187,7 +187,7 @@ class Cluster:
         return Npus(tuple(kinds), of if len(found) > 1 else None)
 
     @property
-    def slowest(self) -> float:
+    def slowest_speed(self) -> float:
         """The share of the speed of ``npu`` that the slowest NPU has; raises as ``npus`` does."""
         return min(npu.speed for npu in self.npus.kinds) / self.npu.speed
 
@@ -208,9 +208,9 @@ class Cluster:
             )
 
     @property
-    def symmetric(self) -> tuple[bool, ...]:
+    def symmetric_dims(self) -> tuple[bool, ...]:
         """Of each dimension, whether NPUs may change places in it without any effect."""
         network = self.network
         plain = network.graph is None and network.interconnect is None and self.npus.of is None
         free = plain and not any(fabric != Auto() for fabric in network.fabrics)
-        return tuple(free and dim.block.symmetric for dim in self.topology.dims)
+        return tuple(free and dim.block.is_symmetric for dim in self.topology.dims)

@@ -17,7 +17,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.network.fabric import Fabric, fitted
+from dimsweep.engine.network.fabric import Fabric, fit_fabrics
 from dimsweep.engine.topology.topology import Topology
 from dimsweep.engine.units import MONEY, PRICE_PER_BANDWIDTH
 
@@ -59,7 +59,7 @@ class Prices:
         return total
 
     @property
-    def linear(self) -> bool:
+    def is_linear(self) -> bool:
         """Whether bandwidth has a price, in proportion."""
         return True
 
@@ -79,7 +79,7 @@ def network_prices(
     (:meth:`Fabric.bill`); raises :class:`DimsweepError` for one that does not suit its dimension.
     """
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
-    for dim, fabric in fitted(topology, fabrics):
+    for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:
             per_npu.append(0.0)
             continue

@@ -194,7 +194,7 @@ class Npu:
             raise DimsweepError("a systolic array is no measured GPU", where="kernels")
 
     @property
-    def room(self) -> float | None:
+    def usable_memory(self) -> float | None:
         """Bytes of memory that a workload may fill; None: any number."""
         return None if self.memory is None else self.memory * (1 - self.headroom)
 
@@ -203,9 +203,9 @@ class Npu:
 
         Raises :class:`DimsweepError` when it needs a rate that the NPU does not state.
         """
-        return self.issued(work, 0)[0]
+        return self.issued_duration(work, 0)[0]
 
-    def issued(self, work: Compute, lead: int) -> tuple[int, int]:
+    def issued_duration(self, work: Compute, lead: int) -> tuple[int, int]:
         """Picoseconds of an operator that the host begins to issue by a ``lead`` before it can
         start, and the lead with which it goes on.
 
@@ -243,7 +243,7 @@ class Npu:
         seconds = (flops - sum(faster.values())) / self.flops
         return flops / (seconds + sum(n / self.narrow[each] for each, n in faster.items()))
 
-    def memory_bound(self, work: Compute) -> int:
+    def memory_bound_time(self, work: Compute) -> int:
         """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
         if work.duration is not None or self.measured is not None:
             return 0

@@ -118,7 +118,7 @@ HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")
 TRANSPORTS: Registry[type[Transport]] = Registry("transport")
 
 
-def transport_of(chosen: Transport | str) -> Transport:
+def build_transport(chosen: Transport | str) -> Transport:
     """A transport by its name alone, with the defaults of its keys.
 
     Raises :class:`DimsweepError` for a name that none has.

@@ -69,7 +69,7 @@ class Setting:
     @property
     def use(self) -> LinkUse:
         """The links that the members can use."""
-        return self.block.use_under(self.policy, self.n, self.p, self.stride)
+        return self.block.link_use_under(self.policy, self.n, self.p, self.stride)
 
 
 def backwards(scatter: tuple[Step, ...], p: int) -> tuple[Step, ...]:
@@ -120,7 +120,7 @@ def measured_steps(
             n_bytes = load.n_bytes * ways.links * share
             steps.append(Step(1, max(hops) - before, n_bytes, reduced, load.messages))
         before = max(hops)
-        loads.append(ways.busiest(now))
+        loads.append(ways.busiest_link_load(now))
     sent_bytes = sum(m.fraction for strand in strands for r in strand for m in r.send) / p
     growth = {CollectiveKind.REDUCE_SCATTER: 1 / p, CollectiveKind.ALL_GATHER: float(p)}
     return PhaseSteps(tuple(steps), share, growth.get(kind, 1.0), sent_bytes)
@@ -161,7 +161,7 @@ class _Ways:
             for way in ways
         )
 
-    def busiest(self, now: Sequence[Round]) -> _Load:
+    def busiest_link_load(self, now: Sequence[Round]) -> _Load:
         """Return the link that carries the most when all members of all groups send."""
         n_bytes, messages = Counter[int](), Counter[int]()
         for link, fraction in self._sent(now):

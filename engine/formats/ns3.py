@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dimsweep.engine.cluster.packets import Mark
+from dimsweep.engine.cluster.packet_model import Mark
 from dimsweep.engine.cluster.transports import TRANSPORTS, Transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.reading import Line, read_lines, whole

@@ -18,11 +18,11 @@ from dimsweep.engine.topology.coordinates import (
     Group,
     Offset,
     all_coordinates,
-    at_offset,
     group_members,
-    modulo,
-    place_in,
+    member_numbers,
     ranks_at,
+    ranks_at_offset,
+    wrap_offset,
 )
 from dimsweep.engine.workload.graph import (
     Access,
@@ -96,7 +96,7 @@ def fold_stages(
     n_places = stages.n_members
     peers: list[dict[Offset, int]] = [{} for _ in range(n_places)]
     for offset in offsets:
-        found = place_in(stages, (first + np.asarray(offset)) % np.asarray(sizes))
+        found = member_numbers(stages, (first + np.asarray(offset)) % np.asarray(sizes))
         for place, peer in enumerate(found.tolist()):
             peers[place][offset] = peer
     members = [
@@ -154,7 +154,7 @@ def fold_ranks(
 
     graph = graph_by_rank(workload, sizes)
     partners = [group_members(group, sizes) for group in groups.values()]
-    peers = [at_offset(offset, sizes) for offset in offsets]
+    peers = [ranks_at_offset(offset, sizes) for offset in offsets]
     start = graph if npu is None else graph * (int(npu.max()) + 1) + npu
     beside = [table[:, None] for table in peers]
     colour = _refine(start, partners + beside) if fold else np.arange(n)
@@ -186,7 +186,7 @@ def _used(workload: Workload, sizes: tuple[int, ...]) -> tuple[dict[str, Group],
         if isinstance(work, Collective) or (isinstance(work, Access) and work.group):
             groups[work.group] = workload.groups[work.group]
         elif isinstance(work, (Send, Receive)):
-            offsets[modulo(work.offset, sizes)] = None
+            offsets[wrap_offset(work.offset, sizes)] = None
     return groups, list(offsets)
 
 

@@ -12,7 +12,7 @@ from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.topology.blocks import SubgroupBandwidth
-from dimsweep.engine.topology.coordinates import Group, coordinates_of, modulo
+from dimsweep.engine.topology.coordinates import Group, coordinates_of, wrap_offset
 from dimsweep.engine.workload.graph import Collective, Send, Workload, runners_along
 
 _T = TypeVar("_T", bound=Hashable)
@@ -142,7 +142,7 @@ class Forms:
         if key not in self._known:
             uses = (
                 self._crossing(d, offset, graph)
-                for d, offset in enumerate(modulo(work.offset, self._cluster.topology.sizes))
+                for d, offset in enumerate(wrap_offset(work.offset, self._cluster.topology.sizes))
                 if offset
             )
             form = Form(p.POINT_TO_POINT, work.n_bytes, 1, 0, tuple(uses))
@@ -162,11 +162,11 @@ class Forms:
         key = (d, offset, own)
         if key not in self._crossings:
             dim, policy = self._dims[d], self._model.subgroup_bandwidth
-            share, hops = dim.block.way_under(policy, dim.size, offset)
+            share, hops = dim.block.message_path_under(policy, dim.size, offset)
             crowd, entrance = 1, None
             if policy is SubgroupBandwidth.PHYSICAL:
                 senders = runners_along(self._workload, self._cluster.topology.sizes, graph, d)
-                crowd = dim.block.crowd(dim.size, offset, senders)
+                crowd = dim.block.link_load(dim.size, offset, senders)
                 entrance = dim.block.entrance(dim.size, offset, senders)
             share *= self._message_share(d) / crowd
             steps = PhaseSteps((Step(1, hops, 1.0, messages=crowd),), share, 1.0, 1.0)

@@ -4,7 +4,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.collective.algorithms import chosen_algorithms
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError, prefixing_errors
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.choices import Choices
@@ -16,7 +16,7 @@ from dimsweep.engine.lower.tables import structure
 from dimsweep.engine.workload.graph import Workload
 
 
-@no_collector()  # hundreds of thousands of small objects, and no cycles among them
+@collector_paused()  # hundreds of thousands of small objects, and no cycles among them
 def lower(workload: Workload, cluster: Cluster, *, fold: bool = True) -> p.Program:
     """Lower ``workload`` on ``cluster`` to a program of flat arrays.
 

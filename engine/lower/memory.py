@@ -8,11 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Sharing, rounded
 from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.remote_memory import (
+    MEMORIES,
+    RemoteMemory,
+    Request,
+    Sharing,
+    round_picoseconds,
+)
 from dimsweep.engine.errors import DimsweepError, InfeasibleError
 from dimsweep.engine.lower.fold import NODES, Folding
-from dimsweep.engine.topology.coordinates import Group, all_coordinates, place_in
+from dimsweep.engine.topology.coordinates import Group, all_coordinates, member_numbers
 from dimsweep.engine.units import format_bytes
 from dimsweep.engine.workload.graph import Access, Footprint, Graph, Workload, stamps_of
 
@@ -30,7 +36,7 @@ def check_memory(need: Footprint, cluster: Cluster, stages: Group | None = None)
         for npu in npus.kinds:
             _check_own(need, npu, cluster)
         return
-    place = place_in(stages, all_coordinates(cluster.topology.sizes))
+    place = member_numbers(stages, all_coordinates(cluster.topology.sizes))
     for own in need.stages:
         for kind in np.unique(npus.of[place == own.stage]).tolist():
             _check_own(own, npus.kinds[kind], cluster)
@@ -58,7 +64,7 @@ def _check_own(need: Footprint, npu: Npu, cluster: Cluster) -> None:
 
 def own_capacity(npu: Npu, memory: RemoteMemory | None) -> float | None:
     """Return the bytes that an NPU's kernels can use: its memory and expansion; None: unlimited."""
-    own = npu.room
+    own = npu.usable_memory
     if own is None or memory is None or not memory.EXPANDS:
         return own
     return None if memory.capacity is None else own + memory.capacity
@@ -85,9 +91,9 @@ def remote_capacity(memory: RemoteMemory | None, sizes: tuple[int, ...]) -> floa
     if memory is None or not memory.HOLDS:
         return 0.0
     if memory.SHARING is Sharing.NPU:
-        return memory.held_for_each(1)
-    node = sizes if memory.SHARING is Sharing.CLUSTER else memory.node(sizes)
-    return memory.held_for_each(math.prod(node))
+        return memory.capacity_per_npu(1)
+    node = sizes if memory.SHARING is Sharing.CLUSTER else memory.node_shape(sizes)
+    return memory.capacity_per_npu(math.prod(node))
 
 
 def kind_of(memory: RemoteMemory) -> str:
@@ -107,9 +113,9 @@ def with_expansion(cluster: Cluster, need: Footprint | None) -> Cluster:
 
 
 def _expanded(npu: Npu, memory: RemoteMemory, need: Footprint) -> Npu:
-    if npu.room is None or npu.memory_bandwidth is None:
+    if npu.usable_memory is None or npu.memory_bandwidth is None:
         return npu
-    seen = memory.blended(npu.memory_bandwidth, npu.room, need.total)
+    seen = memory.blended_bandwidth(npu.memory_bandwidth, npu.usable_memory, need.total)
     return replace(npu, memory_bandwidth=seen)
 
 
@@ -142,7 +148,7 @@ def nodes_of(workload: Workload, cluster: Cluster) -> Group | None:
     """Return the nodes, if an access depends on the other NPUs of its node."""
     if cluster.memory is None or not any(map(_accesses, workload.graphs)):
         return None
-    node = cluster.memory.node(cluster.topology.sizes)
+    node = cluster.memory.node_shape(cluster.topology.sizes)
     return Group(node, (1,) * len(node)) if math.prod(node) > 1 else None
 
 
@@ -151,7 +157,7 @@ class Servers:
 
     def __init__(self, workload: Workload, cluster: Cluster, folding: Folding) -> None:
         self._workload, self._memory, self._folding = workload, cluster.memory, folding
-        self._node = cluster.memory.node(cluster.topology.sizes) if cluster.memory else ()
+        self._node = cluster.memory.node_shape(cluster.topology.sizes) if cluster.memory else ()
         self._numbers: dict[tuple[str, int], int] = {}  # of shared servers, by their first users
         self._on_node = cache(self._classes_on_node)
 
@@ -170,7 +176,7 @@ class Servers:
         on_node = [other for other in self._on_node(cls) if other in self._users]
         of_node = count[cls] / self._n_nodes(cls)
         all_of_node = sum(count[other] for other in on_node) / self._n_nodes(cls)
-        most = rounded(service.lasts(all_of_node, request.npus))
+        most = round_picoseconds(service.duration(all_of_node, request.npus))
         own, uses = service.own, list[ServerUse]()
         if len(on_node) == 1:
             own = max(own, of_node * service.node)
@@ -182,9 +188,9 @@ class Servers:
             uses.append(ServerUse(self._number("cluster", 0), count[cls], service.cluster))
         if not uses:
             return most, None
-        latency = rounded(service.latency)
+        latency = round_picoseconds(service.latency)
         alone = max(own, *(use.npus * use.alone for use in uses))
-        return latency + rounded(alone), Served(latency, own, tuple(uses), float(most))
+        return latency + round_picoseconds(alone), Served(latency, own, tuple(uses), float(most))
 
     def _number(self, kind: str, first: int) -> int:
         return self._numbers.setdefault((kind, first), len(self._numbers))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.cluster.memory import EdgeIo
 from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.remote_memory import EdgeIo
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.lower import program as p
 from dimsweep.engine.lower.fold import Folding
@@ -19,7 +19,7 @@ from dimsweep.engine.lower.forms import Forms, Interned
 from dimsweep.engine.lower.issue import Waits, order_of_issue, turns
 from dimsweep.engine.lower.memory import Served, Servers
 from dimsweep.engine.lower.program import ACCESS, NO_ACCESSES, NOT_SHARED
-from dimsweep.engine.topology.coordinates import Offset, back, modulo
+from dimsweep.engine.topology.coordinates import Offset, reverse_offset, wrap_offset
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
@@ -255,7 +255,7 @@ class Nodes:
                     members = self._members(self._folding.members[cls][work.group])
                     met.append((start + place, cls, self._groups(work.group), members))
                 elif isinstance(work, (Send, Receive)):
-                    offset = self._offsets(modulo(work.offset, self._sizes))
+                    offset = self._offsets(wrap_offset(work.offset, self._sizes))
                     tag, by = work.tag + stamp.number * stamp.tags, section.step * stamp.tags
                     message = (start + place, cls, offset, tag, by)
                     (sends if isinstance(work, Send) else receives).append(message)
@@ -332,7 +332,7 @@ class Nodes:
         if isinstance(work, Compute) and not work.on_host:
             at = id(npu), id(work), lead
             if at not in self._led:
-                self._led[at] = npu.issued(work, lead)
+                self._led[at] = npu.issued_duration(work, lead)
             duration, lead = self._led[at]
             return known._replace(duration=duration), lead
         return known, lead - npu.host * isinstance(work, Collective)
@@ -489,7 +489,7 @@ class Nodes:
         at = id(npu), id(work)
         if at not in self._computed:
             with _operator(name):
-                self._computed[at] = npu.duration(work), npu.memory_bound(work)
+                self._computed[at] = npu.duration(work), npu.memory_bound_time(work)
         return self._computed[at]
 
     def accesses(self) -> p.Table:
@@ -515,7 +515,7 @@ class Nodes:
         pairs = np.stack([sends["cls"], sends["offset"]], axis=1)
         ways, way = np.unique(pairs, axis=0, return_inverse=True)
         peers = [self._folding.peers[cls][offsets[number]] for cls, number in ways.tolist()]
-        backs = [self._offsets(back(offset, self._sizes)) for offset in offsets]
+        backs = [self._offsets(reverse_offset(offset, self._sizes)) for offset in offsets]
         peer = np.array(peers, dtype=np.int64)[way.reshape(-1)]
         there = np.array(backs, dtype=np.int64)[sends["offset"]]
         wanted = np.stack([peer, there, sends["tag"]], axis=1)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
 from dimsweep.engine.cluster.cost import Prices
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.collective.algorithms import Chosen
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind, NamedInt
@@ -301,11 +301,11 @@ class Communication:
         """The names of algorithms that only kernels which know links can run."""
         return tuple(each.others.name for each in self.algorithms if each.others.by_network)
 
-    def circles(self, group: Group, dim: int) -> bool:
+    def closes_ring(self, group: Group, dim: int) -> bool:
         """Return whether the members of a group that differ in ``dim`` only close a circle."""
         fabrics = self.network.fabrics
         fabric = fabrics[dim] if fabrics else Auto()
-        return fabric.circles(self.topology.dims[dim], group.sizes[dim], group.strides[dim])
+        return fabric.closes_ring(self.topology.dims[dim], group.sizes[dim], group.strides[dim])
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,15 @@
 """Networks as graphs of devices and links: the fabrics that build them, files, and routing."""
 
-from dimsweep.engine.network.bill import Bill, Item, bill_of, needs_of
-from dimsweep.engine.network.degrade import Change, Which, degraded
+from dimsweep.engine.network.bill import Bill, Item, build_bill, list_needs
+from dimsweep.engine.network.degrade import Change, Selection, degrade_network
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh, build_network
-from dimsweep.engine.network.files import parse_network, read_network, write_network
 from dimsweep.engine.network.graph import Device, Kind, Link, LinkRate, Medium, Network
-from dimsweep.engine.network.interconnect import Interconnect, InterconnectPlan, heaviest
+from dimsweep.engine.network.graph_files import parse_network, read_network, write_network
+from dimsweep.engine.network.interconnect import (
+    Interconnect,
+    InterconnectPlan,
+    compute_busiest_load,
+)
 from dimsweep.engine.network.levels import Level, build_levels
 from dimsweep.engine.network.parts import (
     LEVELS,
@@ -17,4 +21,4 @@ from dimsweep.engine.network.parts import (
     PriceList,
 )
 from dimsweep.engine.network.paths import PathLengths, Spread, Wiring, path_lengths
-from dimsweep.engine.network.routing import Routing, has_equal_ways
+from dimsweep.engine.network.routing import Routing, has_equal_paths

@@ -1,8 +1,8 @@
 """A bill of materials: what a network is made of in whole parts, counted, and what they cost.
 
-What is counted (:func:`needs_of`, :func:`needs_of_dimension`) is a network's own: its devices by
-ports, its cables by medium and length, a transceiver at each end of a fibre.  Which part each of
-them is, a :class:`PriceList` says.  Whatever has no price is named, and then the bill has no sum.
+Devices are counted by their ports, cables by medium and length, and a fibre has a transceiver at
+each end (:func:`list_needs`, :func:`list_dimension_needs`).  A :class:`PriceList` assigns a part to
+each need.  A bill that contains a need without a price has no sum.
 """
 
 import math
@@ -79,7 +79,7 @@ class Bill:
         return sum(item.count for item in self.items if item.kind == kind)
 
 
-def bill_of(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> Bill:
+def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> Bill:
     """Return the bill of ``needs``, each met by the cheapest suitable part of a price list.
 
     Parameters
@@ -127,7 +127,7 @@ def _item(need: Need, n: int, prices: PriceList) -> Item | None:
     if need.price is not None:
         title = need.part or f"{need.kind} of the network's own"
         own = Amount(need.price, source=_ITSELF)
-        return Item(need.kind, need.part, title, need.like, n, own, watts)
+        return Item(need.kind, need.part, title, need.description, n, own, watts)
     found = prices.find(need)
     if found is None:
         return None
@@ -136,15 +136,15 @@ def _item(need: Need, n: int, prices: PriceList) -> Item | None:
     if watts is None:  # a cable draws nothing: a transceiver does
         free = part.kind is PartKind.CABLE and part.watts is None
         watts = Amount(0.0) if free else part.watts
-    return Item(need.kind, part.name, part.called, need.like, count, part.price, watts)
+    return Item(need.kind, part.name, part.label, need.description, count, part.price, watts)
 
 
 def _unpriced(need: Need, n: int, prices: PriceList) -> str:
     """Say which need has no price, and how to price it."""
-    traits = [need.part, need.like, f"at a {need.at}" if need.at else ""]
+    traits = [need.part, need.description, f"at a {need.at}" if need.at else ""]
     like = f" ({', '.join(filter(None, traits))})" if any(traits) else ""
     what = f"{n:,} {need.kind.value if n == 1 else need.kind.plural}{like}"
-    known = [part.called for part in prices.of(need.kind) if part.price is not None]
+    known = [part.label for part in prices.of(need.kind) if part.price is not None]
     has = f"the list has {', '.join(known)}" if known else "the list has none"
     keys = [f"kind: {need.kind}"]
     if need.kind is PartKind.CABLE:
@@ -164,17 +164,17 @@ def _unpriced(need: Need, n: int, prices: PriceList) -> str:
 
 
 @lru_cache(maxsize=2)  # cost, watts and warnings are of the same
-def needs_of(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
+def list_needs(network: Network, cabling: tuple[Cabling | None, ...] = ()) -> Needs:
     """Return the parts that a network needs, and their counts.
 
     A pair of links there and back is one cable for each of its lanes, and so is a link that leads
     one way only.  Links without a medium lie on a board; but in a network that says none at all
-    they have that of their dimension in ``cabling`` (:func:`cabling_of`), if any.  A fibre has a
+    they have that of their dimension in ``cabling`` (:func:`find_cabling`), if any.  A fibre has a
     transceiver at each end, but for an optical switch, into which it goes as it is.  An NPU that
     is cabled to a switch has a NIC; NPUs that are cabled to one another have not.  A switch without
     a cable is a part of what it is in, unless the network says what it costs.
     """
-    if says_media(network):
+    if has_media(network):
         cabling = ()
     needs, ports = Needs(), dict[Node, Counter[float]]()
     cabled, lit = dict[Node, Counter[float]](), dict[Node, Counter[float]]()
@@ -228,12 +228,12 @@ def _device_needs(
             yield Need(PartKind.TRANSCEIVER, ((bandwidth, n),), at=at)
 
 
-def says_media(network: Network) -> bool:
+def has_media(network: Network) -> bool:
     """Return whether a link has a medium, so that links without one are on a board."""
     return any(link.medium for link in network.links)
 
 
-def cabling_of(link: Link, cabling: Sequence[Cabling | None]) -> Cabling | None:
+def find_cabling(link: Link, cabling: Sequence[Cabling | None]) -> Cabling | None:
     """Return the cabling of a link without a medium: of its dimension, or of all dimensions."""
     if 0 <= link.dim < len(cabling):
         return cabling[link.dim]
@@ -246,7 +246,7 @@ def _medium_and_length(
     if link.medium:
         return link.medium, link.length
     kinds = {network.devices[node].kind for node in (link.source, link.target)}
-    there = cabling_of(link, cabling)
+    there = find_cabling(link, cabling)
     if there is None or kinds == {Kind.NPU, Kind.NIC}:
         return "", 0.0
     return there.medium, link.length or there.length
@@ -263,7 +263,7 @@ def _ports_of_plane(
 # --- a product of dimensions ---------------------------------------------------------------------
 
 
-def needs_of_dimension(
+def list_dimension_needs(
     dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList
 ) -> tuple[Needs, list[str]]:
     """Return the needs of one line of NPUs of a dimension, and sentences about unknown parts.
@@ -288,7 +288,7 @@ def _cheapest_tree_needs(
         bandwidth, radix = part.ports_for(dim.bandwidth)
         if part.price is not None and bandwidth and (radix >= 4 or radix >= dim.size):
             needs = _fat_tree_needs(dim, bandwidth, radix, cables, part.name)
-            bill = bill_of(needs, prices)
+            bill = build_bill(needs, prices)
             cost = math.inf if bill.cost is None else bill.cost
             found.append((cost, len(bill.missing), part.name, needs))
     if not found:

@@ -56,13 +56,13 @@ class Capacities:
     link: tuple[int, ...]
 
     @classmethod
-    def of(cls, network: Network, ranks: Collection[int]) -> "Capacities":
+    def from_network(cls, network: Network, ranks: Collection[int]) -> "Capacities":
         """Those of a network's links.  Raises :class:`DimsweepError` for fewer than two ranks, for
         one twice, and for one that is not there."""
-        return cls.of_links(dict(enumerate(network.links)), ranks)
+        return cls.from_links(dict(enumerate(network.links)), ranks)
 
     @classmethod
-    def of_links(cls, links: Mapping[int, Link], ranks: Collection[int]) -> "Capacities":
+    def from_links(cls, links: Mapping[int, Link], ranks: Collection[int]) -> "Capacities":
         """Those of some links by their numbers."""
         check_group(links, ranks)
         members = sorted(ranks)
@@ -84,7 +84,7 @@ class Capacities:
         )
 
     @property
-    def backwards(self) -> "Capacities":
+    def reversed(self) -> "Capacities":
         """Every link the other way."""
         return replace(self, tail=self.head, head=self.tail)
 
@@ -95,27 +95,27 @@ class Capacities:
         capacity = dict(zip(ends, self.capacity, strict=True))
         return all(capacity.get((b, a)) == c for (a, b), c in capacity.items())
 
-    def leaving(self, side: Side) -> int:
+    def outgoing_units(self, side: Side) -> int:
         """Units that the links out of a side have together."""
         return sum(self.capacity[i] for i in np.flatnonzero(side[self.tail] & ~side[self.head]))
 
     def cut(self, side: Side) -> Cut:
         """What leaves a side, with its devices by name."""
         inside = frozenset(self.nodes[i] for i in np.flatnonzero(side))
-        return Cut(inside, self.n_ranks(side), self.leaving(side) * self.unit)
+        return Cut(inside, self.n_ranks(side), self.outgoing_units(side) * self.unit)
 
     def n_ranks(self, side: Side) -> int:
         """How many of the ranks are on a side."""
         return int(side[list(self.ranks)].sum())
 
-    def all_but(self, device: int) -> Side:
+    def complement_of(self, device: int) -> Side:
         """The side of all other devices."""
         side = np.ones(len(self.nodes), np.bool_)
         side[device] = False
         return side
 
     @cached_property
-    def twins(self) -> tuple[tuple[int, ...], ...]:
+    def equivalent_ranks(self) -> tuple[tuple[int, ...], ...]:
         """The ranks in classes: two of a class have links of the same capacities to and from the
         same devices, so whoever swaps them has the same network."""
         around: dict[int, list[tuple[int, int, int]]] = {rank: [] for rank in self.ranks}
@@ -193,7 +193,7 @@ class Flows:
         return reached[:n], ~reaching[:n]
 
 
-def least_side(capacities: Capacities, inside: Collection[int]) -> Side:
+def find_minimum_side(capacities: Capacities, inside: Collection[int]) -> Side:
     """Of all sides with just these of the ranks ``inside``, the one that the least can leave."""
     n, others = len(capacities.nodes), set(capacities.ranks) - set(inside)
     # Contracted: those inside are one device, the other ranks are another one.
@@ -203,17 +203,17 @@ def least_side(capacities: Capacities, inside: Collection[int]) -> Side:
     return Flows(joined).to(min(others), min(inside))[1][place]
 
 
-def worst_side(capacities: Capacities) -> Side:
+def find_slowest_side(capacities: Capacities) -> Side:
     """The side from which a byte of each of its ranks takes longest to leave, of all sides without
     some rank: 1/x* of Zhao et al., "ForestColl" (arXiv 2402.06787), which searches for it by
     halving; here each cut that is found tells the next time to try (Dinkelbach, 1967).
     """
 
     def ratio(side: Side) -> Fraction:
-        return Fraction(capacities.n_ranks(side), capacities.leaving(side))
+        return Fraction(capacities.n_ranks(side), capacities.outgoing_units(side))
 
-    sinks = [twins[0] for twins in capacities.twins]
-    worst = max((capacities.all_but(sink) for sink in sinks), key=ratio)
+    sinks = [twins[0] for twins in capacities.equivalent_ranks]
+    worst = max((capacities.complement_of(sink) for sink in sinks), key=ratio)
     open_, flows = list(sinks), Flows(capacities, ratio(worst))
     while open_:
         sink = open_[-1]
@@ -225,12 +225,12 @@ def worst_side(capacities: Capacities) -> Side:
     return worst
 
 
-def tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
+def find_tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
     """Of each rank the fewest devices around it that bytes are as slow to enter as to leave
     ``worst``; none of a rank that nothing is so slow to."""
-    ratio = Fraction(capacities.n_ranks(worst), capacities.leaving(worst))
+    ratio = Fraction(capacities.n_ranks(worst), capacities.outgoing_units(worst))
     flows, found = Flows(capacities, ratio), []
-    for first, *others in capacities.twins:
+    for first, *others in capacities.equivalent_ranks:
         inside = ~flows.to(first)[2]
         if not capacities.n_ranks(~inside):
             continue
@@ -243,19 +243,19 @@ def tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
     return found
 
 
-def narrowest_side(capacities: Capacities) -> Side:
+def find_narrowest_side(capacities: Capacities) -> Side:
     """Of all sides with some ranks and without others, the one that the least can leave."""
     first = capacities.ranks[0]
-    others = {rank for twins in capacities.twins for rank in twins[:2]} - {first}
+    others = {rank for twins in capacities.equivalent_ranks for rank in twins[:2]} - {first}
     ways: Sequence[Capacities] = (capacities,)
     if not capacities.is_symmetric:
-        ways = (capacities, capacities.backwards)
-    best, least = capacities.all_but(first), None
+        ways = (capacities, capacities.reversed)
+    best, least = capacities.complement_of(first), None
     for way in ways:
         flows = Flows(way)
         for other in sorted(others):
             side = flows.to(other, first)[1]
             side = side if way is capacities else ~side
-            if least is None or capacities.leaving(side) < least:
-                best, least = side, capacities.leaving(side)
+            if least is None or capacities.outgoing_units(side) < least:
+                best, least = side, capacities.outgoing_units(side)
     return best

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from dimsweep.engine.errors import DimsweepError, InfeasibleError, prefixing_errors
-from dimsweep.engine.network.graph import Kind, Link, Network, node_name, some
+from dimsweep.engine.network.graph import Kind, Link, Network, abbreviate, node_name
 from dimsweep.engine.topology.blocks import Node
 
 if TYPE_CHECKING:  # networkx is imported by the functions that need it: few runs do
@@ -29,7 +29,7 @@ _ANY = "*"
 
 
 @dataclass(frozen=True)
-class Which:
+class Selection:
     """A selection of devices or links of a network that match every given criterion.
 
     ``named`` is a name as networks print it, such as ``leaf 0`` or ``NPU 3 -> leaf 0``, or both
@@ -119,7 +119,7 @@ class Which:
             if _ANY not in name and name not in known:
                 raise _unknown(f"no device is called {name!r}", name, known)
         if _ANY not in self.named and known[target] not in network.graph[known[source]]:
-            there = some(map(node_name, network.graph[known[source]]))
+            there = abbreviate(map(node_name, network.graph[known[source]]))
             raise DimsweepError(
                 f"there is no link {source} -> {target}",
                 where="named",
@@ -156,7 +156,7 @@ def _fits(name: str, pattern: str) -> bool:
 def _unknown(what: str, name: str, known: Iterable[str]) -> DimsweepError:
     names = list(known)
     near = " or ".join(map(repr, get_close_matches(name, names, cutoff=0.4)))
-    hint = f"did you mean {near}?" if near else f"known: {some(names)}" if names else ""
+    hint = f"did you mean {near}?" if near else f"known: {abbreviate(names)}" if names else ""
     return DimsweepError(what, where="named", hint=hint)
 
 
@@ -176,9 +176,9 @@ class Change:
     longer.  Raises :class:`DimsweepError` unless it says one thing of one kind of things.
     """
 
-    link: Which | None = None
-    switch: Which | None = None
-    npu: Which | None = None
+    link: Selection | None = None
+    switch: Selection | None = None
+    npu: Selection | None = None
     bandwidth: float | None = None
     speed: float | None = None
     down: bool = False
@@ -204,7 +204,7 @@ class Change:
     def devices(self, kinds: Mapping[Node, Kind]) -> list[Node]:
         """The devices that it is of, among those of these ``kinds``."""
         for name in ("switch", "npu"):
-            which: Which | None = getattr(self, name)
+            which: Selection | None = getattr(self, name)
             if which is not None:
                 with prefixing_errors(name):
                     return which.devices(kinds, npus=name == "npu")
@@ -219,7 +219,9 @@ class Change:
         return [link for link in network.links if {link.source, link.target} & devices]
 
 
-def degraded(network: Network, changes: Sequence[Change], used: Sequence[int] = ()) -> Network:
+def degrade_network(
+    network: Network, changes: Sequence[Change], used: Sequence[int] = ()
+) -> Network:
     """What is left of ``network``; the same one where nothing of it changed.
 
     Names and lots are those of the whole network, so the order of ``changes`` makes no difference;
@@ -281,7 +283,7 @@ def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "
     return graph
 
 
-def speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
+def reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
     """The shares of their speed that NPUs keep, of those that keep less than all of it.
 
     Raises :class:`DimsweepError` naming the change for an NPU that there is not.
@@ -308,7 +310,7 @@ def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
     lost = [node_name(node) for node in devices if node in busy]
     if lost:
         raise DimsweepError(
-            f"a rank runs on {some(lost)}, which cannot be down",
+            f"a rank runs on {abbreviate(lost)}, which cannot be down",
             where="npu",
             hint="an iteration needs all its ranks: network.placement can leave an NPU out",
         )
@@ -329,7 +331,7 @@ def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]
         reached = nx.descendants(graph, most[0])
         source, target = most, [npu for npu in strays if npu not in reached]
     raise InfeasibleError(
-        f"NPU {some(source)} cannot reach NPU {some(target)} while {some(down)}"
+        f"NPU {abbreviate(source)} cannot reach NPU {abbreviate(target)} while {abbreviate(down)}"
         f" {'is' if len(down) == 1 else 'are'} down",
         hint="every rank must be able to reach every other, by whatever way",
     )

@@ -24,7 +24,7 @@ from dimsweep.engine.topology.coordinates import lines
 from dimsweep.engine.topology.topology import Dimension, Topology
 
 
-class Bill(NamedTuple):
+class PartCounts(NamedTuple):
     """What a dimension has for each of its NPUs, counted in what its own block has: a Ring its
     links, a Switch one link to one port.  A link between two switches is one link and two ports."""
 
@@ -53,12 +53,12 @@ class Fabric(ABC):
         """How many links an NPU's bandwidth is divided among."""
         return 1
 
-    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        """Whether a group of the dimension closes a circle (see :meth:`Block.circles`)."""
+    def closes_ring(self, dim: Dimension, p: int, stride: int) -> bool:
+        """Whether a group of the dimension closes a circle (see :meth:`Block.closes_ring`)."""
         return False
 
     @abstractmethod
-    def bill(self, dim: Dimension) -> Bill:
+    def bill(self, dim: Dimension) -> PartCounts:
         """The links and switch ports that there are, for an NPU."""
 
     @abstractmethod
@@ -76,11 +76,11 @@ class Auto(Fabric):
     def links(self, dim: Dimension) -> int:
         return dim.block.links(dim.size)
 
-    def circles(self, dim: Dimension, p: int, stride: int) -> bool:
-        return dim.block.circles(dim.size, p, stride)
+    def closes_ring(self, dim: Dimension, p: int, stride: int) -> bool:
+        return dim.block.closes_ring(dim.size, p, stride)
 
-    def bill(self, dim: Dimension) -> Bill:
-        return Bill()
+    def bill(self, dim: Dimension) -> PartCounts:
+        return PartCounts()
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         return dim.block.wire(npus, place)
@@ -95,9 +95,9 @@ class Mesh(Fabric):
     def links(self, dim: Dimension) -> int:
         return 2
 
-    def bill(self, dim: Dimension) -> Bill:
+    def bill(self, dim: Dimension) -> PartCounts:
         """A Ring's, less one of its links."""
-        return Bill(links=1 - 1 / dim.size)
+        return PartCounts(links=1 - 1 / dim.size)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         for i, npu in enumerate(npus):
@@ -159,11 +159,11 @@ class Clos(Fabric):
         if self.pod is not None:
             _check_shares("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
-    def bill(self, dim: Dimension) -> Bill:
+    def bill(self, dim: Dimension) -> PartCounts:
         """Each level above the leaves has a share of the links of the one below it."""
         share = 1 / self.oversubscription
         above = share if self.pod is None else share + share**2
-        return Bill(links=1 + above, ports=1 + 2 * above)
+        return PartCounts(links=1 + above, ports=1 + 2 * above)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         names = {
@@ -203,11 +203,11 @@ class Dragonfly(Fabric):
         _check_shares("npus", self.npus, "NPUs", dim.size)
         _check_shares("routers", self.routers, "routers in all", dim.size // self.npus)
 
-    def bill(self, dim: Dimension) -> Bill:
+    def bill(self, dim: Dimension) -> PartCounts:
         """Each router has a link to the others of its group, each group one to the others."""
         groups = dim.size // (self.routers * self.npus)
         ends = (self.routers - 1 + (groups - 1) / self.routers) / self.npus
-        return Bill(links=1 + ends / 2, ports=1 + ends)
+        return PartCounts(links=1 + ends / 2, ports=1 + ends)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
         routers, groups = self.routers, len(npus) // (self.routers * self.npus)
@@ -245,7 +245,7 @@ def build_network(
     """
 
     def links() -> Iterator[tuple[Node, Node, dict[str, Any]]]:
-        for d, (dim, fabric) in enumerate(fitted(topology, fabrics)):
+        for d, (dim, fabric) in enumerate(fit_fabrics(topology, fabrics)):
             if dim.size == 1:
                 continue
             bandwidth = dim.bandwidth / fabric.links(dim)
@@ -267,7 +267,7 @@ def build_network(
     return laid.network(topology.sizes)
 
 
-def fitted(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
+def fit_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
     """Each dimension with its fabric, its own block where there are none.
 
     Raises :class:`DimsweepError` for another number of fabrics, and one that does not suit its own.

@@ -14,9 +14,16 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from dimsweep.engine.errors import DimsweepError
-from dimsweep.engine.network.cuts import Capacities, check_group, worst_side
+from dimsweep.engine.network.cuts import Capacities, check_group, find_slowest_side
 from dimsweep.engine.network.graph import Link, Network
-from dimsweep.engine.network.packing import Branchings, Bundle, BundledLinks, Grown, Splitter, Way
+from dimsweep.engine.network.packing import (
+    Branchings,
+    Bundle,
+    BundledLinks,
+    Grown,
+    LinkPath,
+    Splitter,
+)
 from dimsweep.engine.topology.blocks import Node
 
 # --- groups whose surroundings are alike ----------------------------------------------------------
@@ -32,7 +39,7 @@ Joined = tuple[
 ]  # devices by number, and the bandwidth from one to another
 
 
-class Likeness(NamedTuple):
+class GroupShape(NamedTuple):
     """``joined``: links between numbered devices, of which the first are the ranks; ``links``: the
     number of each in its network."""
 
@@ -40,11 +47,11 @@ class Likeness(NamedTuple):
     links: tuple[int, ...]
 
 
-def likeness_of(links: Mapping[int, Link], ranks: Sequence[int]) -> Likeness:
+def build_group_shape(links: Mapping[int, Link], ranks: Sequence[int]) -> GroupShape:
     """What some links between ``ranks`` and other devices look like."""
     number = _numbered(links, ranks)
     rows = sorted((number[x.source], number[x.target], x.bandwidth, i) for i, x in links.items())
-    return Likeness(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
+    return GroupShape(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
 
 
 def _numbered(links: Mapping[int, Link], ranks: Sequence[int]) -> dict[Node, int]:
@@ -86,7 +93,7 @@ _WAYS = 16  # of two NPUs, that are tried
 _Before = dict[int, list[int]]  # the devices before each one on shortest ways
 
 
-def direct_ways(
+def find_direct_paths(
     wires: BundledLinks, ranks: tuple[int, ...], k: int
 ) -> dict[tuple[int, int], Bundle]:
     """How ``k`` units get from each rank to each other one, without passing by a third; nothing if
@@ -148,7 +155,7 @@ def _pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(pairwise(way))
 
 
-def _links(way: tuple[int, ...], wires: BundledLinks) -> Way:
+def _links(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
     """The links of a way over devices, each pair of which one link joins."""
     return tuple(link for a, b in _pairs(way) for (link,) in wires.ways(a, b))
 
@@ -167,7 +174,7 @@ class Branch(NamedTuple):
 
     parent: int
     child: int
-    way: Way
+    way: LinkPath
     n: int
 
 
@@ -197,7 +204,7 @@ class Forest:
         return 1 / (self.k * self.unit)
 
 
-def forest_of(
+def build_forest(
     network: Network, ranks: Collection[int], dim: int | None = None, *, backwards: bool = False
 ) -> Forest:
     """Trees among ``ranks`` of ``network``, or over the links of its dimension ``dim``.
@@ -210,7 +217,7 @@ def forest_of(
     links = {i: link for i, link in enumerate(network.links) if dim in (None, link.dim)}
     members = tuple(ranks)
     check_group(links, members)
-    like = likeness_of(_around(links, members), members)
+    like = build_group_shape(_around(links, members), members)
     found = _found(like.joined, len(members), backwards=backwards)
     return _among(found, members, like.links)
 
@@ -233,7 +240,7 @@ def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
     """The trees among devices 0 to ``n`` - 1 of numbered links; groups that are alike share them,
     and so do points and fidelities."""
     links = {i: Link(a, b, bandwidth, 0) for i, (a, b, bandwidth) in enumerate(joined)}
-    capacities = Capacities.of_links(links, range(n))
+    capacities = Capacities.from_links(links, range(n))
     if not backwards:
         return _packed(capacities)
     if capacities.is_symmetric:
@@ -244,7 +251,7 @@ def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
 
         forest = _found(joined, n, backwards=False)
         return _with_ways(forest, lambda way: tuple(map(opposite, reversed(way))))
-    return _with_ways(_packed(capacities.backwards), lambda way: way[::-1])
+    return _with_ways(_packed(capacities.reversed), lambda way: way[::-1])
 
 
 def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
@@ -265,7 +272,7 @@ def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, L
     return own if members <= there else links
 
 
-def _with_ways(forest: Forest, turned: Callable[[Way], Way]) -> Forest:
+def _with_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest:
     """Return the same trees with each branch's way replaced."""
     trees = (
         tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
@@ -282,7 +289,7 @@ def _packed(capacities: Capacities) -> Forest:
     wires = BundledLinks.of(capacities, times, over)
     if over > 1:  # rounded down, so perhaps not enough for all of them
         k = int(_least_ratio(wires.capacities(capacities)))
-    straight = direct_ways(wires, capacities.ranks, k)
+    straight = find_direct_paths(wires, capacities.ranks, k)
     if straight:
         trees = _stars(straight, capacities, k)
     else:
@@ -339,5 +346,5 @@ def _branches(a: int, b: int, bundle: Bundle, capacities: Capacities) -> list[Br
 
 def _least_ratio(capacities: Capacities) -> Fraction:
     """Of all cuts, the least capacity for each rank inside."""
-    side = worst_side(capacities)
-    return Fraction(capacities.leaving(side), capacities.n_ranks(side))
+    side = find_slowest_side(capacities)
+    return Fraction(capacities.outgoing_units(side), capacities.n_ranks(side))

@@ -125,7 +125,7 @@ class Network:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._ways: list[tuple[int, ...]] = []
 
-    def way(self, links: tuple[int, ...]) -> int:
+    def register_route(self, links: tuple[int, ...]) -> int:
         """The number, below zero, by which messages ask for exactly these links, which lead from
         one NPU to another one (see :meth:`engine.network.routing.Router.route`)."""
         if links not in self._numbers:
@@ -133,7 +133,7 @@ class Network:
             self._ways.append(links)
         return self._numbers[links]
 
-    def links_of(self, way: int) -> tuple[int, ...]:
+    def links_of_route(self, way: int) -> tuple[int, ...]:
         """The links of the way that has a number."""
         return self._ways[~way]
 
@@ -184,7 +184,7 @@ class Network:
             hint += "; no links join the part of one to the other's"
         raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)
 
-    def named(self, names: Collection[str]) -> list[int]:
+    def find_links(self, names: Collection[str]) -> list[int]:
         """The numbers of links by their names, without repetition; that of a node stands for all
         links by which it sends.  Raises :class:`DimsweepError` with the nearest for a name that
         there is not."""
@@ -198,7 +198,7 @@ class Network:
                 raise DimsweepError(
                     f"no link or node is called {name!r}",
                     where=f"watch[{i}]",
-                    hint=f"did you mean {near}?" if near else f"known: {some(known)}",
+                    hint=f"did you mean {near}?" if near else f"known: {abbreviate(known)}",
                 )
         return list(dict.fromkeys(i for name in names for i in known[name]))
 
@@ -212,7 +212,7 @@ def _reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node
     return reached
 
 
-def some(items: Iterable[object]) -> str:
+def abbreviate(items: Iterable[object]) -> str:
     """The first few of ``items``, for a message."""
     names = [str(item) for item in items]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -224,7 +224,7 @@ def _count_npus(graph: "nx.DiGraph") -> int:
     strange = [node for node in graph if isinstance(node, bool) or not isinstance(node, int | str)]
     if strange:
         raise DimsweepError(
-            f"neither NPU nor switch: {some(map(repr, strange))}",
+            f"neither NPU nor switch: {abbreviate(map(repr, strange))}",
             hint="an NPU is its rank, an int; a switch its name, a str",
         )
     ranks = {node for node in graph if isinstance(node, int)}
@@ -234,7 +234,7 @@ def _count_npus(graph: "nx.DiGraph") -> int:
     if missing:
         stray = sorted(ranks - set(range(len(ranks))))
         raise DimsweepError(
-            f"NPU {some(missing)} is missing, and there is NPU {some(stray)}",
+            f"NPU {abbreviate(missing)} is missing, and there is NPU {abbreviate(stray)}",
             hint=f"number the {len(ranks)} NPUs from 0 to {len(ranks) - 1}",
         )
     return len(ranks)

@@ -88,7 +88,7 @@ def _stored(network: Network, link: int, following: Iterable[int]) -> bool:
     return any(network.links[on].bandwidth > bandwidth for on in following)
 
 
-def load_of(network: Network, ways: Sequence[IoTree]) -> Load:
+def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
     """What a controller's pieces, which take several ways in turn, are on each link."""
     loads: Counter[tuple[Node, Node]] = Counter()
     for tree in ways:
@@ -98,12 +98,12 @@ def load_of(network: Network, ways: Sequence[IoTree]) -> Load:
     return loads
 
 
-def heaviest(loads: Sequence[Load]) -> float:
+def compute_busiest_load(loads: Sequence[Load]) -> float:
     """How many controllers' bytes cross the busiest link between NPUs or switches."""
     return max(_sum(loads).values())
 
 
-def line_share(network: Network, loads: Sequence[Load], rate: float) -> float:
+def compute_line_share(network: Network, loads: Sequence[Load], rate: float) -> float:
     """The share of ``rate`` (bytes/s) that all controllers can have at once: that of the link with
     the least room for what crosses it."""
     room = 1.0
@@ -156,17 +156,17 @@ class InterconnectPlan:
         return max(map(len, self.rounds), default=1)
 
     @property
-    def serialised(self) -> int:
+    def n_serialised(self) -> int:
         """How many lines wait for others of their set."""
         return sum(len(later) for rounds in self.rounds for later in rounds[1:])
 
     @property
-    def moved(self) -> int:
+    def n_moved(self) -> int:
         """How many ranks are not at the NPU of their number."""
         return sum(rank != npu for rank, npu in enumerate(self.places))
 
 
-def at(lines: Sequence[Line], places: Sequence[int]) -> list[Line]:
+def map_lines(lines: Sequence[Line], places: Sequence[int]) -> list[Line]:
     """The NPUs of lines of ranks."""
     return sorted(tuple(places[rank] for rank in line) for line in lines)
 
@@ -222,7 +222,7 @@ class Interconnect(ABC):
     def streams(self) -> Sequence[Load]:
         """What each I/O controller puts on the links when it broadcasts to all NPUs."""
         trees = self.io_trees(range(self.n_npus))
-        return [load_of(self.network, ways) for ways in trees]
+        return [compute_link_load(self.network, ways) for ways in trees]
 
     @abstractmethod
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
@@ -240,7 +240,9 @@ class Interconnect(ABC):
         """Where ranks are (see :meth:`places`), and the :meth:`trees` of each of ``sets`` of lines
         of ranks, which run their collectives at once."""
         places = self.places(sizes)
-        return InterconnectPlan(places, tuple((self.trees(at(lines, places)),) for lines in sets))
+        return InterconnectPlan(
+            places, tuple((self.trees(map_lines(lines, places)),) for lines in sets)
+        )
 
     @abstractmethod
     def bisection(self) -> float:
@@ -254,7 +256,7 @@ class Interconnect(ABC):
     @cached_property
     def io_share(self) -> float:
         """The share of their line rate at which all I/O controllers can broadcast at once."""
-        return line_share(self.network, self.streams, self.io)
+        return compute_line_share(self.network, self.streams, self.io)
 
     @property
     def stream_bandwidth(self) -> float:

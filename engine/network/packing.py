@@ -13,8 +13,8 @@ from dimsweep.engine.network.cuts import Capacities, Flows
 # --- capacities between devices -------------------------------------------------------------------
 
 
-Way = tuple[int, ...]  # links by number
-Bundle = dict[Way, int]  # how much of the capacity between two devices goes which way
+LinkPath = tuple[int, ...]  # links by number
+Bundle = dict[LinkPath, int]  # how much of the capacity between two devices goes which way
 Pair = tuple[int, int]
 
 
@@ -269,7 +269,7 @@ def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
     """The most that any rank lacks of receiving ``k`` units from each of the ranks."""
     capacities = wires.capacities(like)
     flows = Flows(capacities, Fraction(1, k))
-    return max(flows.wanted - flows.value(twins[0]) for twins in capacities.twins)
+    return max(flows.wanted - flows.value(twins[0]) for twins in capacities.equivalent_ranks)
 
 
 # --- branchings -----------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class Part:
         check_settings(self)
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """What it is called: its title, or else its name in the list."""
         return self.title or self.name
 
@@ -132,14 +132,14 @@ class Need:
         return sum(n for _, n in self.ports)
 
     @property
-    def like(self) -> str:
+    def description(self) -> str:
         """What it is like: ``64 x 400 Gb/s``, or of a cable ``fibre, 30 m, 400 Gb/s``."""
         if self.kind is PartKind.CABLE:
-            return f"{self.medium}, {self.length:g} m, {gbps(self.ports[0][0])}"
-        return ", ".join(f"{n} x {gbps(bandwidth)}" for bandwidth, n in self.ports)
+            return f"{self.medium}, {self.length:g} m, {format_bit_rate(self.ports[0][0])}"
+        return ", ".join(f"{n} x {format_bit_rate(bandwidth)}" for bandwidth, n in self.ports)
 
 
-def gbps(bandwidth: float) -> str:
+def format_bit_rate(bandwidth: float) -> str:
     """Bytes/s as ports are called: by their bits."""
     bits = bandwidth * 8e-9
     return f"{bits:g} Gb/s" if bits < 1e4 else format_quantity(bandwidth, BANDWIDTH)

@@ -205,7 +205,7 @@ class Wiring(NamedTuple):
     bandwidth: Floats
 
     @classmethod
-    def of(cls, network: Network) -> "Wiring":
+    def from_network(cls, network: Network) -> "Wiring":
         nodes = sorted(network.graph, key=lambda node: (isinstance(node, str), node))
         number = {node: i for i, node in enumerate(nodes)}
         return cls(

@@ -95,7 +95,7 @@ class Router:
 
     def _given_way(self, source: int, target: int, way: int) -> tuple[int, ...]:
         """The links of a way that has a number; none if it leads back."""
-        given = self._network.links_of(way)
+        given = self._network.links_of_route(way)
         ends = self._network.links[given[0]].source, self._network.links[given[-1]].target
         if ends == (target, source):
             return ()
@@ -103,7 +103,7 @@ class Router:
             raise DimsweepError(f"way {way} is none from NPU {source} to NPU {target}")
         return given
 
-    def chooses(self, source: int, target: int) -> bool:
+    def has_choice(self, source: int, target: int) -> bool:
         """Whether the first of the shortest ways passes a switch with several next hops."""
         distances, route = self._distances_to(target), self.route(source, target)
         nodes = [self._network.links[number].source for number in route]
@@ -290,11 +290,11 @@ def first_hops(network: Network, source: int) -> dict[Node, set[Node]]:
     return {node: first & inside or first for node, first in found.items()}
 
 
-def has_equal_ways(network: Network) -> bool:
+def has_equal_paths(network: Network) -> bool:
     """Whether switches choose among ways of the fewest hops; those from the first NPU to three
     others are looked at.  The NPU's own choice is that of an adapter, such as its server's."""
     router, n = Router(network, Routing.SHORTEST), network.n_npus
-    return any(router.chooses(0, target) for target in {1, n // 2, n - 1} if 0 < target < n)
+    return any(router.has_choice(0, target) for target in {1, n // 2, n - 1} if 0 < target < n)
 
 
 class _Distances:

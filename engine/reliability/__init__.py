@@ -6,9 +6,9 @@ from dimsweep.engine.reliability.interruptions import (
     Reliability,
     Renewal,
     Spares,
-    best_interval,
-    mean_speed,
-    share_down,
+    compute_mean_speed,
+    compute_share_down,
+    find_best_interval,
 )
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Reliability",
     "Renewal",
     "Spares",
-    "best_interval",
-    "mean_speed",
-    "share_down",
+    "compute_mean_speed",
+    "compute_share_down",
+    "find_best_interval",
 ]

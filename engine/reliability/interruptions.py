@@ -30,7 +30,7 @@ class Checkpoint:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def taken(self, state: float) -> tuple[float, float]:
+    def pause_times(self, state: float) -> tuple[float, float]:
         """The seconds that training stands still for a checkpoint of ``state`` bytes (0: nobody
         knows how many), and those after these until it is kept.
 
@@ -109,7 +109,7 @@ class Spares:
         *_, last = _lost(self.broken_at_once(between), self.nodes)
         return last
 
-    def price(self, training: int, billed: int) -> float:
+    def cost_multiplier(self, training: int, billed: int) -> float:
         """How many times as much is paid as for the NPUs that are ``billed``, some of which may be
         spares already, where so many are ``training``: a spare node costs what another one does,
         its share of the network with it."""
@@ -121,7 +121,7 @@ class Spares:
         nodes = self._needed(training)
         return nodes * (1 - self.waiting(between)) / (nodes + self.nodes)
 
-    def best(self, training: int, between: float) -> int:
+    def best_count(self, training: int, between: float) -> int:
         """With how many spare nodes :meth:`per_node` is most."""
         nodes = self._needed(training)
         shares = _lost(self.broken_at_once(between), min(_MOST, 1000 + nodes))
@@ -185,7 +185,7 @@ class Renewal:
     waiting: float = 0.0
 
     @property
-    def kept(self) -> _Seconds:
+    def effective_share(self) -> _Seconds:
         """The share of the time in which training does what it need not do again: the effective
         training time ratio (ETTR), or goodput."""
         tried = (self.interval + self.stall) / self.between
@@ -195,24 +195,24 @@ class Renewal:
         return (1 - self.waiting) * kept
 
     @property
-    def writing(self) -> _Seconds:
+    def writing_share(self) -> _Seconds:
         """The share in which training stands still for the checkpoints between which it keeps
         what it does."""
-        return self.kept * self.stall / self.interval
+        return self.effective_share * self.stall / self.interval
 
     @property
-    def restarting(self) -> float:
+    def restarting_share(self) -> float:
         """The share in which training restarts, also anew where that is interrupted."""
         return (1 - self.waiting) * -math.expm1(-self.restart / self.between)
 
     @property
-    def again(self) -> _Seconds:
+    def repeated_share(self) -> _Seconds:
         """The share in which training does what interruptions undo."""
-        others = self.kept + self.writing + self.restarting + self.waiting
+        others = self.effective_share + self.writing_share + self.restarting_share + self.waiting
         return np.maximum(0.0, 1 - others)
 
 
-def best_interval(stall: float, between: float) -> float:
+def find_best_interval(stall: float, between: float) -> float:
     """The seconds of training between two checkpoints that keep the largest share of the time,
     whatever the restart and the time until a checkpoint is kept; 0 without a stall.
 
@@ -264,8 +264,8 @@ class Reliability:
         """
         between = self.npu_time / n_npus
         with prefixing_errors("checkpoint"):
-            stall, beside = self.checkpoint.taken(state)
-        interval = self.checkpoint.interval or max(best_interval(stall, between), beside)
+            stall, beside = self.checkpoint.pause_times(state)
+        interval = self.checkpoint.interval or max(find_best_interval(stall, between), beside)
         waiting = 0.0 if self.spares is None else self.spares.waiting(between)
         found = Renewal(interval, stall, beside, self.restart, between, waiting)
         if 1 - waiting < _LEAST:
@@ -275,7 +275,7 @@ class Reliability:
                 where="spares",
                 hint="more spare nodes, or a shorter repair",
             )
-        if found.kept < _LEAST:
+        if found.effective_share < _LEAST:
             raise InfeasibleError(
                 f"{n_npus:,} NPUs are interrupted every {format_duration(between)}, which leaves"
                 f" no time to train between restarts and checkpoints",
@@ -286,10 +286,10 @@ class Reliability:
             return found
         return replace(found, interval=np.maximum(interval, iteration))
 
-    def price(self, training: int, billed: int) -> float:
+    def cost_multiplier(self, training: int, billed: int) -> float:
         """How many times as much is paid as for the NPUs that are ``billed``, with spares; see
-        :meth:`Spares.price`."""
-        return 1.0 if self.spares is None else self.spares.price(training, billed)
+        :meth:`Spares.cost_multiplier`."""
+        return 1.0 if self.spares is None else self.spares.cost_multiplier(training, billed)
 
 
 # --- outages --------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ class Outage:
         return float(1 - (1 - self.down) ** self.count)
 
 
-def mean_speed(outages: Iterable[Outage]) -> float:
+def compute_mean_speed(outages: Iterable[Outage]) -> float:
     """The speed of training in the mean, as a share of that on the whole network.
 
     Things are down independently of each other, and the speeds of several that are down at once
@@ -335,7 +335,7 @@ def mean_speed(outages: Iterable[Outage]) -> float:
     return left
 
 
-def share_down(device: Device) -> float | None:
+def compute_share_down(device: Device) -> float | None:
     """Return the fraction of the time that a device is down, from its failures per year of
     operation and its repair time; None if either is unknown."""
     if device.fails is None or device.repair is None:

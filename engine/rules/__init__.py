@@ -1,14 +1,27 @@
 """What follows from a design without searching: what cannot matter, and what is unbalanced."""
 
-from dimsweep.engine.rules.balance import Exchange, Pair, mostly_hops, provisioning, worth
-from dimsweep.engine.rules.effects import (
-    Told,
-    alike,
-    beyond_measurements,
-    crosses_dimensions,
-    is_measured,
-    lone_chunks,
-    queue_matters,
-    silent_dimensions,
+from dimsweep.engine.rules.balance import (
+    Exchange,
+    Pair,
+    balanced_times,
+    find_latency_bound_exchange,
+    list_crossed_pairs,
 )
-from dimsweep.engine.rules.fidelity import SEEN, Kind, Seen, Tied, kind_of, ties
+from dimsweep.engine.rules.effects import (
+    KernelInputs,
+    crosses_dimensions,
+    describe_unmeasured,
+    has_equal_inputs,
+    is_measured,
+    list_silent_dimensions,
+    maximum_lone_chunks,
+    queue_matters,
+)
+from dimsweep.engine.rules.fidelity import (
+    SEEN,
+    Observation,
+    PlanKind,
+    TieEffect,
+    classify_plan,
+    measure_ties,
+)

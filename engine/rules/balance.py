@@ -49,7 +49,7 @@ class Pair:
         return float(bandwidth[self.inner] / self.balance)
 
 
-def provisioning(program: Program) -> list[Pair]:
+def list_crossed_pairs(program: Program) -> list[Pair]:
     """Return the pairs of dimensions that reductions and all-gathers of a group cross.
 
     They are in the baseline order; groups are in the order of their first collectives.
@@ -70,7 +70,7 @@ def provisioning(program: Program) -> list[Pair]:
     ]
 
 
-def worth(program: Program, pairs: Sequence[Pair]) -> Floats:
+def balanced_times(program: Program, pairs: Sequence[Pair]) -> Floats:
     """Return the relative time of ``program`` with sufficient bandwidth in the outer dimension of
     each pair.
 
@@ -101,7 +101,7 @@ class Exchange:
     bytes: float
 
 
-def mostly_hops(program: Program) -> Exchange | None:
+def find_latency_bound_exchange(program: Program) -> Exchange | None:
     """Return the largest repeated reduction among replicas whose hops last longer than its bytes.
 
     Both are compared in the dimension that takes longest.

@@ -20,7 +20,7 @@ from dimsweep.engine.workload.graph import Collective, Compute
 # --- no effect ------------------------------------------------------------------------------------
 
 
-def silent_dimensions(program: Program) -> list[int]:
+def list_silent_dimensions(program: Program) -> list[int]:
     """Return the dimensions that no byte crosses."""
     return np.flatnonzero(demand_of(program).sum(axis=0) == 0).tolist()
 
@@ -32,7 +32,7 @@ def crosses_dimensions(program: Program) -> bool:
     return bool((forms["use_end"] - forms["use_start"] > 1)[collective].any())
 
 
-def lone_chunks(program: Program) -> int:
+def maximum_lone_chunks(program: Program) -> int:
     """Return the most chunks of a collective that crosses one dimension only; 0 without any."""
     forms = program.structure.forms
     dims = forms["use_end"] - forms["use_start"]
@@ -68,7 +68,7 @@ def queue_matters(program: Program) -> bool:
 _Ranks = tuple[CollectiveKind, int, int]  # a collective, among so many ranks on so many nodes
 
 
-def beyond_measurements(program: Program) -> list[str]:
+def describe_unmeasured(program: Program) -> list[str]:
     """Return descriptions of the collectives that the cluster's measurements do not cover.
 
     These were not measured at all, or only in larger or smaller sizes.
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
 _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared at both
 
 
-class Told:
+class KernelInputs:
     """The inputs of a kernel and of its reports for a program; expensive parts are computed once
     for all comparisons."""
 
@@ -138,7 +138,10 @@ class Told:
         workload, cluster = program.workload, program.cluster
         yield program.structure
         yield program.bandwidth, program.latency, program.names.class_count, program.names.tally
-        yield workload.footprint, [npu.room for npu in cluster.npus.kinds if workload.footprint]
+        yield (
+            workload.footprint,
+            [npu.usable_memory for npu in cluster.npus.kinds if workload.footprint],
+        )
         if priced:
             points = program.bandwidth * np.array([[1.0], [3.0]])
             yield program.prices and program.prices.cost(points)
@@ -153,7 +156,7 @@ class Told:
         return MessageRunner(self.program, self._fidelity)
 
 
-def alike(one: Told, other: Told, *, priced: bool = True) -> bool:
+def has_equal_inputs(one: KernelInputs, other: KernelInputs, *, priced: bool = True) -> bool:
     """Return whether all figures of two runs are certainly equal.
 
     They are if all inputs of the kernel are equal, bit by bit, as are prices, watts and the work of

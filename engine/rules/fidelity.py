@@ -17,7 +17,7 @@ from dimsweep.engine.topology.blocks import SubgroupBandwidth
 # has what random plans showed; ``python -m benchmarks.between`` draws and simulates them again.
 
 
-class Kind(NamedTuple):
+class PlanKind(NamedTuple):
     """The distinguishing features of plans: whether ranks send messages, as pipeline stages do, and
     whether a group or a message takes a part of a dimension whose NPUs share links."""
 
@@ -25,7 +25,7 @@ class Kind(NamedTuple):
     shares: bool
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """Plans of a kind: how many were simulated, how many of them take equally long in both kernels
     to the picosecond, and the least and the most by which messages take longer, over phases."""
 
@@ -36,14 +36,14 @@ class Seen(NamedTuple):
 
 
 SEEN = {
-    Kind(stages=False, shares=False): Seen(405, 398, -0.003, 0.001),
-    Kind(stages=False, shares=True): Seen(247, 212, -0.035, 0.005),
-    Kind(stages=True, shares=False): Seen(139, 111, 0.0, 0.019),
-    Kind(stages=True, shares=True): Seen(209, 82, -0.247, 0.034),
+    PlanKind(stages=False, shares=False): Observation(405, 398, -0.003, 0.001),
+    PlanKind(stages=False, shares=True): Observation(247, 212, -0.035, 0.005),
+    PlanKind(stages=True, shares=False): Observation(139, 111, 0.0, 0.019),
+    PlanKind(stages=True, shares=True): Observation(209, 82, -0.247, 0.034),
 }
 
 
-def kind_of(program: Program) -> Kind | None:
+def classify_plan(program: Program) -> PlanKind | None:
     """Return the kind of a program's plan, or None if no measurement covers it.
 
     Not covered are ranks that run different operators without being stages, groups with more than
@@ -70,9 +70,9 @@ def kind_of(program: Program) -> Kind | None:
     shares = any(
         d in crossed or any(1 < group.sizes[d] < dim.size for group in groups)
         for d, dim in enumerate(cluster.topology.dims)
-        if not dim.block.symmetric
+        if not dim.block.is_symmetric
     )
-    return Kind(len(messages) > 0, shares)
+    return PlanKind(len(messages) > 0, shares)
 
 
 # --- ties -----------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def kind_of(program: Program) -> Kind | None:
 _HARDLY = 1e-9  # more or less bandwidth, which decides ties and nothing else
 
 
-class Tied(NamedTuple):
+class TieEffect(NamedTuple):
     """The time of a run (ps), and the least and greatest time if no two dimensions tie."""
 
     here: int
@@ -99,7 +99,7 @@ class Tied(NamedTuple):
     most: int
 
 
-def ties(program: Program) -> Tied | None:
+def measure_ties(program: Program) -> TieEffect | None:
     """Return the effect of ties at the program's own point; None if Themis orders nothing.
 
     Outer dimensions get slightly more than inner ones, or slightly less. Costs three runs.
@@ -109,4 +109,4 @@ def ties(program: Program) -> Tied | None:
     more = _HARDLY * np.arange(len(program.bandwidth))
     points = program.bandwidth * (1 + np.array([0 * more, more, -more]))
     here, *others = map(int, run_batch(program, points).time)
-    return Tied(here, min(others), max(others))
+    return TieEffect(here, min(others), max(others))

@@ -8,8 +8,8 @@ from dimsweep.engine.collective.algorithms import (
     ALGORITHMS,
     AUTO,
     Algorithm,
-    algorithms_of,
-    all_to_alls_of,
+    list_algorithms,
+    list_all_to_alls,
 )
 from dimsweep.engine.collective.rounds import MemberRounds, RoundMessage, Strand, SwitchRounds
 from dimsweep.engine.collective.steps import PhaseSteps, Setting
@@ -233,16 +233,16 @@ def _findings(
 
 
 def _runs_on(algorithm: Algorithm, block: Block) -> bool:
-    return algorithm.name in (*algorithms_of(block), *all_to_alls_of(block))
+    return algorithm.name in (*list_algorithms(block), *list_all_to_alls(block))
 
 
 def kinds_of(algorithm: Algorithm, block: Block) -> list[CollectiveKind]:
     """Return the kinds of collectives that the algorithm runs on a block."""
     kinds = []
-    if algorithm.name in algorithms_of(block):
+    if algorithm.name in list_algorithms(block):
         kinds = [CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER]
         kinds += [CollectiveKind.ALL_REDUCE] if algorithm.fuses else []
-    return kinds + [CollectiveKind.ALL_TO_ALL] * (algorithm.name in all_to_alls_of(block))
+    return kinds + [CollectiveKind.ALL_TO_ALL] * (algorithm.name in list_all_to_alls(block))
 
 
 def cases(
@@ -302,7 +302,7 @@ def _rounds(
 
 
 def _circle(setting: Setting) -> bool:
-    return setting.block.circles(setting.n, setting.p, setting.stride)
+    return setting.block.closes_ring(setting.n, setting.p, setting.stride)
 
 
 def _faults(

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dimsweep.engine import simulate
 from dimsweep.engine.bound import cut_bound
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
-from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.collective.algorithms import ALGORITHMS, algorithms_of, all_to_alls_of
+from dimsweep.engine.cluster.network_model import NetworkModel
+from dimsweep.engine.collective.algorithms import ALGORITHMS, list_algorithms, list_all_to_alls
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.network import Kind, Network, read_network, write_network
@@ -53,7 +53,7 @@ def check_block(block: Block, sizes: Iterable[int] = _SIZES) -> None:
 
 def _findings_of_block(block: Block, sizes: tuple[int, ...]) -> Iterator[str]:
     yield from faults_of_copies(block)
-    names = dict.fromkeys((*algorithms_of(block), *all_to_alls_of(block)))
+    names = dict.fromkeys((*list_algorithms(block), *list_all_to_alls(block)))
     if unknown := [name for name in names if name not in ALGORITHMS]:
         yield f"it names algorithms that are not registered: {', '.join(unknown)}"
         return
@@ -101,7 +101,7 @@ def _wires(block: Block, n: int, graph: nx.DiGraph) -> Iterator[str]:
             nx.shortest_path_length(graph, i, (i + offset) % n) for i in range(n)
         ).most_common()
         usual = [length for length, count in hops if count == hops[0][1]]
-        if (said := block.way(n, offset).hops) not in usual:
+        if (said := block.message_path(n, offset).hops) not in usual:
             apart = f"are {usual[0]} links apart, {said} by way()"
             yield f"NPUs of {label} that are {offset} apart {apart}"
 

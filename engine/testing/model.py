@@ -8,8 +8,8 @@ import numpy as np
 
 from dimsweep.engine import Program, lower, simulate
 from dimsweep.engine.cluster.cluster import Cluster, CollectiveModel
-from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request
 from dimsweep.engine.cluster.npu import Npu
+from dimsweep.engine.cluster.remote_memory import MEMORIES, RemoteMemory, Request
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.phase.batch import times_of
 from dimsweep.engine.kinds import CollectiveKind, DimensionOrder, Fidelity
@@ -113,10 +113,10 @@ def _findings_of_memory(kind: type[RemoteMemory]) -> Iterator[str]:
     yield from faults_of_copies(memory)
     for store in (False, True):
         word = "store" if store else "load"
-        times = [memory.access(Request(size, store=store)) for size in _ACCESSES]
+        times = [memory.access_time(Request(size, store=store)) for size in _ACCESSES]
         if times != sorted(times) or times[0] < 0:
             yield f"a {word} of more bytes takes less time"
-        alone, shared = (memory.access(Request(1e6, n, 1, store=store)) for n in (1, _NPUS))
+        alone, shared = (memory.access_time(Request(1e6, n, 1, store=store)) for n in (1, _NPUS))
         if shared < alone:
             yield f"a {word} of {_NPUS} NPUs at once takes less time than one alone"
         by = {str(each): _time_of_access(memory, store, each) for each in Fidelity}
@@ -156,7 +156,11 @@ def _answers(memory: RemoteMemory) -> list[object]:
         for store in (False, True)
     ]
     sizes = (2, 4)
-    return [*map(memory.service, requests), memory.node(sizes), memory.held_for_each(_NPUS)]
+    return [
+        *map(memory.service, requests),
+        memory.node_shape(sizes),
+        memory.capacity_per_npu(_NPUS),
+    ]
 
 
 # --- orders ---------------------------------------------------------------------------------------

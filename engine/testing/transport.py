@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.transports import Transport, transport_of
+from dimsweep.engine.cluster.transports import Transport, build_transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.packet import (
     Fabric,
@@ -95,7 +95,7 @@ def check_transport(name: str) -> None:
 
     Raises :class:`DimsweepError` that says what does not hold.
     """
-    raise_findings(_findings(transport_of(name)), f"transport {name}")
+    raise_findings(_findings(build_transport(name)), f"transport {name}")
 
 
 def _findings(transport: Transport) -> Iterator[str]:

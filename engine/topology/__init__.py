@@ -9,10 +9,10 @@ from dimsweep.engine.topology.blocks import (
     GRIDS,
     Grid,
     LinkUse,
+    MessagePath,
     Node,
     Pair,
     Part,
-    Way,
     register,
 )
 from dimsweep.engine.topology.topology import bisection, cuts, parse_shape

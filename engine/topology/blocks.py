@@ -46,7 +46,7 @@ class LinkUse(NamedTuple):
     sharers: int = 1
 
 
-class Way(NamedTuple):
+class MessagePath(NamedTuple):
     """What a message from point to point gets: ``share`` of an NPU's bandwidth, over ``hops``."""
 
     share: float
@@ -100,12 +100,12 @@ class Block(ABC):
 
     @property
     @abstractmethod
-    def side_by_side(self) -> bool:
+    def sends_concurrently(self) -> bool:
         """Whether an NPU sends to several others at once, on links of their own; otherwise one
         message after another leaves through the same port."""
 
     @property
-    def symmetric(self) -> bool:
+    def is_symmetric(self) -> bool:
         """Whether NPUs may change places: each is as far from all others."""
         return False
 
@@ -115,11 +115,11 @@ class Block(ABC):
         """What an NPU pays for beside a link of its whole bandwidth."""
 
     @abstractmethod
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """The links that a group of ``p`` members can physically use."""
 
     @abstractmethod
-    def way(self, n: int, offset: int) -> Way:
+    def message_path(self, n: int, offset: int) -> MessagePath:
         """The links of a message to the NPU ``offset`` coordinates further on, modulo ``n``."""
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int | None:
@@ -129,14 +129,14 @@ class Block(ABC):
         several such blocks do."""
         return None
 
-    def crowd(self, n: int, offset: int, senders: Senders) -> int:
+    def link_load(self, n: int, offset: int, senders: Senders) -> int:
         """How many messages the busiest link carries when all ``senders`` send one at once, each
         ``offset`` coordinates further on; 1 where NPUs have links of their own.
         """
         return 1
 
     @abstractmethod
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         """Whether a group closes a circle on which it can send both ways round."""
 
     @abstractmethod
@@ -156,15 +156,15 @@ class Block(ABC):
         """What the halves of a block of ``n`` > 1 NPUs can send each other in one direction, in
         units of an NPU's bandwidth."""
 
-    def use_under(self, policy: SubgroupBandwidth, n: int, p: int, stride: int) -> LinkUse:
+    def link_use_under(self, policy: SubgroupBandwidth, n: int, p: int, stride: int) -> LinkUse:
         """The links of a group: its own, or under ``FULL`` all of the NPU's bandwidth."""
         if policy is SubgroupBandwidth.FULL:
             return LinkUse(1.0, self.hops, self.hops)
-        return self.use(n, p, stride)
+        return self.link_use(n, p, stride)
 
-    def way_under(self, policy: SubgroupBandwidth, n: int, offset: int) -> Way:
+    def message_path_under(self, policy: SubgroupBandwidth, n: int, offset: int) -> MessagePath:
         """The links of a message: its own, or under ``FULL`` all of the NPU's bandwidth."""
-        way = self.way(n, offset)
+        way = self.message_path(n, offset)
         return way._replace(share=1.0) if policy is SubgroupBandwidth.FULL else way
 
 
@@ -191,7 +191,7 @@ class Grid(Block):
     algorithms = ("xy_rings",)
     all_to_all = "xy_direct"
     hops = 1
-    side_by_side = False
+    sends_concurrently = False
     parts = ()
 
     def __post_init__(self) -> None:
@@ -216,16 +216,19 @@ class Grid(Block):
     def label(self, n: int) -> str:
         return f"{self.name}({self.columns},{self.rows})"
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
-        """A logical ring through the members in the order of their numbers, by X-Y routes, both
-        ways round where it :meth:`circles`.  The busiest link says what share of a link each ring
-        has, and the longest way to a next member how many hops a step takes."""
-        load = self.busiest(p, stride, ((k, (k + 1) % p) for k in range(p)))
-        ways = 2 if self.circles(n, p, stride) else 1
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
+        """Return the links of a logical ring through the members in order, by X-Y routes.
+
+        The ring runs both ways round if the group closes one (:meth:`closes_ring`).  The busiest
+        link limits the bandwidth of the ring; the longest route to a next member is the number of
+        hops of a step.
+        """
+        load = self.busiest_link_load(p, stride, ((k, (k + 1) % p) for k in range(p)))
+        ways = 2 if self.closes_ring(n, p, stride) else 1
         hops = self.round_trip(p, stride)
         return LinkUse(ways / (self.links(n) * load), hops[1], hops[0], load)
 
-    def busiest(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
+    def busiest_link_load(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
         """How many messages the busiest link carries when each of ``pairs`` (two members of a group
         by their numbers) exchanges one, in all groups alike at once."""
         return _busiest(self, p, stride, tuple(pairs))
@@ -239,17 +242,17 @@ class Grid(Block):
         )
         return max(trips, key=lambda trip: sum(trip[:-1]))
 
-    def farthest(self, p: int, stride: int) -> int:
+    def diameter(self, p: int, stride: int) -> int:
         """The hops between the two members of a group that are farthest apart."""
         ends = (
             (a, b) for members in _groups(self.size, p, stride) for a in members for b in members
         )
         return max(len(self.route(a, b)) for a, b in ends)
 
-    def way(self, n: int, offset: int) -> Way:
+    def message_path(self, n: int, offset: int) -> MessagePath:
         """One link at a time, over the hops that most NPUs have to theirs: few wrap round."""
         hops = Counter(len(self._to(i, offset)) for i in range(n))
-        return Way(1 / self.links(n), hops.most_common(1)[0][0])
+        return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """The one on which most of them come, if offsets wrap round rows for some only."""
@@ -266,7 +269,7 @@ class Grid(Block):
         along_row = source // self.columns == target // self.columns  # round a torus
         return (0 if along_row else 2) + int(source < target)
 
-    def crowd(self, n: int, offset: int, senders: Senders) -> int:
+    def link_load(self, n: int, offset: int, senders: Senders) -> int:
         """Messages take X-Y routes."""
         load = [
             Counter(link for i, sends in enumerate(line) if sends for link in self._to(i, offset))
@@ -277,7 +280,7 @@ class Grid(Block):
     def _to(self, npu: int, offset: int) -> list[Pair]:
         return self.route(npu, (npu + offset) % self.size)
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         """A group that goes all round a row, or a column, of a torus."""
         along_row = p * stride == self.columns
         along_column = stride % self.columns == 0 and p * stride == self.size
@@ -380,30 +383,30 @@ class Ring(Block):
     algorithms = ("ring",)
     all_to_all = "relay"
     hops = 1
-    side_by_side = False
+    sends_concurrently = False
     parts = ()
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """``stride`` interleaved groups share every link; unless the group closes the ring it is a
         line, which has one of the two directions for its one logical direction."""
         if p * stride == n:
             return LinkUse(1 / stride, stride, stride, stride)
         return LinkUse(1 / (2 * stride), stride, (p - 1) * stride, stride)
 
-    def way(self, n: int, offset: int) -> Way:
+    def message_path(self, n: int, offset: int) -> MessagePath:
         """The shorter way round, on one of the links."""
-        return Way(1 / self.links(n), min(offset, n - offset))
+        return MessagePath(1 / self.links(n), min(offset, n - offset))
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """From below, where both ways are as short, too."""
         return int(offset > n - offset)
 
-    def crowd(self, n: int, offset: int, senders: Senders) -> int:
+    def link_load(self, n: int, offset: int, senders: Senders) -> int:
         """Messages cross the links of those between their ends."""
         hops = min(offset, n - offset)  # those that pass an NPU are ``hops`` neighbours'
         return int(np.sum([np.roll(senders, k, axis=1) for k in range(hops)], axis=0).max())
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         """A group that goes all round; two NPUs are joined by one link."""
         return p * stride == n > 2
 
@@ -429,18 +432,18 @@ class FullyConnected(Block):
     algorithms = ("direct",)
     all_to_all = "direct"
     hops = 1
-    side_by_side = True
-    symmetric = True
+    sends_concurrently = True
+    is_symmetric = True
     parts = ()
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """The links to the group's other members."""
         return LinkUse((p - 1) / (n - 1), 1, 1)
 
-    def way(self, n: int, offset: int) -> Way:
-        return Way(1 / (n - 1), 1)
+    def message_path(self, n: int, offset: int) -> MessagePath:
+        return MessagePath(1 / (n - 1), 1)
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         return False
 
     def links(self, n: int) -> int:
@@ -468,22 +471,22 @@ class Switch(Block):
     )
     all_to_all = "direct"
     hops = 2
-    side_by_side = False
-    symmetric = True
+    sends_concurrently = False
+    is_symmetric = True
     parts = ("switch", "nic")
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """The NPU's port, whatever the group."""
         return LinkUse(1.0, 2, 2)
 
-    def way(self, n: int, offset: int) -> Way:
-        return Way(1.0, 2)
+    def message_path(self, n: int, offset: int) -> MessagePath:
+        return MessagePath(1.0, 2)
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
         """The one link from the switch."""
         return 0
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         return False
 
     def links(self, n: int) -> int:

@@ -59,17 +59,17 @@ def offset_between(here: int, there: int, sizes: Sequence[int]) -> Offset:
     return tuple((b - a) % n for a, b, n in places)
 
 
-def modulo(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
+def wrap_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
     """The same offset with every part in 0..n-1."""
     return tuple(o % n for o, n in zip(offset, sizes, strict=True))
 
 
-def back(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
+def reverse_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
     """The offset that leads back."""
     return tuple(-o % n for o, n in zip(offset, sizes, strict=True))
 
 
-def at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
+def ranks_at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
     """The rank at ``offset`` from every rank, shape (N,)."""
     return ranks_at((all_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 
@@ -102,7 +102,7 @@ def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> ra
     return whole[first : first + p * stride : stride]
 
 
-def place_in(group: Group, at: Coordinates) -> NDArray[np.int64]:
+def member_numbers(group: Group, at: Coordinates) -> NDArray[np.int64]:
     """Which member of its group the rank at each coordinate is, in the order of ranks."""
     return ranks_at(at // np.asarray(group.strides) % np.asarray(group.sizes), group.sizes)
 

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.settings import check_settings
-from dimsweep.engine.topology.coordinates import Group, all_coordinates, coordinates_of, place_in
+from dimsweep.engine.topology.coordinates import (
+    Group,
+    all_coordinates,
+    coordinates_of,
+    member_numbers,
+)
 from dimsweep.engine.units import MAX_PICOSECONDS
 
 
@@ -531,7 +536,7 @@ def runners_along(
 def graph_by_rank(workload: Workload, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """The number of the graph that each rank runs, shape (N,)."""
     if workload.stages is not None:
-        return place_in(workload.groups[workload.stages], all_coordinates(sizes))
+        return member_numbers(workload.groups[workload.stages], all_coordinates(sizes))
     if workload.graph_of_rank is not None:
         return workload.graph_of_rank.astype(np.int64)
     return np.zeros(math.prod(sizes), dtype=np.int64)

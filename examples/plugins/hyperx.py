@@ -12,7 +12,7 @@ from dimsweep.engine import Block, DimsweepError
 from dimsweep.engine.collective.algorithms import AllToAllOnly
 from dimsweep.engine.collective.algorithms import register as register_algorithms
 from dimsweep.engine.collective.rounds import Shift, Shifts
-from dimsweep.engine.topology import LinkUse, Pair, Way, register
+from dimsweep.engine.topology import LinkUse, MessagePath, Pair, register
 
 
 class HyperX(Block):
@@ -27,20 +27,20 @@ class HyperX(Block):
     algorithms = ("halving_doubling",)
     all_to_all = "hyperx_exchange"
     hops = 1
-    side_by_side = False
+    sends_concurrently = False
     parts = ("nic",)
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """Partners differ in one bit, so in their row or in their column."""
         return LinkUse(1 / self.links(n), 1, 1)
 
-    def way(self, n: int, offset: int) -> Way:
+    def message_path(self, n: int, offset: int) -> MessagePath:
         """Over as many links as most NPUs have to theirs."""
         columns = sides(n)[1]
         hops = Counter(_hops(i, (i + offset) % n, columns) for i in range(n))
-        return Way(1 / self.links(n), hops.most_common(1)[0][0])
+        return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         return False
 
     def links(self, n: int) -> int:

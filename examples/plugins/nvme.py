@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory, Request, Service
+from dimsweep.engine.cluster.remote_memory import MEMORIES, RemoteMemory, Request, Service
 from dimsweep.engine.settings import Bounds
 from dimsweep.engine.units import BANDWIDTH, PICOSECONDS
 

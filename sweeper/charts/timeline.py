@@ -7,7 +7,15 @@ import pandas as pd
 import pyarrow as pa
 from bokeh.models import ColumnDataSource, UIElement
 
-from dimsweep.engine import DimsweepError, Result, covered, density, run_one, threads_of, units
+from dimsweep.engine import (
+    DimsweepError,
+    Result,
+    density,
+    list_threads,
+    merge_spans,
+    run_one,
+    units,
+)
 from dimsweep.sweeper.charts.chart import Chart
 from dimsweep.sweeper.charts.frame import draw_blocks, make_row_figure
 from dimsweep.sweeper.charts.points import Points
@@ -90,7 +98,7 @@ def simulate_again(points: Points, cell: CellSummary, row: pd.Series) -> Result 
 
 def list_tracks(result: Result) -> list[Track]:
     """Return the tracks of rank 0: computation, the traffic of each dimension, and waiting."""
-    spans, threads, end = result.spans, threads_of(result.program), result.time_ps
+    spans, threads, end = result.spans, list_threads(result.program), result.time_ps
     dims = range(len(threads) - len(result.program.names.dims), len(threads))
     if end == 0:
         return []
@@ -98,11 +106,11 @@ def list_tracks(result: Result) -> list[Track]:
     for thread in (0, *dims):
         # What overlaps on a port lies beside it.
         own = (spans.process == 0) & (spans.thread % len(threads) == thread)
-        start, stop = covered(spans.start[own], spans.end[own])
+        start, stop = merge_spans(spans.start[own], spans.end[own])
         found.append(make_track(threads[thread].removeprefix("dim "), start, stop, end))
         starts.append(start)
         ends.append(stop)
-    start, stop = covered(np.concatenate(starts), np.concatenate(ends))
+    start, stop = merge_spans(np.concatenate(starts), np.concatenate(ends))
     gaps = np.append(0, stop), np.append(start, end)
     waits = make_track(_WAITS, *gaps, end)
     return [*found, waits] if waits.busy else found

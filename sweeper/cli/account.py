@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from dimsweep.engine import Along, ClassAccount, Path, Result, units
+from dimsweep.engine import ClassAccount, Path, PathAccount, Result, units
 from dimsweep.engine.bound import Least, time_by_cuts
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.packet import PortAccount
@@ -136,7 +136,7 @@ def _least(result: Result) -> Least | None:
     return time_by_cuts(result.program, run.network)
 
 
-def _along(result: Result, along: Along) -> Iterator[tuple[str, float]]:
+def _along(result: Result, along: PathAccount) -> Iterator[tuple[str, float]]:
     """Yield the critical path: picoseconds that add up to the iteration."""
     for name, picoseconds in along.compute.items():
         yield f"  {_BOUND.get(name, name)}", picoseconds
@@ -201,13 +201,13 @@ def _remedies(result: Result, plan: InterconnectPlan) -> Iterator[tuple[str, str
     """Yield what became of groups that the interconnect cannot serve as they are."""
     interconnect = result.program.communication.network.interconnect
     assert interconnect is not None  # whose plan it is
-    if plan.serialised:
-        rounds = f"{plural(plan.serialised, 'group')}, in {plan.n_rounds} rounds"
+    if plan.n_serialised:
+        rounds = f"{plural(plan.n_serialised, 'group')}, in {plan.n_rounds} rounds"
         yield f"serialised on the {interconnect.noun}", rounds
     if plan.decomposed:
         yield "decomposed into rings", plural(len(plan.decomposed), "group")
-    if plan.moved:
-        yield f"placed anew on the {interconnect.noun}", plural(plan.moved, "rank")
+    if plan.n_moved:
+        yield f"placed anew on the {interconnect.noun}", plural(plan.n_moved, "rank")
 
 
 def _dimensions(result: Result) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from dimsweep.engine import Result, units
-from dimsweep.engine.reliability import Outage, Reliability, Renewal, Spares, mean_speed
+from dimsweep.engine.reliability import Outage, Reliability, Renewal, Spares, compute_mean_speed
 from dimsweep.sweeper.report.words import fine_percent
 from dimsweep.sweeper.terminal import say, table
 
@@ -53,7 +53,7 @@ def plain(result: Result) -> dict[str, Any]:
 
 
 def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
-    taken, kept = renewal.stall + renewal.beside, float(renewal.kept)
+    taken, kept = renewal.stall + renewal.beside, float(renewal.effective_share)
     yield "one in the mean every", units.format_duration(renewal.between), ""
     if state := result.program.workload.state:
         yield "a checkpoint holds", units.format_bytes(state), ""
@@ -68,9 +68,9 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
         broken = chosen.spares.broken_at_once(renewal.between) * (1 - renewal.waiting)
         yield "nodes in repair in the mean", f"{broken:.2f}", ""
     yield "time for training (ETTR)", "", f"{kept:.1%}"
-    yield "  stopped for checkpoints", "", f"{float(renewal.writing):.1%}"
-    yield "  trained again after interruptions", "", f"{float(renewal.again):.1%}"
-    yield "  restarting", "", f"{renewal.restarting:.1%}"
+    yield "  stopped for checkpoints", "", f"{float(renewal.writing_share):.1%}"
+    yield "  trained again after interruptions", "", f"{float(renewal.repeated_share):.1%}"
+    yield "  restarting", "", f"{renewal.restarting_share:.1%}"
     if chosen is not None and chosen.spares is not None:
         yield "  waiting for a repair", "", f"{renewal.waiting:.1%}"
 
@@ -78,11 +78,11 @@ def _rows(result: Result, renewal: Renewal) -> Iterator[tuple[str, str, str]]:
 def _spares(result: Result, renewal: Renewal, spares: Spares) -> Iterator[tuple[str, ...]]:
     """Yield the effect of one spare node less or more, and the count that trains most per node."""
     n, between = result.program.n_npus, renewal.between
-    best = spares.best(n, between)
+    best = spares.best_count(n, between)
     for count in sorted({max(0, spares.nodes - 1), spares.nodes, spares.nodes + 1, best}):
         other = replace(spares, nodes=count)
         waiting = other.waiting(between)
-        left = float(renewal.kept) * (1 - waiting) / (1 - renewal.waiting)
+        left = float(renewal.effective_share) * (1 - waiting) / (1 - renewal.waiting)
         each = other.per_node(n, between) / replace(spares, nodes=best).per_node(n, between)
         mine = " (as now)" * (count == spares.nodes)
         yield f"{count:,}{mine}", f"{waiting:.1%}", f"{left:.1%}", f"{each:.1%}"
@@ -93,7 +93,7 @@ def _outages(outages: Sequence[Outage]) -> Iterator[tuple[str, ...]]:
     yield from map(_outage, outages)
     time = 1 - math.prod(1 - outage.time for outage in outages)
     count = f"{sum(outage.count for outage in outages):,}"
-    slower = f"{1 / mean_speed(outages) - 1:+.2%}"
+    slower = f"{1 / compute_mean_speed(outages) - 1:+.2%}"
     yield "any of them; all the time", count, fine_percent(time), slower, ""
 
 
@@ -113,5 +113,7 @@ def _kept(result: Result, reliability: Reliability, factor: float) -> float:
     """Return the share that is left with ``factor`` times the time between interruptions."""
     other = replace(reliability, npu_time=reliability.npu_time * factor)
     return float(
-        other.renewal(result.program.n_npus, result.program.workload.state, result.time).kept
+        other.renewal(
+            result.program.n_npus, result.program.workload.state, result.time
+        ).effective_share
     )

@@ -17,7 +17,7 @@ from dimsweep.sweeper.places import groups
 # Keys whose values are the names of a registry.
 _REGISTERED = {
     "objective": ("dimsweep.sweeper.objective", "OBJECTIVES"),
-    "memory.kind": ("dimsweep.engine.cluster.memory", "MEMORIES"),
+    "memory.kind": ("dimsweep.engine.cluster.remote_memory", "MEMORIES"),
     "search.sampler": ("dimsweep.sweeper.search.choose", "SAMPLERS"),
     "workload.model.family": ("dimsweep.sweeper.config.workload.model", "FAMILIES"),
 }

@@ -20,7 +20,7 @@ from dimsweep.engine.cluster import (
 )
 from dimsweep.engine.network import Amount, Bill, Cabling, Fabric, Network, PartKind, PriceList
 from dimsweep.engine.network import Part as EnginePart
-from dimsweep.engine.settings import settings_of
+from dimsweep.engine.settings import list_settings
 from dimsweep.sweeper.config.catalogue import Medium, Metres, Sold, catalogue, medium
 from dimsweep.sweeper.part import (
     MoneyOrNone,
@@ -39,7 +39,7 @@ from dimsweep.sweeper.part import (
 _NAME = re.compile(r"[\w-]+")
 
 
-_TIER = tuple(each.name for each in settings_of(engine.TierPrice))
+_TIER = tuple(each.name for each in list_settings(engine.TierPrice))
 
 
 class TierPrice(mirror(engine.TierPrice)):  # type: ignore[misc]

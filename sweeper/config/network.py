@@ -24,7 +24,7 @@ from dimsweep.engine.network import (
     LinkRate,
     Mesh,
     Routing,
-    Which,
+    Selection,
     build_levels,
 )
 from dimsweep.engine.network import Network as Graph
@@ -192,7 +192,7 @@ _LinkRate = mirror(LinkRate)
 _Level = mirror(Level, bandwidth=Bandwidth, latency=Times, kind=Annotated[Kind, member(Kind)])
 
 _Kind = Annotated[Kind, member(Kind)]
-_Which = mirror(Which, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
+_Which = mirror(Selection, kind=_Kind | None, between=tuple[_Kind, _Kind] | None)
 
 
 def _which(value: Any) -> Part:
@@ -252,7 +252,7 @@ def which(name: str, value: Any) -> Any:
     if not isinstance(value, Part):
         return value
     with key(name):
-        return Which(**dict(value))
+        return Selection(**dict(value))
 
 
 class Network(

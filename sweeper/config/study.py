@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from dimsweep.engine import DimsweepError, Fidelity, algorithms_of, format_yaml, suggest_names
+from dimsweep.engine import DimsweepError, Fidelity, format_yaml, list_algorithms, suggest_names
 from dimsweep.engine.bound import Measure
 from dimsweep.engine.topology import parse_shape
 from dimsweep.engine.workload import AXES
@@ -68,7 +68,7 @@ class Tier(Part):
         for block in self.blocks:
             with key("blocks"):
                 ((found, _),) = parse_shape(f"{block}(2)")
-            known |= dict.fromkeys(algorithms_of(found))
+            known |= dict.fromkeys(list_algorithms(found))
         for name in self.algorithms:
             if name not in known:
                 what, hint = f"{name!r} runs on none of the blocks", suggest_names(name, known)

@@ -13,7 +13,7 @@ import pandas as pd
 from dimsweep.engine import units
 
 _KINDS = (units.BYTES, units.BANDWIDTH, units.TIME, units.MONEY)
-_UNITS = {name: kind for kind in _KINDS for name in units.names(kind)}
+_UNITS = {name: kind for kind in _KINDS for name in units.list_unit_names(kind)}
 _NAMES = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 # A number that is no part of a name (mixtral_8x22b, Ring(4)_Switch(8), conf/a.yaml:12), and its
 # unit if it has one.
@@ -107,7 +107,7 @@ def _taken_apart(error: str) -> tuple[list[str], list[units.Unit | None], list[t
         kind = _UNITS.get(name)
         value = float(number.replace(",", ""))
         if kind is not None:
-            value *= units.size(name, kind)
+            value *= units.unit_size(name, kind)
         pieces.append(error[end : match.start()])
         kinds.append(kind)
         values.append((value, match[0]))

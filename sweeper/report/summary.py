@@ -254,7 +254,9 @@ class CellSummary:
             if not isinstance(workload, Model):
                 return nothing
             cluster = build_cluster(config)
-            mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric)
+            mesh = DeviceMesh.place(
+                workload.parallel, cluster.topology.sizes, cluster.symmetric_dims
+            )
         except (DimsweepError, KeyError):  # of another version, or a design of other keys
             return nothing
         groups = {axis: mesh.groups[axis].sizes for axis in workload.parallel}

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dimsweep.engine import Cluster, DimsweepError, Fidelity, InfeasibleError, NetworkModel, Program
-from dimsweep.engine.network import Change, Network, Which, build_network, degraded
-from dimsweep.engine.reliability import Outage, share_down
+from dimsweep.engine.network import Change, Network, Selection, build_network, degrade_network
+from dimsweep.engine.reliability import Outage, compute_share_down
 from dimsweep.sweeper.config import reliability
 from dimsweep.sweeper.config.network import which
 from dimsweep.sweeper.config.schema import Config
@@ -112,7 +112,7 @@ def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
         model = cluster.network
         whole = model.graph or build_network(cluster.topology, model.fabrics)
         lacked.append({})
-        kinds = _kinds(config, degraded(whole, model.degrade, model.placement), lacked[-1])
+        kinds = _kinds(config, degrade_network(whole, model.degrade, model.placement), lacked[-1])
         found.append(all(_is_joined(whole, model, change) for k in kinds for change in k.changes))
     for number in set.intersection(*map(set, lacked)) if lacked else ():
         raise lacked[0][number]
@@ -121,7 +121,7 @@ def outlasted(config: Config, clusters: Iterable[Cluster]) -> list[bool]:
 
 def _is_joined(whole: Network, model: NetworkModel, change: Change) -> bool:
     try:
-        degraded(whole, (*model.degrade, change), model.placement)
+        degrade_network(whole, (*model.degrade, change), model.placement)
     except InfeasibleError:
         return False
     return True
@@ -170,7 +170,7 @@ def _kind_of(outage: reliability.Outage) -> str:
 def _things(outage: reliability.Outage, network: Network) -> list[_Thing]:
     """Return the parts of an outage; raises :class:`DimsweepError` if the network has none."""
     of = _kind_of(outage)
-    some: Which = which(of, getattr(outage, of))
+    some: Selection = which(of, getattr(outage, of))
     with key(of):
         found = _links(network, some) if of == "link" else _devices(network, some)
     if outage.down is None:
@@ -202,14 +202,16 @@ def _down(outage: reliability.Outage, found: Sequence[_Thing]) -> Iterator[_Down
         yield _Down(what, parts, share, changes)
 
 
-def _devices(network: Network, some: Which) -> list[_Thing]:
+def _devices(network: Network, some: Selection) -> list[_Thing]:
     devices = network.devices
     kinds = {node: device.kind for node, device in devices.items()}
     names = some.devices(kinds, npus=False)
-    return [_Thing(str(name), devices[name].planes, share_down(devices[name])) for name in names]
+    return [
+        _Thing(str(name), devices[name].planes, compute_share_down(devices[name])) for name in names
+    ]
 
 
-def _links(network: Network, some: Which) -> list[_Thing]:
+def _links(network: Network, some: Selection) -> list[_Thing]:
     """Return the links between pairs of devices, which are down both ways together."""
     lanes = {
         " <-> ".join(sorted(each.name.split(" -> "))): each.lanes for each in some.links(network)
@@ -219,7 +221,7 @@ def _links(network: Network, some: Which) -> list[_Thing]:
 
 def _without_one(of: str, thing: _Thing) -> Change:
     """Return the change of the network with a part down, the others carrying on."""
-    link, switch = (Which(thing.name) if of == kind else None for kind in ("link", "switch"))
+    link, switch = (Selection(thing.name) if of == kind else None for kind in ("link", "switch"))
     if thing.parts == 1:
         return Change(link=link, switch=switch, down=True)
     return Change(link=link, switch=switch, bandwidth=1 - 1 / thing.parts)

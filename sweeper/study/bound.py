@@ -42,10 +42,10 @@ def least_seconds(config: Config, program: Program) -> float:
 
 def _computed(config: Config, program: Program) -> float:
     workload, cluster = check_model(config.workload), program.cluster
-    mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric)
+    mesh = DeviceMesh.place(workload.parallel, cluster.topology.sizes, cluster.symmetric_dims)
     degrees = {axis: mesh.groups[axis].n_members for axis in workload.parallel}
     space = Plans.of({axis: [n] for axis, n in degrees.items() if axis != AXES[-1]})
-    stagings = Stagings(workload.model, cluster.npu, cluster.memory, cluster.slowest)
+    stagings = Stagings(workload.model, cluster.npu, cluster.memory, cluster.slowest_speed)
     rows = rows_of(workload, space, program.n_npus, stagings, None, Refusals())
     if not rows:
         return 0.0
@@ -66,7 +66,7 @@ def least_bound(space: Space, program: Program, objective: Objective) -> Optimum
     if space.split is None or not objective.has_slopes:
         return None
     prices = program.prices if objective.needs_prices else None
-    if prices is not None and not prices.linear:
+    if prices is not None and not prices.is_linear:
         return None
     try:
         return lower_bound(program, space.split.linear(), prices)
@@ -102,7 +102,7 @@ def proven_front(
     config: Config, space: Space, program: Program, objective: Sequence[Objective]
 ) -> Frontier | None:
     """Return the least time for each cost, if a cell searches for both and its bound is proven."""
-    if set(objective) != {TIME, COST} or program.prices is None or not program.prices.linear:
+    if set(objective) != {TIME, COST} or program.prices is None or not program.prices.is_linear:
         return None
     if space.split is None or space.parameters or config.by_message:
         return None

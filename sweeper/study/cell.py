@@ -19,7 +19,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.bound import Frontier, traffic
 from dimsweep.engine.kernels.messages import check_network
-from dimsweep.engine.rules import provisioning
+from dimsweep.engine.rules import list_crossed_pairs
 from dimsweep.sweeper.config.compose import Composed
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.schema import Config
@@ -304,7 +304,7 @@ def describe(plan: CellPlan, program: Program, study: Config) -> CellRecord:
         trials=plan.budget,
         exhaustive=is_exhaustive(plan.config, plan.space, plan.first, plan.prices),
         bound=plan.bound,
-        pairs=tuple(provisioning(program)),
+        pairs=tuple(list_crossed_pairs(program)),
         ms_per_GBps=plan.worth,
         usd_per_GBps=None if prices is None else tuple(p * 1e9 for p in prices.per_bandwidth),
         front=plan.front,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dimsweep.engine import DimsweepError, Fidelity, Program
 from dimsweep.engine.network import Clos
-from dimsweep.engine.rules import Told, alike, is_measured
+from dimsweep.engine.rules import KernelInputs, has_equal_inputs, is_measured
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.network import GRAPHS
 from dimsweep.sweeper.config.overrides import is_group
@@ -80,24 +80,30 @@ def _fidelities(config: Config) -> list[Fidelity]:
     return list(dict.fromkeys([*used, *map(Fidelity, varied)]))
 
 
-def _own(config: Config, program: Program, fidelity: Fidelity) -> Told | None:
+def _own(config: Config, program: Program, fidelity: Fidelity) -> KernelInputs | None:
     """Return the kernel's input of the configuration itself, whose program is this one."""
-    return Told(program, fidelity) if fidelity == config.fidelity else _lowered(config, fidelity)
+    return (
+        KernelInputs(program, fidelity)
+        if fidelity == config.fidelity
+        else _lowered(config, fidelity)
+    )
 
 
-def _lowered(config: Config, fidelity: Fidelity) -> Told | None:
+def _lowered(config: Config, fidelity: Fidelity) -> KernelInputs | None:
     """Return the kernel's input of a configuration, or None if it cannot be lowered."""
     try:
         if fidelity is not config.fidelity:
             config = config.changed({"fidelity": str(fidelity)})
-        return Told(build_program(config), fidelity)
+        return KernelInputs(build_program(config), fidelity)
     except DimsweepError:
         return None
 
 
-def _is_same(ours: Told | None, other: Told | None, *, priced: bool) -> bool:
+def _is_same(ours: KernelInputs | None, other: KernelInputs | None, *, priced: bool) -> bool:
     try:
-        return ours is not None and other is not None and alike(ours, other, priced=priced)
+        return (
+            ours is not None and other is not None and has_equal_inputs(ours, other, priced=priced)
+        )
     except DimsweepError:  # a network of which there is no such part to be down
         return False
 

@@ -12,22 +12,22 @@ import numpy as np
 
 from dimsweep.engine import Fidelity, Program, QueueOrder, SubgroupBandwidth, units
 from dimsweep.engine.formats import read_ns3_config
-from dimsweep.engine.network import Clos, has_equal_ways
+from dimsweep.engine.network import Clos, has_equal_paths
 from dimsweep.engine.rules import (
     SEEN,
-    Kind,
     Pair,
-    beyond_measurements,
+    PlanKind,
+    balanced_times,
+    classify_plan,
     crosses_dimensions,
+    describe_unmeasured,
+    find_latency_bound_exchange,
     is_measured,
-    kind_of,
-    lone_chunks,
-    mostly_hops,
-    provisioning,
+    list_crossed_pairs,
+    list_silent_dimensions,
+    maximum_lone_chunks,
+    measure_ties,
     queue_matters,
-    silent_dimensions,
-    ties,
-    worth,
 )
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import CLUSTER, Composed, parts_of
@@ -57,7 +57,7 @@ def design_warnings(
     found += without_effect(composed)
     found += uncalibrated(config, program)
     found += tight_memory(config, program)
-    found += beyond_measurements(program)
+    found += describe_unmeasured(program)
     found += apart(config, program, searched=searched)
     found += idle_knobs(config, program, turned, searched=searched)
     if searched:
@@ -110,16 +110,16 @@ def _text(axes: Mapping[str, Any]) -> str:
 _MATTERS = 0.01  # of the time
 _SHARES = "parts of dimensions whose NPUs share links"
 _WHAT = {
-    Kind(stages=True, shares=True): f"messages between stages, on {_SHARES}",
-    Kind(stages=True, shares=False): "messages between stages",
-    Kind(stages=False, shares=True): f"groups on {_SHARES}",
+    PlanKind(stages=True, shares=True): f"messages between stages, on {_SHARES}",
+    PlanKind(stages=True, shares=False): "messages between stages",
+    PlanKind(stages=False, shares=True): f"groups on {_SHARES}",
 }
 
 
 def apart(config: Config, program: Program, *, searched: bool) -> list[str]:
     """Warn of the difference between phases and messages on plans of the program's kind, if it was
     more than a percent and not every message is simulated anyway."""
-    kind = None if config.by_message or config.recheck.rungs else kind_of(program)
+    kind = None if config.by_message or config.recheck.rungs else classify_plan(program)
     if kind is None or max(SEEN[kind].most, -SEEN[kind].least) < _MATTERS:
         return []
     seen = SEEN[kind]
@@ -139,7 +139,7 @@ def small_buckets(config: Config, program: Program) -> list[str]:
     workload = config.workload
     if not isinstance(workload, Model) or workload.plan.zero == 3:  # which exchanges blocks
         return []
-    found = mostly_hops(program)
+    found = find_latency_bound_exchange(program)
     if found is None:
         return []
     hops, of_bytes = units.format_time(found.hops), units.format_time(found.bytes)
@@ -165,7 +165,7 @@ def idle_knobs(
         for key in ("topology.bandwidth", "topology.latency")
         if instead and config.by_message and key in turned
     ]
-    found += [_silent(d, program, searched=searched) for d in silent_dimensions(program)]
+    found += [_silent(d, program, searched=searched) for d in list_silent_dimensions(program)]
     return [text for text in found if text]
 
 
@@ -174,7 +174,7 @@ def _collective(config: Config, program: Program) -> list[str]:
     latency = program.latency.any() or program.structure.shape.endpoint_delay
     model = program.cluster.collectives
     ours = model.library is None and model.timings is None  # those have chunks of their own
-    if ours and not crosses_dimensions(program) and lone_chunks(program) > 1 and latency:
+    if ours and not crosses_dimensions(program) and maximum_lone_chunks(program) > 1 and latency:
         found.append(
             "collective.chunks only adds latency: no collective crosses two dimensions, so "
             "chunks have nothing to overlap with; collective.chunks_on_one_dimension=1"
@@ -398,7 +398,7 @@ def badly_provisioned(program: Program) -> list[str]:
         return []  # its links are not as wide as the dimensions say
     worst: dict[str, Pair] = {}
     own_orders = program.structure.shape.order > 0
-    for pair in provisioning(program):
+    for pair in list_crossed_pairs(program):
         provision = pair.provision(program.bandwidth)
         if verdict(provision) == "just enough" or (own_orders and provision > 1):
             continue
@@ -408,7 +408,7 @@ def badly_provisioned(program: Program) -> list[str]:
     if not worst:
         return []
     pairs = list(worst.values())
-    told = zip(pairs, worth(program, pairs).tolist(), strict=True)
+    told = zip(pairs, balanced_times(program, pairs).tolist(), strict=True)
     return [_told(pair, program, times) for pair, times in told if _matters(pair, program, times)]
 
 
@@ -547,7 +547,7 @@ def first_ways(config: Config, program: Program) -> list[str]:
     graph = network.graph
     if graph is None or graph.sizes or network.routing is not None or not config.by_message:
         return []
-    if not has_equal_ways(graph):
+    if not has_equal_paths(graph):
         return []
     return [
         "network.routing=auto takes the first of ways that are as short, so that messages share "
@@ -567,7 +567,7 @@ _HANGS_ON_TIES = 0.01  # of the time
 
 def tied(config: Config, program: Program) -> list[str]:
     """Warn if the run takes another time where nothing ties."""
-    found = None if config.by_message else ties(program)
+    found = None if config.by_message else measure_ties(program)
     if found is None or max(found) / min(found) - 1 < _HANGS_ON_TIES:
         return []
     here, *others = map(units.format_time, found)

@@ -18,7 +18,7 @@ from dimsweep.engine import (
     place,
     simulate,
 )
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.extensions.astra_sim import simulate_astra
 from dimsweep.engine.extensions.astra_sim.rules import ItsRules

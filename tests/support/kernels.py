@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dimsweep.engine import Cluster, DimsweepError, Npu, Ring, Switch, Topology, Workload
-from dimsweep.engine.cluster.network import NetworkModel, Switching
-from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
+from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.reference import run_on_simpy
 from dimsweep.engine.kinds import Fidelity
 from dimsweep.engine.lower.program import Program
-from dimsweep.engine.network.degrade import Change, Which
+from dimsweep.engine.network.degrade import Change, Selection
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Fabric, Mesh
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing
@@ -80,7 +80,7 @@ def networks(draw: st.DrawFn, topology: Topology) -> NetworkModel:
 @st.composite
 def changes(draw: st.DrawFn, n: int) -> tuple[Change, ...]:
     """What may become of a network, mostly nothing: it may fall into parts, too."""
-    of = st.builds(Which, draw=st.just(1), seed=st.integers(0, 3))
+    of = st.builds(Selection, draw=st.just(1), seed=st.integers(0, 3))
     share = st.sampled_from([0.5, 0.9])
     slower = st.builds(Change, link=of, bandwidth=share) if n > 1 else st.nothing()
     down = st.builds(Change, link=of, down=st.just(True)) if n > 1 else st.nothing()

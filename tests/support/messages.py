@@ -9,7 +9,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from dimsweep.engine import Cluster, Topology, Workload
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.kernels.phase.batch import Measures, run_one

@@ -25,7 +25,7 @@ from dimsweep.engine import (
     Workload,
     place,
 )
-from dimsweep.engine.collective.algorithms import all_to_alls_of
+from dimsweep.engine.collective.algorithms import list_all_to_alls
 from dimsweep.engine.topology import BLOCKS
 from dimsweep.engine.workload import Communication, Layer, Pass, TrainingLoop, training_iteration
 
@@ -106,7 +106,8 @@ def collective_models(
             draw(st.sampled_from(["auto", *ALGORITHMS[dim.block]])) for dim in topology.dims
         ),
         all_to_all=tuple(
-            draw(st.sampled_from(["auto", *all_to_alls_of(dim.block)[1:]])) for dim in topology.dims
+            draw(st.sampled_from(["auto", *list_all_to_alls(dim.block)[1:]]))
+            for dim in topology.dims
         ),
     )
 

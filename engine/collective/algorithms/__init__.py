@@ -48,7 +48,7 @@ class Chosen(NamedTuple):
         return self.all_to_all if kind is CollectiveKind.ALL_TO_ALL else self.others
 
 
-def algorithms_of(block: Block) -> tuple[str, ...]:
+def list_algorithms(block: Block) -> tuple[str, ...]:
     """Return the names of the algorithms that run on ``block``, the default first."""
     others = (a.name for a in ALGORITHMS.values() if block.name in a.blocks)
     return (*block.algorithms, *(name for name in others if name not in block.algorithms))
@@ -59,7 +59,7 @@ def algorithm_for(block: Block, name: str) -> Algorithm:
 
     Raises :class:`DimsweepError` when the block does not support it.
     """
-    names = algorithms_of(block)
+    names = list_algorithms(block)
     if name not in (AUTO, *names, *_by_network()):
         raise DimsweepError(
             f"{name!r} does not run on a {block.name}",
@@ -74,7 +74,7 @@ def _by_network() -> list[str]:
     return [algorithm.name for algorithm in ALGORITHMS.values() if algorithm.by_network]
 
 
-def all_to_alls_of(block: Block) -> tuple[str, ...]:
+def list_all_to_alls(block: Block) -> tuple[str, ...]:
     """Return the names of the all-to-all algorithms on ``block``, the default first."""
     others = (a.name for a in ALGORITHMS.values() if block.name in a.all_to_all_on)
     return (block.all_to_all, *others)
@@ -123,7 +123,7 @@ def algorithm_of_phase(
     """
     if kind is not CollectiveKind.ALL_TO_ALL:
         return algorithm_for(block, name)
-    names = all_to_alls_of(block)
+    names = list_all_to_alls(block)
     if all_to_all not in (AUTO, *names):
         raise DimsweepError(
             f"{all_to_all!r} is no all-to-all on a {block.name}",

@@ -28,7 +28,7 @@ class Algorithm(ABC):
     The ``kind`` of a phase is a reduce-scatter, an all-gather, an all-to-all, or a *fused*
     all-reduce: reduce-scatter and all-gather in one, on the last dimension of a chunk, for an
     algorithm that :attr:`fuses` them.  ``p`` (2 or more) is the number of members.  ``circle``
-    tells that the group closes a circle (:meth:`Block.circles`), on which members may send both
+    tells that the group closes a circle (:meth:`Block.closes_ring`), on which members may send both
     ways.
     """
 
@@ -84,7 +84,7 @@ class Algorithm(ABC):
             measured_steps,  # which knows networks, and few need
         )
 
-        circle = setting.block.circles(setting.n, setting.p, setting.stride)
+        circle = setting.block.closes_ring(setting.n, setting.p, setting.stride)
         return measured_steps(self.rounds(kind, setting.p, circle), kind, setting)
 
     @abstractmethod

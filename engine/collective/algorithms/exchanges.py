@@ -39,7 +39,7 @@ class Direct(ScatterGather):
 
 def _exchange(setting: Setting, reduce: float) -> Step:
     p = setting.p
-    messages = 1 if setting.block.side_by_side else p - 1
+    messages = 1 if setting.block.sends_concurrently else p - 1
     return Step(1, setting.use.hops, (p - 1) / p, reduce, messages)
 
 

@@ -254,11 +254,11 @@ class XyDirect(OnGrid):
             )
             sent = sum(map(_sent, course.order))
             return PhaseSteps(steps, 1 / self._grid.links(self._grid.size), 1.0, sent)
-        if grid.circles(setting.n, p, stride):
+        if grid.closes_ring(setting.n, p, stride):
             return _RELAY.steps(kind, setting)
         pairs = [(i, j) for i in range(p) for j in range(p) if i != j]
-        load = grid.busiest(p, stride, pairs)
-        step = Step(1, grid.farthest(p, stride), load / p, messages=load)
+        load = grid.busiest_link_load(p, stride, pairs)
+        step = Step(1, grid.diameter(p, stride), load / p, messages=load)
         return PhaseSteps((step,), 1 / grid.links(setting.n), 1.0, (p - 1) / p)
 
     def _courses(self) -> tuple[Course, Course]:

@@ -27,7 +27,7 @@ from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.network.forest import Forest as Trees
-from dimsweep.engine.network.forest import Tree, forest_of
+from dimsweep.engine.network.forest import Tree, build_forest
 from dimsweep.engine.network.graph import Network
 
 # --- in-switch ------------------------------------------------------------------------------------
@@ -283,12 +283,12 @@ class _Among(Forest):
     @cached_property
     def trees(self) -> Trees:
         """From each member to all others."""
-        return forest_of(self.network, self.ranks, self.dim)
+        return build_forest(self.network, self.ranks, self.dim)
 
     @cached_property
     def gathering(self) -> Trees:
         """From all others to each member."""
-        return forest_of(self.network, self.ranks, self.dim, backwards=True)
+        return build_forest(self.network, self.ranks, self.dim, backwards=True)
 
     def made(self, kind: CollectiveKind) -> MemberRounds:
         """Return the rounds of a kind."""
@@ -323,7 +323,7 @@ class _Among(Forest):
         received: defaultdict[int, dict[int, list[float]]] = defaultdict(dict)
         for number, (hop, units) in enumerate(sorted(hops.items())):
             n = -(-finer * units // size)
-            share, way = units / n / held, self.network.way(hop.way)
+            share, way = units / n / held, self.network.register_route(hop.way)
             turn = (hop.target - hop.source) % p, number
             sent[hop.source][turn] = [RoundMessage(hop.target, share, way)] * n
             received[hop.target].setdefault(hop.source, []).extend([share] * n)
@@ -336,7 +336,9 @@ class _Among(Forest):
         for branch in tree.branches:
             hop = self._hop(*branch[:3], back=back)
             waits[hop.target].append(hop.source)
-            tells[hop.source].append(RoundMessage(hop.target, 0.0, self.network.way(hop.way)))
+            tells[hop.source].append(
+                RoundMessage(hop.target, 0.0, self.network.register_route(hop.way))
+            )
         return {
             member: (Round(tuple(waits[member]), 0.0, tuple(tells[member])),)
             for member in {*waits, *tells}

@@ -244,7 +244,7 @@ def routes(network: Network) -> Callable[[int, int], tuple[int, int]]:
             a, b = source % size, target % size
             source, target = source // size, target // size
             if a != b:
-                return d, block.way(size, (b - a) % size).hops
+                return d, block.message_path(size, (b - a) % size).hops
         raise DimsweepError("a message from an NPU to itself", where="trace")
 
     return route

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.extensions.astra_sim.algorithms import FLEX, Greedy, Planner
 from dimsweep.engine.extensions.astra_sim.fold import Folding
@@ -298,7 +298,7 @@ def interpret(inputs: Inputs, traces: Sequence[Sequence[Node]], folding: Folding
         planner = Planner(rank, inputs.system, network, options.queues_per_dim, greedy)
         npu = Npu(rank, clock, wires, inputs, planner, folding.group_names[rank])
         ranks.append(Rank(npu, traces[rank], inputs, memory))
-    with no_collector():
+    with collector_paused():
         for rank_ in ranks:
             rank_.fire()
         clock.run()

@@ -25,7 +25,7 @@ def workers_on(topology: Topology, speed: Sequence[float] = ()) -> Workers:
         raise DimsweepError(f"{len(speed)} speeds for {n} NPUs", where="speed")
     cost = np.zeros((n, n))
     for dim, places in zip(topology.dims, all_coordinates(sizes).T, strict=True):
-        shares = [dim.block.way(dim.size, offset).share for offset in range(1, dim.size)]
+        shares = [dim.block.message_path(dim.size, offset).share for offset in range(1, dim.size)]
         seconds = np.array([0.0, *(1 / (dim.bandwidth * share) for share in shares)])
         cost = np.maximum(cost, seconds[(places - places[:, None]) % dim.size])
     return Workers(tuple(speed) or (1.0,) * n, cost)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dimsweep.engine.errors import DimsweepError, naming_place
 from dimsweep.engine.kinds import CollectiveKind
-from dimsweep.engine.topology.coordinates import Group, Offset, all_coordinates, modulo
+from dimsweep.engine.topology.coordinates import Group, Offset, all_coordinates, wrap_offset
 from dimsweep.engine.workload.graph import (
     Access,
     Collective,
@@ -219,7 +219,9 @@ def _stages(
 ) -> _Place:
     """Stages are as far apart as messages go, and begin again where ranks are as the first one."""
     hops = {
-        modulo(work.offset, sizes) for work in workload.works() if isinstance(work, (Send, Receive))
+        wrap_offset(work.offset, sizes)
+        for work in workload.works()
+        if isinstance(work, (Send, Receive))
     }
     along = [(d, min(o, sizes[d] - o)) for hop in hops for d, o in enumerate(hop) if o]
     last = len(sizes) - 1
@@ -330,7 +332,7 @@ def _peer(work: Send | Receive, place: _Place, stage: int) -> str:
     for peer in ("next", "previous", "first", "last"):
         there = stage_of(peer, stage, place.n_stages)
         hop = offset_to(there - stage, place.axis, place.stride, place.sizes)
-        if 0 <= there < place.n_stages and hop == modulo(work.offset, place.sizes):
+        if 0 <= there < place.n_stages and hop == wrap_offset(work.offset, place.sizes):
             return peer
     raise DimsweepError(
         f"a message goes {'x'.join(map(str, work.offset))} ranks on, and stages are "

@@ -22,7 +22,7 @@ from dimsweep.engine.network.interconnect import (
     Line,
     ReductionTree,
     Route,
-    at,
+    map_lines,
 )
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.topology.blocks import Node
@@ -196,7 +196,7 @@ class FredWafer(Interconnect):
         raise refused
 
     def _planned(self, sets: Sequence[Sequence[Line]], places: Sequence[int]) -> InterconnectPlan:
-        found = [self._remedied(at(lines, places)) for lines in sets]
+        found = [self._remedied(map_lines(lines, places)) for lines in sets]
         rings = frozenset(frozenset(line) for _, decomposed in found for line in decomposed)
         return InterconnectPlan(places, tuple(rounds for rounds, _ in found), rings)
 

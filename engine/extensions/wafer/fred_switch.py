@@ -307,13 +307,13 @@ class Schedule:
     ports: tuple[int, ...] = ()
 
     @property
-    def moved(self) -> int:
+    def n_moved(self) -> int:
         return sum(port != place for port, place in enumerate(self.ports))
 
     @property
     def conflict_free(self) -> bool:
         """Whether all flows pass at once, whole, from where they were."""
-        return len(self.rounds) == 1 and not (self.decomposed or self.moved)
+        return len(self.rounds) == 1 and not (self.decomposed or self.n_moved)
 
 
 def schedule(switch: FredSwitch, flows: Sequence[Flow], remedy: Remedy) -> Schedule:

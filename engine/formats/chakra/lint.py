@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.formats.chakra import extras
 from dimsweep.engine.formats.chakra.node import (
@@ -592,7 +592,7 @@ def _circle(start: int, after: dict[int, dict[int, int]]) -> list[int]:
     return circle[::-1]
 
 
-@no_collector()
+@collector_paused()
 def lint_job(
     scanned: Sequence[Scanned], groups: Mapping[str, Sequence[int]], *, alone: bool = False
 ) -> list[Finding]:

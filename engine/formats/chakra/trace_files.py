@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError, accessing, naming_place
 from dimsweep.engine.formats.chakra.protobuf import (
     Attributes,
@@ -45,7 +45,7 @@ class Scanned(NamedTuple):
     fault: DimsweepError | None
 
 
-@no_collector()
+@collector_paused()
 def read_trace(path: Path | str) -> Trace:
     """Read the trace in a file, plain or gzip.
 
@@ -55,7 +55,7 @@ def read_trace(path: Path | str) -> Trace:
     return _checked(_scan(Path(path), Decoder().node))
 
 
-@no_collector()
+@collector_paused()
 def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
     """Read the traces of several ranks, in the order of ``paths``.
 
@@ -66,7 +66,7 @@ def read_traces(paths: Iterable[Path | str]) -> list[Trace]:
     return [_checked(_scan(Path(path), decode)) for path in paths]
 
 
-@no_collector()
+@collector_paused()
 def scan_traces(paths: Iterable[Path | str]) -> list[Scanned]:
     """Read the traces of several ranks with all their faults, for a linter.
 

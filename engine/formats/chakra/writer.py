@@ -24,10 +24,10 @@ from dimsweep.engine.formats.chakra.trace_files import delimited, node_bytes
 from dimsweep.engine.topology.coordinates import (
     Group,
     Offset,
-    at_offset,
-    back,
     first_members,
-    modulo,
+    ranks_at_offset,
+    reverse_offset,
+    wrap_offset,
 )
 from dimsweep.engine.units import PICOSECONDS
 from dimsweep.engine.workload.graph import (
@@ -144,7 +144,7 @@ class _Writer:
         self.communicators = _Communicators(self._sizes)
         self._graph_of = graph_by_rank(workload, self._sizes)
         self._sends = [self._sent(graph) for graph in workload.graphs]
-        self._peers = lru_cache(maxsize=None)(lambda offset: at_offset(offset, self._sizes))
+        self._peers = lru_cache(maxsize=None)(lambda offset: ranks_at_offset(offset, self._sizes))
         self._pieces = [list(self._encode(number)) for number in range(len(workload.graphs))]
 
     @property
@@ -168,7 +168,7 @@ class _Writer:
         return sizes
 
     def _offset(self, work: Send | Receive) -> Offset:
-        return modulo(work.offset, self._sizes)
+        return wrap_offset(work.offset, self._sizes)
 
     def _encode(self, number: int) -> Iterator[_Piece]:
         graph = self._workload.graphs[number]
@@ -285,7 +285,7 @@ class _Writer:
         """Return the attributes of a receive, with its message's size, by which ASTRA-sim matches,
         too."""
         offset, tag = key
-        way_back = back(offset, self._sizes)
+        way_back = reverse_offset(offset, self._sizes)
         sizes = self._sends[self._graph_of[source]].get((way_back, tag), [])
         if place >= len(sizes):
             raise DimsweepError(

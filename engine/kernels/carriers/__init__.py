@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.carriers.carrier import (
     Carrier,
     FlowCarrier,

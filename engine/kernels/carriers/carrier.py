@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.network_model import NetworkModel
+from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.tables import ragged
 from dimsweep.engine.kernels.flow import FlowNetwork
@@ -220,7 +220,7 @@ def _port(link: Link, nodes: dict[int | str, int], packets: PacketModel) -> Port
     if isinstance(link.source, int):
         return Port(*ends, rate, link.latency)
     marking = Marking(*packets.thresholds(rate))
-    return Port(*ends, rate, link.latency, marking, packets.headroom_of(rate, link.latency))
+    return Port(*ends, rate, link.latency, marking, packets.port_headroom(rate, link.latency))
 
 
 def _check_buffer(name: str, number: int, fabric: Fabric, n_priorities: int) -> None:

@@ -142,7 +142,7 @@ class Phases:
         """The members of the rank's group that differ from it in ``dim`` only."""
         group = self._communication.groups[group_name]
         ranks = members_along(group, rank, self._communication.topology.sizes, dim)
-        return Line(tuple(ranks), self._communication.circles(group, dim))
+        return Line(tuple(ranks), self._communication.closes_ring(group, dim))
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.cluster.cluster import Cluster
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.errors import DimsweepError, TooManyError, prefixing_errors
 from dimsweep.engine.kernels.carriers import CARRIERS
 from dimsweep.engine.kernels.carriers import Traffic as Traffic
@@ -22,8 +22,8 @@ from dimsweep.engine.kernels.phase.state import FINISHED, TOO_LONG
 from dimsweep.engine.kinds import CollectiveKind, Fidelity
 from dimsweep.engine.lower.lower import lower
 from dimsweep.engine.lower.program import NO_STEPS, Program
-from dimsweep.engine.network.degrade import degraded
-from dimsweep.engine.network.fabric import build_network, fitted, is_product
+from dimsweep.engine.network.degrade import degrade_network
+from dimsweep.engine.network.fabric import build_network, fit_fabrics, is_product
 from dimsweep.engine.network.graph import Link, Network
 from dimsweep.engine.network.interconnect import InterconnectPlan
 from dimsweep.engine.network.routing import Routing
@@ -184,7 +184,7 @@ def lower_by_rank(
         )
     _check_routing(alike, fidelity)
     network = alike.communication.network
-    fitted(alike.communication.topology, network.fabrics)  # or it raises
+    fit_fabrics(alike.communication.topology, network.fabrics)  # or it raises
     links = network_of(alike) if alike.communication.by_network else None
     if links is not None and not links.sizes:
         _check_one_dimension(alike)
@@ -224,7 +224,7 @@ def network_of(program: Program) -> Network:
     """
     whole, model = _whole(program), program.communication.network
     with prefixing_errors("network.degrade"):
-        return degraded(whole, model.degrade, model.placement)
+        return degrade_network(whole, model.degrade, model.placement)
 
 
 def _whole(program: Program) -> Network:
@@ -263,7 +263,7 @@ def check_network(program: Program, fidelity: Fidelity) -> None:
 
 
 def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity) -> list[int]:
-    """The numbers of the links that ``names`` stand for, as :meth:`Network.named` has them.
+    """The numbers of the links that ``names`` stand for, as :meth:`Network.find_links` has them.
 
     Raises :class:`DimsweepError` for names that there are not, and for links that have no queue.
     """
@@ -273,7 +273,7 @@ def links_to_watch(network: Network, names: Collection[str], fidelity: Fidelity)
             where="watch",
             hint="add fidelity=packet, or leave watch out",
         )
-    return network.named(names)
+    return network.find_links(names)
 
 
 _A_SECOND = 500_000  # packets that are simulated in a second, or fewer on long ways
@@ -343,7 +343,7 @@ def _of_collective(program: Program, network: Network | None, form: int, name: s
         whole = CollectiveKind(record["kind"])
         halves = CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER
         for kind in (whole,) if fuses or whole is not CollectiveKind.ALL_REDUCE else halves:
-            p, circle = group.sizes[d], communication.circles(group, d)
+            p, circle = group.sizes[d], communication.closes_ring(group, d)
             algorithm = communication.algorithms[d].of(kind)
             if network is not None:  # one line of as many that are not quite alike
                 algorithm = algorithm.among(network, members_along(group, 0, sizes, d), d)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dimsweep.engine.lower import program
 from dimsweep.engine.lower.program import Ints, Table
-from dimsweep.engine.records import fields_of, record
+from dimsweep.engine.records import list_fields, record
 
 ROUTE = record(
     start="i4",
@@ -22,8 +22,8 @@ ROUTE = record(
 )
 # A flow of the program, its form, and what is to be known of its messages.
 FLOW = record(
-    **fields_of(program.FLOW),
-    **fields_of(program.FORM),
+    **list_fields(program.FLOW),
+    **list_fields(program.FORM),
     n_members="i4",
     phase="i4",  # its phases in State.phases, from here on
     n_phases="i4",  # of a chunk

@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.lower.program import NOT_SHARED, Program

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimsweep.engine.collective.rounds import MemberRounds, Strand, SwitchRounds
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages import records
 from dimsweep.engine.kernels.messages.phases import (
@@ -38,7 +38,7 @@ from dimsweep.engine.kinds import CollectiveKind
 from dimsweep.engine.lower.program import NO_STEPS, Floats, Ints, Longs, Program, Structure, Table
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.interconnect import InterconnectPlan
-from dimsweep.engine.topology.coordinates import all_coordinates, place_in
+from dimsweep.engine.topology.coordinates import all_coordinates, member_numbers
 
 _LONGEST_WAY = 5  # links from an NPU to the top, those between switches down again, too
 
@@ -367,7 +367,7 @@ class _Lines(NamedTuple):
     circles: list[bool]
 
 
-@no_collector()  # many small objects, and no circles among them
+@collector_paused()  # many small objects, and no circles among them
 def build_tables(program: Program, network: Network) -> Tables:
     """The tables of a program in which every rank is a class."""
     names = [name for name in dict.fromkeys(program.names.flow_group) if name]
@@ -502,13 +502,13 @@ def _lines(program: Program, names: Sequence[str]) -> _Lines:
     known: dict[tuple[int, int, int, int], int] = {}
     for g, name in enumerate(names):
         group = communication.groups[name]
-        places["coordinate"][g, -1] = place_in(group, at)
+        places["coordinate"][g, -1] = member_numbers(group, at)
         for d, (p, stride) in enumerate(zip(group.sizes, group.strides, strict=True)):
             if p == 1:
                 continue
             place = at[:, d] // stride % p
             places["coordinate"][g, d] = place
-            step, circle = stride * int(steps[d]), communication.circles(group, d)
+            step, circle = stride * int(steps[d]), communication.closes_ring(group, d)
             firsts, inverse = np.unique(np.arange(len(at)) - place * step, return_inverse=True)
             numbers = []
             for first in firsts.tolist():

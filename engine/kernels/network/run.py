@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.carriers import Traffic
 from dimsweep.engine.kernels.carriers.carrier import fabric_of
@@ -63,7 +63,7 @@ class MessageRunner:
         check_ranks(program, fidelity)
         self.program, self.fidelity = program, fidelity
 
-    @no_collector()  # what a run makes are many small objects, and no circles among them
+    @collector_paused()  # what a run makes are many small objects, and no circles among them
     def run(
         self,
         bandwidth: Floats | None = None,

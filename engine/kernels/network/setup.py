@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.carriers.carrier import plain_fabric
 from dimsweep.engine.kernels.core.accounts import Servers, n_servers
 from dimsweep.engine.kernels.core.agenda import enlarged_agenda, new_agenda

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimsweep.engine.cluster.transports import Transport, transport_of
+from dimsweep.engine.cluster.transports import Transport, build_transport
 from dimsweep.engine.compiler import is_cached
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.kernels.core.agenda import EMPTY
@@ -289,7 +289,7 @@ class PacketNetwork:
         self._fabric = fabric
         self._draws = draws or np.random.default_rng(seed).random
         self._ways = KnownWays(fabric, settings.priorities, one_port=True)
-        self._transport = transport_of(settings.transport)
+        self._transport = build_transport(settings.transport)
         self._tables = new_run(fabric, settings, self._transport, self._draws)
         self._learnt = in_bytes(self._tables.flows[:0])
         self.now = 0  # the tick up to which everything has happened
@@ -403,7 +403,7 @@ def is_compiled(transport: Transport | str) -> bool:
     """Whether the kernel's code for a transport is on disk: RoCE's and TCP's share one, and each
     other transport has its own."""
     wire = Fabric([Port(0, 1, 10**9, 0), Port(1, 0, 10**9, 0)], {})
-    transport = transport_of(transport)
+    transport = build_transport(transport)
     draws = np.random.default_rng(0).random
     return is_cached(run, new_run(wire, Settings(transport=transport), transport, draws))
 

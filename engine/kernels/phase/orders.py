@@ -84,9 +84,9 @@ def _number() -> None:
             raise DimsweepError(f"{name!r} is no name in lower-case letters", where="order")
         known = name, fingerprint(own)
         if known in _numbers:
-            DimensionOrder.known_again(_numbers[known])
+            DimensionOrder.restore(_numbers[known])
         else:
-            _numbers[known] = DimensionOrder.numbered(name)
+            _numbers[known] = DimensionOrder.create(name)
             _choosers[int(_numbers[known])] = own
 
 

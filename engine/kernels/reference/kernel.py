@@ -10,7 +10,7 @@ is told the other way.  At the end of each instant operators settle, then server
 
 from collections.abc import Collection
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.kernels.core.tables import DONE, LONGEST
 from dimsweep.engine.kernels.messages.phases import interconnect_plan
 from dimsweep.engine.kernels.messages.program import (
@@ -60,7 +60,7 @@ def run_on_simpy(
     operators = Operators(program, world, ports.submit)
     clock.settling = [operators.settle, operators.servers.settle, ports.settle]
     clock.touch()
-    with no_collector():
+    with collector_paused():
         transport.run()
     if clock.ps >= LONGEST:
         raise too_long_error()

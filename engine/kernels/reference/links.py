@@ -32,7 +32,7 @@ from typing import NamedTuple
 import simpy
 from simpy.resources.resource import PriorityRequest, Request, SortedQueue
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages.program import LinkAccount, Span, whole_picoseconds
 from dimsweep.engine.kernels.messages.routes import (

@@ -14,7 +14,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.carriers import CARRIERS, Kind, Traffic, ways_between
 from dimsweep.engine.kernels.core.tables import LONGEST
 from dimsweep.engine.kernels.messages.program import (

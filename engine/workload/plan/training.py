@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.kinds import CollectiveKind as Kind
 from dimsweep.engine.workload.graph import (
     Amount,
@@ -48,7 +48,7 @@ def training(
     """
     plan = plan.without_idle_keys(mesh)
     mesh = grouped(plan, mesh)
-    with no_collector():  # tens of thousands of passes and operators, and no cycles among them
+    with collector_paused():  # tens of thousands of passes and operators, and no cycles among them
         stages = _stages(model, plan, mesh)
         graphs = tuple(_StageProgram(stage, plan, mesh, order).build() for stage, order in stages)
         return Workload(

@@ -178,7 +178,9 @@ class Model(Workload):
     def _build(self, cluster: Cluster) -> dimsweep.engine.Workload:
         with key("workload"):
             try:
-                mesh = DeviceMesh.place(self.parallel, cluster.topology.sizes, cluster.symmetric)
+                mesh = DeviceMesh.place(
+                    self.parallel, cluster.topology.sizes, cluster.symmetric_dims
+                )
             except InfeasibleError as error:
                 raise self._with_runnable_degrees(error, cluster) from None
             with key("plan"):
@@ -215,7 +217,7 @@ class Model(Workload):
     def _runs(self, parallel: Mapping[str, Any], cluster: Cluster) -> bool:
         """Return whether the model can be divided so; its memory may still be too small."""
         try:
-            mesh = DeviceMesh.place(parallel, cluster.topology.sizes, cluster.symmetric)
+            mesh = DeviceMesh.place(parallel, cluster.topology.sizes, cluster.symmetric_dims)
             training_footprint(self.model, self.plan.training(mesh), mesh)
         except DimsweepError:
             return False
@@ -223,7 +225,9 @@ class Model(Workload):
 
     def _offloading(self, plan: ParallelPlan, mesh: DeviceMesh, cluster: Cluster) -> ParallelPlan:
         """What is kept in remote memory: as told, or no more than makes the rest fit."""
-        capacities = [npu.room for npu in cluster.npus.kinds if npu.room is not None]
+        capacities = [
+            npu.usable_memory for npu in cluster.npus.kinds if npu.usable_memory is not None
+        ]
         holds = cluster.memory is not None and cluster.memory.HOLDS and bool(capacities)
         for spilled in self.plan.offloading(plan, holds=holds):
             if not holds or training_footprint(self.model, spilled, mesh).total <= min(capacities):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 from rich.console import Console
 
-from dimsweep.engine.network import PriceList, bill_of, needs_of
+from dimsweep.engine.network import PriceList, build_bill, list_needs
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.atop_space import SERVER, Limits, layered
 from dimsweep.sweeper.extensions.verify.atop_traffic import (
@@ -77,7 +77,7 @@ def points(npus: int, console: Console) -> Iterator[Point]:
         radix = {} if "(" in name else {"radix": round(switch / gbps)}
         made = named(name, npus, radix.get("radix"), {"port_gbps": str(gbps)})
         network = replace(made, bandwidth=gbps * _BITS, server=SERVER).build()
-        cost = bill_of(needs_of(network), parts).cost
+        cost = build_bill(list_needs(network), parts).cost
         assert cost is not None
         if npus == 1024:
             yield Value(f"{name}, {npus}: cost", read, cost / 1e6, _PRICED, _SOURCE, "MUSD")

@@ -259,7 +259,7 @@ class Front(NamedTuple):
 def mean_time(cases: Cases, network: Network) -> float:
     """The mean of the cases' seconds on a network."""
     npus = np.arange(network.n_npus)
-    spread = Spread(Wiring.of(network), npus)
+    spread = Spread(Wiring.from_network(network), npus)
     return cases.mean(partial(spread.seconds, npus))
 
 

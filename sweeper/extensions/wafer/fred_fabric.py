@@ -25,7 +25,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster import MEMORIES
 from dimsweep.engine.extensions.wafer import Flow, FredSwitch, Remedy, UnroutableError
-from dimsweep.engine.network import Interconnect, heaviest
+from dimsweep.engine.network import Interconnect, compute_busiest_load
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
@@ -123,7 +123,7 @@ def messages() -> Iterator[Point]:
 def fabrics() -> Iterator[Point]:
     """The I/O hot spot of the mesh, and the bisections."""
     mesh = wafer_of("wafer_mesh")
-    load = heaviest(mesh.streams) * mesh.io / 1e9
+    load = compute_busiest_load(mesh.streams) * mesh.io / 1e9
     yield Value("mesh, I/O on its busiest link", 1152, load, _EXACT, _HOT_SPOT, "GB/s")
     share = absolute(0.005)
     yield Value("mesh, I/O of its line rate", 0.65, mesh.io_share, share, _HOT_SPOT)
@@ -193,7 +193,7 @@ def _remedied(middles: int) -> tuple[int, int, int]:
         replace(wafer_of("fred_d"), middles=middles, remedy=remedy).plan(sets, sizes)  # type: ignore[type-var]
         for remedy in (Remedy.SERIALISE, Remedy.DECOMPOSE, Remedy.PLACE)
     )
-    return serialised.serialised, len(decomposed.decomposed), placed.moved
+    return serialised.n_serialised, len(decomposed.decomposed), placed.n_moved
 
 
 def _partitions(n: int, most: int) -> Iterator[list[int]]:

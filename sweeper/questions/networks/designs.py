@@ -94,7 +94,8 @@ class Designs(CellSource):
         shapes = part.shapes
         memory = _max_memory(self._networks, cluster)
         slowest = max(
-            each.slowest for each in {prod(shape.sizes): shape.cluster for shape in shapes}.values()
+            each.slowest_speed
+            for each in {prod(shape.sizes): shape.cluster for shape in shapes}.values()
         )
         stagings = Stagings(workload.model, cluster.npu, cluster.memory, slowest)
         rows = [
@@ -384,8 +385,8 @@ def _network_factors(config: Config, shape: Shape, amount: Amount) -> Floats:
         if (reliability := config.reliability.build()) is not None:
             n, graph = prod(shape.sizes), shape.cluster.network.graph
             # It is less if a checkpoint waits for the end of an iteration.
-            kept = float(reliability.renewal(n, amount.state).kept)
-            price = reliability.price(n, n if graph is None else graph.n_npus)
+            kept = float(reliability.renewal(n, amount.state).effective_share)
+            price = reliability.cost_multiplier(n, n if graph is None else graph.n_npus)
     spending = price * shape.cost / (config.cost.lifetime or np.nan)
     if not np.isnan(shape.power).any():
         spending = spending + shape.power * config.cost.electricity

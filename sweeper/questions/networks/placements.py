@@ -160,7 +160,7 @@ class Places:
 
     def _mesh(self, row: Row, shape: Shape, order: tuple[str, ...]) -> DeviceMesh | DimsweepError:
         """Return the mesh of a plan with its axes in ``order``, or the error if it does not fit."""
-        symmetric = shape.cluster.symmetric
+        symmetric = shape.cluster.symmetric_dims
         key = (row.degrees, shape.sizes, symmetric, order)
         if key not in self._meshes:
             degrees = dict(zip(AXES, row.degrees, strict=True))

@@ -18,12 +18,12 @@ from dimsweep.engine import (
     NetworkModel,
     Prices,
     Switch,
-    algorithms_of,
+    list_algorithms,
     own_capacity,
     remote_capacity,
     units,
 )
-from dimsweep.engine.network import degraded
+from dimsweep.engine.network import degrade_network
 from dimsweep.engine.network.generators import Generator
 from dimsweep.sweeper.config.network import Network
 from dimsweep.sweeper.config.schema import Config
@@ -294,7 +294,7 @@ def _algorithm_keys(config: Config, dims: Sequence[_Dim]) -> dict[str, object]:
 def _can_run(cluster: Cluster, dims: Sequence[_Dim]) -> bool:
     """Return whether the algorithms run on the blocks."""
     return all(
-        dim.algorithm is None or dim.algorithm in algorithms_of(at.block)
+        dim.algorithm is None or dim.algorithm in list_algorithms(at.block)
         for dim, at in zip(dims, cluster.topology.dims, strict=True)
     )
 
@@ -350,7 +350,7 @@ def _is_connected(network: NetworkModel) -> bool:
     assert network.graph is not None
     try:
         with key("network.degrade"):
-            degraded(network.graph, network.degrade, network.placement)
+            degrade_network(network.graph, network.degrade, network.placement)
     except InfeasibleError:
         return False
     return True
@@ -434,7 +434,7 @@ def _amounts(prices: Prices | None, bandwidth: Floats) -> Floats:
     found = np.full(len(bandwidth), np.nan)
     if prices is None:
         return found
-    if prices.linear:
+    if prices.is_linear:
         return prices.cost(bandwidth)
     for w, own in enumerate(bandwidth):
         with suppress(InfeasibleError):

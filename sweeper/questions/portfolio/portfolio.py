@@ -126,7 +126,7 @@ class SharedMeasure:
         None where more, or less, bandwidth is always better, and where cost increases in steps.
         """
         assert space.split is not None
-        if self.objective.needs_prices and prices is not None and not prices.linear:
+        if self.objective.needs_prices and prices is not None and not prices.is_linear:
             return None
         shares = self.weighing.share.tolist()
         try:

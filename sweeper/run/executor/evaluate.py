@@ -31,7 +31,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.kernels.messages import MessageRun
 from dimsweep.engine.kernels.network import MessageRunner
-from dimsweep.engine.reliability import Outage, mean_speed
+from dimsweep.engine.reliability import Outage, compute_mean_speed
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.ledger.rows import (
     FAILED,
@@ -212,7 +212,7 @@ class Evaluator:
             network = run.network
         outages = prepared.outages.simulated(int(measures.time[0]), bandwidth[0])
         named = named | _outage_columns(outages)
-        breakdown = account(program, bandwidth, measures, network, mean_speed(outages))
+        breakdown = account(program, bandwidth, measures, network, compute_mean_speed(outages))
         seconds = time.thread_time() - start
         rows = complete_rows(self._schema, named, bandwidth, breakdown, program.names.tally)
         finished = measures.outcome == FINISHED

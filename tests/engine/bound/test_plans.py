@@ -23,10 +23,10 @@ from dimsweep.engine.bound import EventBound, LinearSpace, time_of
 from dimsweep.engine.bound.plans import Reach, least_time
 from dimsweep.engine.bound.shards import Stagings, Turns, least_memory
 from dimsweep.engine.bound.ways import Groups, Table
-from dimsweep.engine.cluster.memory import NodeMemory, NpuMemory
-from dimsweep.engine.cluster.network import NetworkModel
-from dimsweep.engine.collective.algorithms import AUTO, algorithms_of
-from dimsweep.engine.network.degrade import Change, Which
+from dimsweep.engine.cluster.network_model import NetworkModel
+from dimsweep.engine.cluster.remote_memory import NodeMemory, NpuMemory
+from dimsweep.engine.collective.algorithms import AUTO, list_algorithms
+from dimsweep.engine.network.degrade import Change, Selection
 from dimsweep.engine.workload import AXES
 from dimsweep.engine.workload.models import Recompute, Transformer
 from dimsweep.engine.workload.plan import (
@@ -51,7 +51,7 @@ SHAPES = (
 DEGRADED = [
     (),
     (),
-    tuple(Change(npu=Which(f"NPU {i}"), speed=left) for i, left in ((3, 0.5), (12, 0.9))),
+    tuple(Change(npu=Selection(f"NPU {i}"), speed=left) for i, left in ((3, 0.5), (12, 0.9))),
 ]
 ORDERS = (AXES, ("tensor", "pipeline", "context", "expert", "data"))
 
@@ -72,7 +72,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
         bandwidth=[draw(speeds) for _ in range(n_dims)],
         latency=[draw(st.sampled_from([0, 500_000, 5_000_000])) for _ in range(n_dims)],
     )
-    named = [draw(st.sampled_from([AUTO, *algorithms_of(dim.block)])) for dim in topology.dims]
+    named = [draw(st.sampled_from([AUTO, *list_algorithms(dim.block)])) for dim in topology.dims]
     cluster = Cluster(
         topology,
         NPU,
@@ -109,7 +109,7 @@ def cases(draw: Any) -> tuple[Cluster, Transformer, ParallelPlan, DeviceMesh]:
     order = draw(st.sampled_from(ORDERS))
     try:
         mesh = DeviceMesh.place(
-            {axis: degrees[axis] for axis in order}, cluster.topology.sizes, cluster.symmetric
+            {axis: degrees[axis] for axis in order}, cluster.topology.sizes, cluster.symmetric_dims
         )
     except DimsweepError:  # axes that share gradients are apart in a dimension
         reject()
@@ -146,7 +146,7 @@ def test_no_level_exceeds_the_next(
     case: tuple[Cluster, Transformer, ParallelPlan, DeviceMesh],
 ) -> None:
     cluster, transformer, plan, mesh = case
-    stagings = Stagings(transformer, cluster.npu, cluster.memory, cluster.slowest)
+    stagings = Stagings(transformer, cluster.npu, cluster.memory, cluster.slowest_speed)
     degrees = [mesh.degree(axis) for axis in AXES]
     try:
         program = lower(training(transformer, plan, mesh), cluster)
@@ -185,14 +185,14 @@ def test_a_slower_npu_is_waited_for(pipeline: int, stages: list[int]) -> None:
 
 @pytest.mark.parametrize("slow", [0, 7])
 def test_a_slower_npu_may_be_in_the_stage_that_does_least(slow: int) -> None:
-    change = Change(npu=Which(f"NPU {slow}"), speed=0.5)
+    change = Change(npu=Selection(f"NPU {slow}"), speed=0.5)
     topology = Topology.build("Switch(4)_Switch(2)", bandwidth=[1e12] * 2, latency=[0, 0])
     cluster = Cluster(topology, NPU, network=NetworkModel(degrade=(change,)))
-    mesh = DeviceMesh.place({"data": 4, "pipeline": 2}, topology.sizes, cluster.symmetric)
+    mesh = DeviceMesh.place({"data": 4, "pipeline": 2}, topology.sizes, cluster.symmetric_dims)
     plan = ParallelPlan(batch=64, stage_layers=(3, 1))
     program = lower(training(model(), plan, mesh), cluster)
     simulated = float(run_batch(program, program.bandwidth[None]).time[0]) / 1e12
-    stagings = Stagings(model(), NPU, slowest=cluster.slowest)
+    stagings = Stagings(model(), NPU, slowest=cluster.slowest_speed)
     staging = stagings.of(plan, [mesh.degree(axis) for axis in AXES])
     least = least_time(staging, plan, turns_of(plan, mesh), Reach(1), stagings).item()
     assert (0.6 if slow else 0.5) * simulated < least <= simulated

@@ -193,7 +193,7 @@ def test_whole_parts_cost_in_steps() -> None:
     one, half = 36_000 + 64 * 1100, 36_000 + 64 * 1100
     points = np.array([[G / 4], [G / 2], [0.99 * G], [G], [1.01 * G], [2 * G], [2.5 * G]])
     assert prices.cost(points).tolist() == [half, half, one, one, 2 * one, 2 * one, 3 * one]
-    assert not prices.linear
+    assert not prices.is_linear
     assert whole("Switch(64)", G, watts=True).cost(points[3]) == 783 + 64 * 50
     assert prices.cost(points).tolist() == [float(prices.cost(each)) for each in points]
 

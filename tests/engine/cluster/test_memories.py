@@ -27,7 +27,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.cluster import MEMORIES
-from dimsweep.engine.cluster.memory import (
+from dimsweep.engine.cluster.remote_memory import (
     HierarchicalMemory,
     LocalMemory,
     MemoryExpansion,
@@ -120,19 +120,24 @@ def test_folding_changes_nothing(uses: list[bool], memory: RemoteMemory) -> None
 def test_sharing_is_no_faster_and_bandwidth_no_slower(
     memory: RemoteMemory, n_bytes: float, npus: int, faster: float
 ) -> None:
-    alone, together = memory.access(Request(n_bytes)), memory.access(Request(n_bytes, npus, 1))
+    alone, together = (
+        memory.access_time(Request(n_bytes)),
+        memory.access_time(Request(n_bytes, npus, 1)),
+    )
     assert together >= alone
     wide = dataclasses.replace(memory, bandwidth=memory.bandwidth * faster)
-    assert wide.access(Request(n_bytes, npus)) <= memory.access(Request(n_bytes, npus))
-    assert memory.access(Request(2 * n_bytes, npus)) >= memory.access(Request(n_bytes, npus))
+    assert wide.access_time(Request(n_bytes, npus)) <= memory.access_time(Request(n_bytes, npus))
+    assert memory.access_time(Request(2 * n_bytes, npus)) >= memory.access_time(
+        Request(n_bytes, npus)
+    )
 
 
 def test_drives_of_a_node_are_one_server_behind_links() -> None:
     drives = ZeroInfinity(1e9, drives=4)
-    assert drives.access(Request(1e6, npus=4)) == 10**9
+    assert drives.access_time(Request(1e6, npus=4)) == 10**9
     linked = dataclasses.replace(drives, link_bandwidth=5e8)
-    assert linked.access(Request(1e6, npus=4)) == 2 * 10**9
-    assert linked.access(Request(1e6, npus=16)) == 4 * 10**9
+    assert linked.access_time(Request(1e6, npus=4)) == 2 * 10**9
+    assert linked.access_time(Request(1e6, npus=16)) == 4 * 10**9
 
 
 # --- hierarchical memory ------------------------------------------------------------------------
@@ -174,14 +179,14 @@ def test_a_gather_reads_each_byte_once(store: bool) -> None:
     """The groups send it once, the links to each node once, the fabrics to every member."""
     gathered = one(Access(4e3, store, "all"))
     request = Request(4e3, 8, 2, 8, 2)
-    assert simulate(gathered, on(HIERARCHICAL)).time_ps == HIERARCHICAL.access(request)
+    assert simulate(gathered, on(HIERARCHICAL)).time_ps == HIERARCHICAL.access_time(request)
     pipeline = HIERARCHICAL.pipeline(request)
     alone = HIERARCHICAL.pipeline(Request(4e3, 8, 2))
     assert (pipeline.group, pipeline.chunks) == (alone.group, alone.chunks)
     assert pipeline.switch == 2 * alone.switch
     assert pipeline.fabric == 8 * alone.fabric
     in_node = one(Access(4e3, store, "node"))
-    assert simulate(in_node, on(HIERARCHICAL)).time_ps == HIERARCHICAL.access(
+    assert simulate(in_node, on(HIERARCHICAL)).time_ps == HIERARCHICAL.access_time(
         Request(4e3, 8, 2, 4, 1)
     )
 
@@ -212,13 +217,15 @@ def test_a_plan_gathers_what_it_loads_and_reduces_what_it_stores(tmp_path: Path)
 
 def test_traffic_is_divided_as_the_footprint_is() -> None:
     memory = MemoryExpansion(5e10, capacity=30.0)
-    assert memory.blended(1e11, 10.0, 8.0) == 1e11
-    assert memory.blended(1e11, 10.0, 40.0) == pytest.approx(1 / (0.25 / 1e11 + 0.75 / 5e10))
+    assert memory.blended_bandwidth(1e11, 10.0, 8.0) == 1e11
+    assert memory.blended_bandwidth(1e11, 10.0, 40.0) == pytest.approx(
+        1 / (0.25 / 1e11 + 0.75 / 5e10)
+    )
     need = Footprint(0, 40.0, 0.0, 0.0, 0.0, 0.0, "forward pass")
     workload = dataclasses.replace(one(Compute(n_bytes=1e6)), footprint=need)
     npu = Npu(1e12, 1e11, memory=10.0)
-    blended = 1e6 * (0.25 / 1e11 + 0.75 / 5e10)
-    assert simulate(workload, on(memory, npu)).time == pytest.approx(blended)
+    blended_bandwidth = 1e6 * (0.25 / 1e11 + 0.75 / 5e10)
+    assert simulate(workload, on(memory, npu)).time == pytest.approx(blended_bandwidth)
     for short in (None, NpuMemory(1e9), dataclasses.replace(memory, capacity=29.0)):
         with pytest.raises(InfeasibleError, match="must hold 40 B"):
             simulate(workload, on(short, npu))

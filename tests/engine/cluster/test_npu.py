@@ -119,8 +119,8 @@ def test_kernels_wait_for_a_host_that_runs_ahead_of_long_ones() -> None:
     slow, quick = (Npu(memory_bandwidth=1e11, host=host) for host in (4_000_000, 1_000_000))
     assert slow.duration(work(0, 1, 2, 3)) == 15_000_000  # what has no work is not issued
     assert quick.duration(work(0, 1, 2, 3)) == 7_000_000  # the first one alone is late
-    assert quick.issued(work(1, 2, 3), 1_000_000) == (6_000_000, 4_000_000)
-    assert quick.issued(work(9), -2_000_000) == (12_000_000, 9_000_000)
+    assert quick.issued_duration(work(1, 2, 3), 1_000_000) == (6_000_000, 4_000_000)
+    assert quick.issued_duration(work(9), -2_000_000) == (12_000_000, 9_000_000)
     with pytest.raises(DimsweepError, match="host: -1 ps; it must be from 0 s to 53 days"):
         Npu(host=-1)
 
@@ -128,6 +128,6 @@ def test_kernels_wait_for_a_host_that_runs_ahead_of_long_ones() -> None:
 def test_the_host_issues_a_part_with_its_neighbour_and_has_no_lead_after_what_it_awaits() -> None:
     npu = Npu(memory_bandwidth=1e11, launch=500_000, host=2_000_000)
     norm, cast = Kernel("norm", 0.0, 3e5), Kernel("cast", 0.0, 1e5, launched=False)
-    assert npu.issued(Compute(kernels=(norm, cast)), 0) == (6_500_000, 4_500_000)
+    assert npu.issued_duration(Compute(kernels=(norm, cast)), 0) == (6_500_000, 4_500_000)
     routed = norm._replace(awaited=True)
-    assert npu.issued(Compute(kernels=(routed, norm)), 0) == (11_000_000, 3_500_000)
+    assert npu.issued_duration(Compute(kernels=(routed, norm)), 0) == (11_000_000, 3_500_000)

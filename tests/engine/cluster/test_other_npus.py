@@ -27,7 +27,7 @@ from dimsweep.engine import (
     run_one,
 )
 from dimsweep.engine.cluster import OtherNpus
-from dimsweep.engine.network import Change, Which
+from dimsweep.engine.network import Change, Selection
 from dimsweep.engine.topology.coordinates import Group
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, ParallelPlan, training, training_footprint
@@ -102,7 +102,7 @@ def test_ranks_are_of_the_kind_of_their_npu() -> None:
 
 def test_a_slow_one_of_another_kind_is_slower_than_its_kind() -> None:
     own = cluster(4, (1, 2))
-    broken = dataclasses.replace(own.network, degrade=(Change(npu=Which("NPU 2"), speed=0.5),))
+    broken = dataclasses.replace(own.network, degrade=(Change(npu=Selection("NPU 2"), speed=0.5),))
     npus = dataclasses.replace(own, network=broken).npus
     assert npus.of is not None
     assert [npus.kinds[kind] for kind in npus.of] == [
@@ -111,8 +111,8 @@ def test_a_slow_one_of_another_kind_is_slower_than_its_kind() -> None:
 
 
 def test_axes_do_not_change_places_where_npus_differ() -> None:
-    assert cluster(4).symmetric == (True,)
-    assert cluster(4, (1,)).symmetric == (False,)
+    assert cluster(4).symmetric_dims == (True,)
+    assert cluster(4, (1,)).symmetric_dims == (False,)
 
 
 def test_each_stage_must_fit_its_own_npus() -> None:

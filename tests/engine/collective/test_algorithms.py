@@ -32,7 +32,7 @@ MEMBERS = range(2, 34)
 FUSED = ["in_switch", "double_binary_tree", "rabenseifner"]
 
 
-def settings_of(block: Block) -> list[Setting]:
+def list_settings(block: Block) -> list[Setting]:
     """Every p in 2..33 in several dimensions and at several strides, under both policies."""
     return [
         Setting(block, n, p, stride, policy)
@@ -48,7 +48,7 @@ CASES = [
     (algorithm, setting)
     for block, algorithms in ALGORITHMS.items()
     for algorithm in algorithms
-    for setting in settings_of(block)
+    for setting in list_settings(block)
 ]
 
 
@@ -196,25 +196,25 @@ def test_halving_sends_the_largest_first_and_doubling_last() -> None:
 
 def test_shares_of_partial_groups() -> None:
     # FullyConnected: p - 1 of n - 1 links.
-    assert FullyConnected().use(8, 4, 1).share == 3 / 7
-    assert FullyConnected().use(8, 4, 2).share == 3 / 7
-    assert FullyConnected().use(8, 8, 1).share == 1
+    assert FullyConnected().link_use(8, 4, 1).share == 3 / 7
+    assert FullyConnected().link_use(8, 4, 2).share == 3 / 7
+    assert FullyConnected().link_use(8, 8, 1).share == 1
     # Ring: everything; a line has one of two directions; k interleaved groups share the links.
-    assert Ring().use(8, 8, 1).share == 1
-    assert Ring().use(8, 4, 1).share == 1 / 2
-    assert Ring().use(8, 4, 2).share == 1 / 2
-    assert Ring().use(8, 2, 4).share == 1 / 4
-    assert Ring().use(16, 4, 2).share == 1 / 4
+    assert Ring().link_use(8, 8, 1).share == 1
+    assert Ring().link_use(8, 4, 1).share == 1 / 2
+    assert Ring().link_use(8, 4, 2).share == 1 / 2
+    assert Ring().link_use(8, 2, 4).share == 1 / 4
+    assert Ring().link_use(16, 4, 2).share == 1 / 4
     # Switch: the NPU's port.
-    assert Switch().use(8, 2, 2).share == 1
+    assert Switch().link_use(8, 2, 2).share == 1
 
 
 @pytest.mark.parametrize("block", list(BLOCKS.values()))
 def test_the_full_policy_gives_everything(block: Block) -> None:
     hops = 2 if block == Switch() else 1
-    for setting in settings_of(block):
+    for setting in list_settings(block):
         if setting.policy is FULL:
-            use = block.use_under(FULL, setting.n, setting.p, setting.stride)
+            use = block.link_use_under(FULL, setting.n, setting.p, setting.stride)
             assert (use.share, use.hops, use.wrap_hops) == (1, hops, hops)
 
 
@@ -225,12 +225,12 @@ def test_no_share_exceeds_the_whole() -> None:
 
 
 def test_messages_between_two_npus() -> None:
-    assert Ring().way_under(PHYSICAL, 8, 3) == (1 / 2, 3)  # one of two links
-    assert Ring().way_under(PHYSICAL, 8, 6) == (1 / 2, 2)  # the shorter way round
-    assert Ring().way_under(FULL, 8, 6) == (1, 2)
-    assert FullyConnected().way_under(PHYSICAL, 8, 6) == (1 / 7, 1)
-    assert FullyConnected().way_under(FULL, 8, 6) == (1, 1)
-    assert Switch().way_under(PHYSICAL, 8, 6) == (1, 2)
+    assert Ring().message_path_under(PHYSICAL, 8, 3) == (1 / 2, 3)  # one of two links
+    assert Ring().message_path_under(PHYSICAL, 8, 6) == (1 / 2, 2)  # the shorter way round
+    assert Ring().message_path_under(FULL, 8, 6) == (1, 2)
+    assert FullyConnected().message_path_under(PHYSICAL, 8, 6) == (1 / 7, 1)
+    assert FullyConnected().message_path_under(FULL, 8, 6) == (1, 1)
+    assert Switch().message_path_under(PHYSICAL, 8, 6) == (1, 2)
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_two_trees_keep_the_busiest_member_busy_once(p: int) -> None:
 
 def test_strides_of_these_cases_cover_every_way_to_divide() -> None:
     """The generated settings are not vacuous: closed rings, lines and interleaved ones occur."""
-    rings = settings_of(Ring())
+    rings = list_settings(Ring())
     assert {s.p for s in rings} == set(MEMBERS)
     assert any(s.stride > 1 and s.p * s.stride == s.n for s in rings)
     assert any(s.stride > 1 and s.p * s.stride < s.n for s in rings)

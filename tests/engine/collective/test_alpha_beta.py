@@ -22,7 +22,7 @@ from dimsweep.engine import (
     Topology,
 )
 from dimsweep.engine.collective.algorithms import ALGORITHMS as KNOWN
-from dimsweep.engine.collective.algorithms import TwoLevelRings, all_to_alls_of
+from dimsweep.engine.collective.algorithms import TwoLevelRings, list_all_to_alls
 from dimsweep.engine.collective.algorithms.grids import OnGrid
 from tests.support.messages import times
 from tests.support.programs import ALGORITHMS, one_collective
@@ -135,7 +135,7 @@ FORMS = [
 ] + [
     Form(block, algorithm, ALL_TO_ALL)
     for block in (Ring(), FullyConnected(), Switch())
-    for algorithm in all_to_alls_of(block)
+    for algorithm in list_all_to_alls(block)
 ]
 
 

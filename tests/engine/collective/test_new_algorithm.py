@@ -22,7 +22,7 @@ from dimsweep.engine.collective.algorithms import (
     Algorithm,
     AllReduceOnly,
     algorithm_for,
-    algorithms_of,
+    list_algorithms,
     register,
 )
 from dimsweep.engine.collective.rounds import MemberRounds, Round, RoundMessage, Shift, strand
@@ -85,7 +85,7 @@ def test_an_all_reduce_by_it_lasts_as_long_as_the_textbook_says() -> None:
 
 
 def test_it_runs_on_the_blocks_that_it_names_and_on_no_others() -> None:
-    assert algorithms_of(Switch())[-1] == "recursive_doubling"
+    assert list_algorithms(Switch())[-1] == "recursive_doubling"
     assert algorithm_for(Switch(), "auto").name == "halving_doubling"
     for block in (Ring(), FullyConnected()):
         with pytest.raises(DimsweepError, match="'recursive_doubling' does not run on a"):

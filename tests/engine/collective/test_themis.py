@@ -26,7 +26,7 @@ from dimsweep.engine import (
     lower,
     simulate,
 )
-from dimsweep.engine.rules import ties
+from dimsweep.engine.rules import measure_ties
 from dimsweep.engine.topology import BLOCKS
 from tests.support.designs import simulate_designs
 from tests.support.examples import examples
@@ -244,13 +244,13 @@ CONV_3D = "Ring(16)_FullyConnected(8)_Switch(4)"
 def test_round_ratios_tie_and_both_times_are_told() -> None:
     """Conv-3D in 16 chunks: a bandwidth that differs in the ninth place decides which of two equal
     loads is the smaller one."""
-    told = ties(conv_3d(chunks=16))
+    told = measure_ties(conv_3d(chunks=16))
     assert told is not None
     assert [time / 1e6 for time in told] == pytest.approx([7570.8, 5974.1, 7570.8], abs=0.1)
     # With 64 chunks no choice is worth much, and in the baseline order there is none.
-    told = ties(conv_3d(chunks=64))
+    told = measure_ties(conv_3d(chunks=64))
     assert told is not None and max(told) / min(told) < 1.013
-    assert ties(conv_3d(chunks=16, order=BASELINE)) is None
+    assert measure_ties(conv_3d(chunks=16, order=BASELINE)) is None
 
 
 def conv_3d(*, chunks: int, order: DimensionOrder = THEMIS) -> Program:

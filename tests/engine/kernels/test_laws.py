@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import Topology
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.network.routing import Routing
 from tests.support.examples import examples
 from tests.support.messages import Carried, Sending, carry_over

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import FINISHED, Cluster, NetworkModel, Workload, lower, run_batch, run_one
-from dimsweep.engine.network import Change, Which
+from dimsweep.engine.network import Change, Selection
 from tests.support.examples import examples
 from tests.support.programs import clusters, pipelines, tangles, training, uneven
 
@@ -68,7 +68,7 @@ def test_slow_npus_are_unlike_the_others(data: st.DataObject, of: Any) -> None:
     workload = data.draw(of(cluster.topology.sizes))
     n = cluster.topology.n_npus
     whole = run_one(lower(workload, cluster)).measures
-    npus = Which(draw=data.draw(st.integers(1, n)), seed=data.draw(st.integers(0, 9)))
+    npus = Selection(draw=data.draw(st.integers(1, n)), seed=data.draw(st.integers(0, 9)))
     network = NetworkModel(degrade=(Change(npu=npus, speed=0.5),))
     slow = replace(cluster, network=network)
     check_folding(workload, slow)

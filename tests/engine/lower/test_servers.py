@@ -26,7 +26,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound import LinearSpace, lower_bound
-from dimsweep.engine.cluster.memory import (
+from dimsweep.engine.cluster.remote_memory import (
     HierarchicalMemory,
     NodeMemory,
     PooledMemory,

@@ -18,10 +18,10 @@ from dimsweep.engine.network import (
     Part,
     PartKind,
     PriceList,
-    bill_of,
-    needs_of,
+    build_bill,
+    list_needs,
 )
-from dimsweep.engine.network.bill import needs_of_dimension
+from dimsweep.engine.network.bill import list_dimension_needs
 from dimsweep.engine.network.generators import Generator, OcsTorus, RailOnly, Roft, ZCube
 from dimsweep.engine.network.parts import Need
 from tests.support.examples import examples
@@ -68,7 +68,7 @@ def test_a_cable_is_a_pair_of_links_and_lanes_are_several() -> None:
     fibre = {"medium": "fibre", "length": 20.0}
     copper = {"medium": "copper", "length": 2.0}
     made = graph((0, "leaf", fibre), (1, "leaf", copper), ("leaf", "spine", {**fibre, "lanes": 4}))
-    found = counted(needs_of(Network(made)))
+    found = counted(list_needs(Network(made)))
     assert found == {
         ("npu", 0): 2,
         ("nic", 1): 2,
@@ -86,7 +86,7 @@ def test_nothing_is_bought_on_a_board_and_an_optical_switch_has_no_modules() -> 
     )
     made.add_node("nic", kind="nic")
     made.add_node("ocs", kind="ocs")
-    found = counted(needs_of(Network(made)))
+    found = counted(list_needs(Network(made)))
     assert found == {
         ("npu", 0): 2,
         ("nic", 1): 2,  # the one that is told, and that of NPU 1
@@ -97,41 +97,43 @@ def test_nothing_is_bought_on_a_board_and_an_optical_switch_has_no_modules() -> 
 
 
 def test_npus_that_are_cabled_to_one_another_have_no_adapters() -> None:
-    found = counted(needs_of(Network(graph((0, 1, {"medium": "copper"})))))
+    found = counted(list_needs(Network(graph((0, 1, {"medium": "copper"})))))
     assert found == {("npu", 0): 2, ("cable", 1): 1}
 
 
 def test_a_link_that_says_nothing_has_the_medium_of_its_dimension() -> None:
     told = (0, "a", {"dim": 0}), (1, "a", {"dim": 1}), (2, "a", {})
     network = Network(graph(*told))
-    needs = needs_of(network, (None, Cabling("copper", 2.0)))
-    assert {need.like for need in needs if need.kind is PartKind.CABLE} == {"copper, 2 m, 400 Gb/s"}
+    needs = list_needs(network, (None, Cabling("copper", 2.0)))
+    assert {need.description for need in needs if need.kind is PartKind.CABLE} == {
+        "copper, 2 m, 400 Gb/s"
+    }
     assert needs[Need(PartKind.CABLE, ((G, 1),), 0, "copper", 2.0)] == 1
     mixed = Network(graph(*told, (3, "a", {"medium": "fibre"})))
-    needs = needs_of(mixed, (None, Cabling("copper", 2.0)))
+    needs = list_needs(mixed, (None, Cabling("copper", 2.0)))
     assert [need.medium for need in needs if need.kind is PartKind.CABLE] == ["fibre"]
 
 
 def test_a_switch_has_the_ports_that_it_says() -> None:
     made = graph((0, "a", {"medium": "copper"}), (1, "a", {}))
     made.add_node("a", ports=64)
-    (switch,) = [need for need in needs_of(Network(made)) if need.kind is PartKind.SWITCH]
+    (switch,) = [need for need in list_needs(Network(made)) if need.kind is PartKind.SWITCH]
     assert (switch.ports, switch.radix) == (((G, 2),), 64)
-    assert [i.part for i in bill_of(Counter([switch]), PARTS).items] == ["sw64"]
-    assert [i.part for i in bill_of(Counter([replace(switch, radix=8)]), PARTS).items] == ["sw8"]
-    assert bill_of(Counter([replace(switch, radix=129)]), PARTS).cost is None
+    assert [i.part for i in build_bill(Counter([switch]), PARTS).items] == ["sw64"]
+    assert [i.part for i in build_bill(Counter([replace(switch, radix=8)]), PARTS).items] == ["sw8"]
+    assert build_bill(Counter([replace(switch, radix=129)]), PARTS).cost is None
 
 
 def test_a_switch_without_a_cable_is_in_what_it_is_on() -> None:
     made = graph((0, "nvlink", {}), (1, "nvlink", {}), (0, "leaf", {"medium": "copper"}))
-    assert [n.kind for n in needs_of(Network(made))].count(PartKind.SWITCH) == 1
+    assert [n.kind for n in list_needs(Network(made))].count(PartKind.SWITCH) == 1
 
 
 def test_the_network_may_say_what_a_device_is_and_costs() -> None:
     made = graph((0, "a", {}), (1, "b", {}), ("a", "b", {}))
     made.add_node("a", part="sw64")
     made.add_node("b", price=7.0, watts=5.0)
-    bill = bill_of(needs_of(Network(made)), PARTS)
+    bill = build_bill(list_needs(Network(made)), PARTS)
     assert [(i.title, i.count, i.cost) for i in bill.items] == [
         ("sw64", 1, 30_000.0),
         ("switch of the network's own", 1, 7.0),
@@ -152,7 +154,7 @@ def test_a_generated_network_is_counted_as_it_was_published(
 ) -> None:
     """As ATOP's table 7 (SIGCOMM 2025) counts, of a smaller size: ZCube(n, 2) has 2n switches, n²
     cables of copper and 2n² of fibre."""
-    needs = needs_of(generator.build())
+    needs = list_needs(generator.build())
     found = Counter[str]()
     for need, n in needs.items():
         found[need.medium or need.kind.value] += n * max(1, need.n_ports * (need.at != ""))
@@ -163,7 +165,7 @@ def test_a_generated_network_is_counted_as_it_was_published(
 def test_the_cheapest_part_that_fits_is_bought() -> None:
     def one(kind: PartKind, *ports: tuple[float, int], at: str = "") -> list[tuple[str, float]]:
         return [
-            (i.part, i.count) for i in bill_of(Counter([Need(kind, ports, at=at)]), PARTS).items
+            (i.part, i.count) for i in build_bill(Counter([Need(kind, ports, at=at)]), PARTS).items
         ]
 
     assert one(PartKind.SWITCH, (G, 8)) == [("sw8", 1)]
@@ -181,7 +183,7 @@ def test_the_cheapest_part_that_fits_is_bought() -> None:
 def test_a_cable_is_long_enough_and_of_the_medium() -> None:
     def of(medium: str, length: float) -> float | None:
         need = Need(PartKind.CABLE, ((G, 1),), 0, medium, length)  # type: ignore[arg-type]
-        return bill_of(Counter([need]), PARTS).cost
+        return build_bill(Counter([need]), PARTS).cost
 
     assert of("copper", 3.0) == 50.0
     assert of("copper", 3.1) is None
@@ -189,7 +191,7 @@ def test_a_cable_is_long_enough_and_of_the_medium() -> None:
 
 
 def test_what_has_no_price_is_named_and_there_is_no_sum() -> None:
-    bill = bill_of(Counter({Need(PartKind.SWITCH, ((2 * G, 128),)): 12}), PARTS)
+    bill = build_bill(Counter({Need(PartKind.SWITCH, ((2 * G, 128),)): 12}), PARTS)
     assert bill.cost is None and bill.power is None
     (told,) = bill.missing
     assert told.startswith(
@@ -202,14 +204,14 @@ def test_watts_are_those_of_all_parts_and_of_what_cools_them() -> None:
     switch = Counter(
         [Need(PartKind.SWITCH, ((G, 64),)), Need(PartKind.CABLE, ((G, 1),), 0, "fibre")]
     )
-    cold = bill_of(switch, PARTS)
+    cold = build_bill(switch, PARTS)
     assert cold.cost == 30_100.0 and cold.power is None
     assert cold.unpowered == (
         "sw64 has no watts (cost.parts.sw64.watts={value: 100 W, ...} is one)",
     )
     lit = tuple(replace(part, watts=usd(500)) for part in PARTS.parts if part.name != "mpo")
     warm = PriceList((*lit, PARTS.parts[5]), pue=1.5)
-    assert bill_of(switch, warm).power == 1.5 * 500  # a cable draws nothing
+    assert build_bill(switch, warm).power == 1.5 * 500  # a cable draws nothing
 
 
 def test_a_part_is_there_once() -> None:
@@ -235,7 +237,7 @@ def test_a_switch_that_nobody_sells_is_the_least_fat_tree(
         tuple(p for p in PARTS.parts if p.kind is not PartKind.SWITCH or p.ports == ports)
     )
     (dim,) = Topology.build(f"Switch({size})", bandwidth=[G], latency=[0]).dims
-    needs, missing = needs_of_dimension(dim, Auto(), FIBRE, of)
+    needs, missing = list_dimension_needs(dim, Auto(), FIBRE, of)
     assert not missing
     assert sum(n for need, n in needs.items() if need.kind is PartKind.SWITCH) == switches
     assert sum(n for need, n in needs.items() if need.kind is PartKind.CABLE) == cables
@@ -251,8 +253,8 @@ def test_a_full_fat_tree_is_a_clos(half: int, planes: int) -> None:
     part = Part("sw", PartKind.SWITCH, ports=radix, bandwidth=G, price=usd(1))
     of = PriceList((part, *PARTS.parts[2:]))
     (dim,) = Topology.build(f"Switch({size})", bandwidth=[G * planes], latency=[0]).dims
-    tree, _ = needs_of_dimension(dim, Auto(), FIBRE, of)
-    wired, _ = needs_of_dimension(dim, Clos(2, half + 1), FIBRE, of)
+    tree, _ = list_dimension_needs(dim, Auto(), FIBRE, of)
+    wired, _ = list_dimension_needs(dim, Clos(2, half + 1), FIBRE, of)
     bare = Counter({replace(need, part=""): n for need, n in tree.items()})
     for kind in (PartKind.CABLE, PartKind.NIC, PartKind.TRANSCEIVER):
         assert {k: n for k, n in bare.items() if k.kind is kind} == {
@@ -268,9 +270,9 @@ def test_a_full_fat_tree_is_a_clos(half: int, planes: int) -> None:
 
 def test_a_ring_is_wired_of_cables_alone() -> None:
     (dim,) = Topology.build("Ring(6)", bandwidth=[2 * G], latency=[0]).dims
-    needs, _ = needs_of_dimension(dim, Auto(), Cabling("copper", 2.0), PARTS)
+    needs, _ = list_dimension_needs(dim, Auto(), Cabling("copper", 2.0), PARTS)
     assert counted(needs) == {("cable", 1): 6}
-    assert needs_of_dimension(dim, Auto(), Cabling(""), PARTS) == (Counter(), [])
+    assert list_dimension_needs(dim, Auto(), Cabling(""), PARTS) == (Counter(), [])
 
 
 def test_planes_are_bought_side_by_side_and_nvlink_once() -> None:
@@ -278,7 +280,7 @@ def test_planes_are_bought_side_by_side_and_nvlink_once() -> None:
     built = two.build()
     assert {link.bandwidth for link in built.links if link.medium} == {2 * two.bandwidth}
     assert {link.bandwidth for link in built.links if not link.medium} == {two.nvlink}
-    alone, both = needs_of(one.build()), needs_of(built)
+    alone, both = list_needs(one.build()), list_needs(built)
     for need, n in alone.items():
         if need.kind in (PartKind.SWITCH, PartKind.CABLE):
             assert both[need] == 2 * n
@@ -289,6 +291,6 @@ def test_planes_are_bought_side_by_side_and_nvlink_once() -> None:
 
 
 def test_optical_switches_are_bought_though_no_link_ends_at_them() -> None:
-    needs = needs_of(OcsTorus(shape=(4, 4, 8), planes=3).build())
+    needs = list_needs(OcsTorus(shape=(4, 4, 8), planes=3).build())
     found = {need.radix: n for need, n in needs.items() if need.kind is PartKind.OCS}
     assert found == {4: 3 * 3 * 16}

@@ -13,10 +13,10 @@ from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.cuts import (
     Capacities,
     Side,
-    least_side,
-    narrowest_side,
-    tight_sides,
-    worst_side,
+    find_minimum_side,
+    find_narrowest_side,
+    find_slowest_side,
+    find_tight_sides,
 )
 from tests.support.examples import examples
 from tests.support.graphs import random_network, star
@@ -38,37 +38,37 @@ def all_sides(capacities: Capacities) -> Iterator[Side]:
 @examples(20)
 def test_no_cut_is_narrower(seed: int) -> None:
     network, ranks = random_network(seed, most=5)
-    of = Capacities.of(network, ranks)
+    of = Capacities.from_network(network, ranks)
     cuts = [(side, of.cut(side)) for side in all_sides(of)]
-    worst = worst_side(of)
+    worst = find_slowest_side(of)
     assert of.cut(worst).ratio == max(cut.ratio for _, cut in cuts)
-    narrow = of.cut(narrowest_side(of)).capacity
+    narrow = of.cut(find_narrowest_side(of)).capacity
     assert narrow == min(cut.capacity for _, cut in cuts)
-    for side in tight_sides(of, worst):
+    for side in find_tight_sides(of, worst):
         assert of.cut(~side).ratio == of.cut(worst).ratio
     inside = of.ranks[:1]
     same = [cut.capacity for side, cut in cuts if of.n_ranks(side) == 1 and side[inside[0]]]
-    assert of.cut(least_side(of, inside)).capacity == min(same)
+    assert of.cut(find_minimum_side(of, inside)).capacity == min(same)
 
 
 def test_capacities_are_exact_where_floats_and_32_bits_are_not() -> None:
-    of = Capacities.of(star([1e12 / 3, 0.1, 2.0**40]), range(3))
-    assert of.cut(worst_side(of)).capacity == Fraction(0.1)
+    of = Capacities.from_network(star([1e12 / 3, 0.1, 2.0**40]), range(3))
+    assert of.cut(find_slowest_side(of)).capacity == Fraction(0.1)
 
 
 def test_members_on_one_switch_are_twins() -> None:
-    (alike,) = Capacities.of(star([1.0] * 4), range(4)).twins
+    (alike,) = Capacities.from_network(star([1.0] * 4), range(4)).equivalent_ranks
     assert len(alike) == 4
-    twins = Capacities.of(star([1.0, 1.0, 2.0]), range(3)).twins
+    twins = Capacities.from_network(star([1.0, 1.0, 2.0]), range(3)).equivalent_ranks
     assert sorted(map(len, twins)) == [1, 2]
 
 
 def test_twins_have_tight_sides_of_their_own() -> None:
-    of = Capacities.of(star([1.0] * 4), range(4))
-    assert len({side.tobytes() for side in tight_sides(of, worst_side(of))}) == 4
+    of = Capacities.from_network(star([1.0] * 4), range(4))
+    assert len({side.tobytes() for side in find_tight_sides(of, find_slowest_side(of))}) == 4
 
 
 @pytest.mark.parametrize("ranks", [[0], [0, 0], [0, 9], [-1, 0]])
 def test_what_is_no_group_is_refused(ranks: list[int]) -> None:
     with pytest.raises(DimsweepError):
-        Capacities.of(star([1.0] * 4), ranks)
+        Capacities.from_network(star([1.0] * 4), ranks)

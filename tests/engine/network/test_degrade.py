@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.network import Change, Kind, Level, Network, Which, build_levels, degraded
-from dimsweep.engine.network.degrade import speeds
+from dimsweep.engine.network import (
+    Change,
+    Kind,
+    Level,
+    Network,
+    Selection,
+    build_levels,
+    degrade_network,
+)
+from dimsweep.engine.network.degrade import reduced_speeds
 from dimsweep.engine.network.routing import Router, Routing
 from tests.support.examples import examples
 
@@ -21,18 +29,18 @@ BANDWIDTH = {link.name: link.bandwidth for link in WHOLE.links}
 
 def left(*changes: Change) -> dict[str, float]:
     """The bandwidths that differ, by the link; 0 of those that are down."""
-    now = {link.name: link.bandwidth for link in degraded(WHOLE, changes).links}
+    now = {link.name: link.bandwidth for link in degrade_network(WHOLE, changes).links}
     assert now.keys() <= BANDWIDTH.keys()
     return {name: now.get(name, 0.0) for name in BANDWIDTH if now.get(name) != BANDWIDTH[name]}
 
 
 def slower(**which: object) -> Change:
-    return Change(link=Which(**which), bandwidth=0.5)  # type: ignore[arg-type]
+    return Change(link=Selection(**which), bandwidth=0.5)  # type: ignore[arg-type]
 
 
 def test_nothing_changes_nothing() -> None:
-    assert degraded(WHOLE, []) is WHOLE
-    assert degraded(WHOLE, [Change(npu=Which("NPU 3"), speed=0.9)]) is WHOLE
+    assert degrade_network(WHOLE, []) is WHOLE
+    assert degrade_network(WHOLE, [Change(npu=Selection("NPU 3"), speed=0.9)]) is WHOLE
 
 
 @pytest.mark.parametrize(
@@ -57,15 +65,15 @@ def test_links_are_chosen_by_name_kind_dimension_and_lot(which: dict[str, object
 
 
 def test_what_is_down_is_gone_with_all_its_links() -> None:
-    gone = left(Change(switch=Which("spine 1"), down=True))
+    gone = left(Change(switch=Selection("spine 1"), down=True))
     assert set(gone) == {name for name in BANDWIDTH if "spine 1" in name}
     assert set(gone.values()) == {0.0}
 
 
 def test_all_links_of_a_device_may_be_slower() -> None:
     of_card = {"NPU 3 -> card 3", "card 3 -> NPU 3", "card 3 -> leaf 0", "leaf 0 -> card 3"}
-    assert set(left(Change(switch=Which("card 3"), bandwidth=0.25))) == of_card
-    assert left(Change(npu=Which("NPU 3"), bandwidth=0.25)).keys() < of_card
+    assert set(left(Change(switch=Selection("card 3"), bandwidth=0.25))) == of_card
+    assert left(Change(npu=Selection("NPU 3"), bandwidth=0.25)).keys() < of_card
 
 
 @examples(30)
@@ -83,17 +91,17 @@ def test_lots_do_not_all_fall_alike() -> None:
 
 def test_the_order_of_changes_makes_no_difference() -> None:
     changes = [
-        Change(link=Which("* -> leaf 0"), bandwidth=0.1),
-        Change(link=Which("card 3 -> leaf *"), bandwidth=0.7),
-        Change(link=Which(between=(Kind.SWITCH, Kind.SWITCH)), bandwidth=0.3),
-        Change(switch=Which("spine 0"), down=True),
+        Change(link=Selection("* -> leaf 0"), bandwidth=0.1),
+        Change(link=Selection("card 3 -> leaf *"), bandwidth=0.7),
+        Change(link=Selection(between=(Kind.SWITCH, Kind.SWITCH)), bandwidth=0.3),
+        Change(switch=Selection("spine 0"), down=True),
     ]
-    assert len({str(degraded(WHOLE, order).links) for order in permutations(changes)}) == 1
+    assert len({str(degrade_network(WHOLE, order).links) for order in permutations(changes)}) == 1
     assert left(*changes)["card 3 -> leaf 0"] == pytest.approx(50e9 * 0.021)
 
 
 def test_routes_avoid_what_is_down() -> None:
-    rest = degraded(WHOLE, [Change(switch=Which("spine 0"), down=True)])
+    rest = degrade_network(WHOLE, [Change(switch=Selection("spine 0"), down=True)])
     for network, spines in ((WHOLE, {"spine 0", "spine 1"}), (rest, {"spine 1"})):
         router = Router(network, Routing.SHORTEST)
         ways = [router.route(0, 7, way) for way in range(2)]
@@ -105,36 +113,42 @@ def test_routes_avoid_what_is_down() -> None:
     ("change", "says"),
     [
         (
-            Change(switch=Which("spine *"), down=True),
+            Change(switch=Selection("spine *"), down=True),
             "NPU 4, 5, 6, 7 cannot reach NPU 0, 1, 2, 3 while spine 0, spine 1 are down",
         ),
         (
-            Change(link=Which("card 3 -> leaf 0"), down=True),
+            Change(link=Selection("card 3 -> leaf 0"), down=True),
             "NPU 3 cannot reach NPU 0, 1, 2, 4, 5 and 2 more while card 3 -> leaf 0 is down",
         ),
         (
-            Change(link=Which("leaf 0 -> card 3"), down=True),
+            Change(link=Selection("leaf 0 -> card 3"), down=True),
             "NPU 0, 1, 2, 4, 5 and 2 more cannot reach NPU 3 while leaf 0 -> card 3 is down",
         ),
-        (Change(npu=Which("NPU 3"), down=True), "[0].npu: a rank runs on NPU 3"),
-        (Change(switch=Which("leaf 9"), down=True), "no switch is called 'leaf 9'\n  did you mean"),
+        (Change(npu=Selection("NPU 3"), down=True), "[0].npu: a rank runs on NPU 3"),
+        (
+            Change(switch=Selection("leaf 9"), down=True),
+            "no switch is called 'leaf 9'\n  did you mean",
+        ),
         (slower(named="card 3 -> lef 0"), "[0].link.named: no device is called 'lef 0'\n  did you"),
         (slower(named="NPU 3 -> leaf 0"), "no link NPU 3 -> leaf 0\n  links of NPU 3 lead to card"),
         (slower(named="leaf 0"), "[0].link.named: 'leaf 0' is no link"),
         (slower(named="rack * -> *"), "[0].link: the network has no such link"),
         (slower(between=(Kind.NPU, Kind.OCS)), "[0].link: the network has no such link"),
         (slower(kind=Kind.NIC), "[0].link.kind: only devices have it"),
-        (Change(switch=Which(dim=1), down=True), "[0].switch.dim: only links have it"),
+        (Change(switch=Selection(dim=1), down=True), "[0].switch.dim: only links have it"),
         (
-            Change(switch=Which("spine *", draw=3), down=True),
+            Change(switch=Selection("spine *", draw=3), down=True),
             "3 are drawn of each such switch, and",
         ),
-        (Change(npu=Which("spine 0"), bandwidth=0.5), "[0].npu.named: no NPU is called 'spine 0'"),
+        (
+            Change(npu=Selection("spine 0"), bandwidth=0.5),
+            "[0].npu.named: no NPU is called 'spine 0'",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(change: Change, says: str) -> None:
     with pytest.raises(DimsweepError) as raised:
-        degraded(WHOLE, [change])
+        degrade_network(WHOLE, [change])
     assert says in str(raised.value)
 
 
@@ -143,12 +157,12 @@ def test_what_cannot_be_is_told(change: Change, says: str) -> None:
     [
         ({}, "it is of nothing"),
         ({"down": True}, "it is of nothing"),
-        ({"link": Which(), "npu": Which(), "down": True}, "link and npu at once"),
-        ({"link": Which()}, "nothing became of it"),
-        ({"npu": Which(), "down": True, "speed": 0.5}, "speed and down at once"),
-        ({"link": Which(), "speed": 0.5}, "speed: a link computes nothing"),
-        ({"npu": Which(), "speed": 1.5}, "speed: 1.5 is no share that is left"),
-        ({"link": Which(), "bandwidth": 0.0}, "bandwidth: 0 is no share that is left"),
+        ({"link": Selection(), "npu": Selection(), "down": True}, "link and npu at once"),
+        ({"link": Selection()}, "nothing became of it"),
+        ({"npu": Selection(), "down": True, "speed": 0.5}, "speed and down at once"),
+        ({"link": Selection(), "speed": 0.5}, "speed: a link computes nothing"),
+        ({"npu": Selection(), "speed": 1.5}, "speed: 1.5 is no share that is left"),
+        ({"link": Selection(), "bandwidth": 0.0}, "bandwidth: 0 is no share that is left"),
     ],
 )
 def test_a_change_says_one_thing_of_one_kind_of_things(told: dict[str, object], says: str) -> None:
@@ -158,24 +172,27 @@ def test_a_change_says_one_thing_of_one_kind_of_things(told: dict[str, object], 
 
 
 def test_shares_of_speed_multiply() -> None:
-    changes = [Change(npu=Which("NPU 1*"), speed=0.5), Change(npu=Which("NPU 10"), speed=0.5)]
-    assert speeds(changes, 12) == {1: 0.5, 10: 0.25, 11: 0.5}
-    assert speeds([Change(npu=Which("NPU 1"), speed=1.0)], 12) == {}
-    assert speeds([], 10**15) == {}  # of which there is no list
+    changes = [
+        Change(npu=Selection("NPU 1*"), speed=0.5),
+        Change(npu=Selection("NPU 10"), speed=0.5),
+    ]
+    assert reduced_speeds(changes, 12) == {1: 0.5, 10: 0.25, 11: 0.5}
+    assert reduced_speeds([Change(npu=Selection("NPU 1"), speed=1.0)], 12) == {}
+    assert reduced_speeds([], 10**15) == {}  # of which there is no list
     with pytest.raises(DimsweepError, match="no NPU is called 'NPU 12'"):
-        speeds([Change(npu=Which("NPU 12"), speed=0.5)], 12)
+        reduced_speeds([Change(npu=Selection("NPU 12"), speed=0.5)], 12)
 
 
 def test_brackets_in_names_are_letters() -> None:
     network = build_levels(2, [Level("rack[1]", 1e9, 0)])
-    half = degraded(network, [Change(switch=Which("rack[1]*"), bandwidth=0.5)])
+    half = degrade_network(network, [Change(switch=Selection("rack[1]*"), bandwidth=0.5)])
     assert isinstance(half, Network)
     assert {link.bandwidth for link in half.links} == {5e8}
 
 
 def test_ranks_may_have_a_part_of_the_network_only() -> None:
     """Rank 0 on NPU 6 and rank 1 on NPU 1; the others pass nothing on, and may be down."""
-    part = degraded(WHOLE, [], [6, 1])
+    part = degrade_network(WHOLE, [], [6, 1])
     assert part.n_npus == 2
     assert len(part.links) == len(WHOLE.links)
     assert {part.devices[node].kind for node in part.graph if "idle" in str(node)} == {Kind.HOST}
@@ -186,17 +203,20 @@ def test_ranks_may_have_a_part_of_the_network_only() -> None:
     ]
     assert ends[0] == "card 6"
     assert ends[-2:] == ["card 1", 1]
-    idle_down = [Change(npu=Which("NPU 0"), down=True), Change(switch=Which("card 7"), down=True)]
-    assert degraded(WHOLE, idle_down, [6, 1]).n_npus == 2
+    idle_down = [
+        Change(npu=Selection("NPU 0"), down=True),
+        Change(switch=Selection("card 7"), down=True),
+    ]
+    assert degrade_network(WHOLE, idle_down, [6, 1]).n_npus == 2
     for lost, says in (
-        (Change(npu=Which("NPU 6"), down=True), "a rank runs on NPU 6"),
-        (Change(switch=Which("leaf 1"), down=True), "NPU 6 cannot reach NPU 1"),
+        (Change(npu=Selection("NPU 6"), down=True), "a rank runs on NPU 6"),
+        (Change(switch=Selection("leaf 1"), down=True), "NPU 6 cannot reach NPU 1"),
     ):
         with pytest.raises(DimsweepError, match=says):
-            degraded(WHOLE, [lost], [6, 1])
+            degrade_network(WHOLE, [lost], [6, 1])
 
 
 def test_all_npus_in_their_order_are_the_whole() -> None:
-    again = degraded(WHOLE, [], range(8))
+    again = degrade_network(WHOLE, [], range(8))
     assert again.links == WHOLE.links
     assert again.devices == WHOLE.devices

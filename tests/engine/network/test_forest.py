@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network import Network, build_network
-from dimsweep.engine.network.forest import Forest, forest_of, likeness_of
+from dimsweep.engine.network.forest import Forest, build_forest, build_group_shape
 from dimsweep.engine.network.generators import DragonflyNetwork, DragonflyPlus, ZCube
 from tests.support.examples import examples
 from tests.support.graphs import (
@@ -55,7 +55,7 @@ def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
     network, ranks = random_network(seed, most=8)
     both_ways = all((link.target, link.source) in network.number for link in network.links)
     try:
-        forest = forest_of(network, ranks, backwards=backwards)
+        forest = build_forest(network, ranks, backwards=backwards)
     except DimsweepError:
         assert not both_ways
         return
@@ -84,14 +84,14 @@ def test_trees_span_and_fit(seed: int, backwards: bool) -> None:
 )
 def test_trees_are_as_fast_as_the_cuts_allow(network: Network) -> None:
     ranks = list(range(network.n_npus))
-    forest = forest_of(network, ranks)
+    forest = build_forest(network, ranks)
     assert not faults(network, ranks, forest, backwards=False)
     assert forest.bound <= forest.time <= forest.bound * Fraction(101, 100)
 
 
 def test_a_group_inside_a_node_does_not_go_through_others_npus() -> None:
     network = dgx(2)
-    forest = forest_of(network, range(8))
+    forest = build_forest(network, range(8))
     own = {network.links[i].target for tree in forest.trees for b in tree.branches for i in b.way}
     assert own == {*range(8), "NVSwitch 0.0"}
     assert forest.time == Fraction(7, 450 * 10**9)
@@ -99,7 +99,7 @@ def test_a_group_inside_a_node_does_not_go_through_others_npus() -> None:
 
 def test_a_group_that_others_lie_between_goes_through_them() -> None:
     network = torus(6)
-    forest = forest_of(network, [0, 2, 4])
+    forest = build_forest(network, [0, 2, 4])
     assert not faults(network, [0, 2, 4], forest, backwards=False)
     assert forest.time == forest.bound
 
@@ -107,22 +107,22 @@ def test_a_group_that_others_lie_between_goes_through_them() -> None:
 def test_groups_that_are_alike_share_their_trees() -> None:
     """Nodes, and rows of a torus; rows that are not quite alike have their own."""
     network = dgx(2, rail=10e9)
-    forests = [forest_of(network, range(n, n + 8)) for n in (0, 8)]
+    forests = [build_forest(network, range(n, n + 8)) for n in (0, 8)]
     assert not faults(network, list(range(8, 16)), forests[1], backwards=False)
-    likes = [likeness_of(dict(enumerate(network.links)), range(n, n + 8)) for n in (0, 8)]
+    likes = [build_group_shape(dict(enumerate(network.links)), range(n, n + 8)) for n in (0, 8)]
     assert likes[0].joined == likes[1].joined and likes[0].links != likes[1].links
     graph = torus(4, 4).graph.copy()
     links = dict(enumerate(Network(graph).links))
-    rows = [likeness_of(links, range(n, n + 4)).joined for n in (0, 4)]
+    rows = [build_group_shape(links, range(n, n + 4)).joined for n in (0, 4)]
     assert rows[0] == rows[1]
     graph.edges[4, 5]["bandwidth"] *= 2
     links = dict(enumerate(Network(graph).links))
-    assert likeness_of(links, range(4)).joined != likeness_of(links, range(4, 8)).joined
+    assert build_group_shape(links, range(4)).joined != build_group_shape(links, range(4, 8)).joined
 
 
 def test_a_clos_that_is_not_oversubscribed_has_trees_of_one_level() -> None:
     network = leaf_spine(8, 8, 4, up=100e9)
-    forest = forest_of(network, range(64))
+    forest = build_forest(network, range(64))
     assert all(branch.parent == tree.root for tree in forest.trees for branch in tree.branches)
     assert not faults(network, list(range(64)), forest, backwards=False)
     assert forest.time == forest.bound
@@ -130,14 +130,14 @@ def test_a_clos_that_is_not_oversubscribed_has_trees_of_one_level() -> None:
 
 def test_too_many_npus_for_trees_of_several_levels_are_told() -> None:
     with pytest.raises(DimsweepError, match="192 NPUs would take many minutes"):
-        forest_of(torus(8, 8, 3), range(192))
+        build_forest(torus(8, 8, 3), range(192))
 
 
 def test_trees_of_a_dimension_keep_to_its_links() -> None:
     """The members 0 and 4 of a ring of 4 pass by others, of the ring and not of the switches."""
     topology = Topology.build("Switch(2)_Ring(4)", bandwidth=[8e9, 1e9], latency=[0, 0])
     network = build_network(topology)
-    forest = forest_of(network, (0, 4), dim=1)
+    forest = build_forest(network, (0, 4), dim=1)
     used = {network.links[i].dim for tree in forest.trees for b in tree.branches for i in b.way}
     assert used == {1}
     assert forest.time == Fraction(1, 10**9)
@@ -148,5 +148,5 @@ def test_surplus_that_a_switch_cannot_pass_on_is_left_out() -> None:
     cable(graph, 0, 1, 1e9)
     for a, b, bandwidth in ((0, "switch", 5e9), ("switch", 1, 1e9)):
         graph.add_edge(a, b, bandwidth=bandwidth, latency=0)
-    forest = forest_of(Network(graph), [0, 1])
+    forest = build_forest(Network(graph), [0, 1])
     assert forest.time == forest.bound == Fraction(1, 10**9)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dimsweep.engine import DimsweepError, Topology
 from dimsweep.engine.network.fabric import Auto, Clos, Mesh, build_network
-from dimsweep.engine.network.files import read_network, write_network
 from dimsweep.engine.network.graph import Link, Network
+from dimsweep.engine.network.graph_files import read_network, write_network
 
 PAIR: dict[str, Any] = {
     "directed": False,

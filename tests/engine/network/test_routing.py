@@ -21,7 +21,7 @@ from dimsweep.engine.network.generators import (
     ZCube,
 )
 from dimsweep.engine.network.graph import Network, Node
-from dimsweep.engine.network.routing import Router, Routing, has_equal_ways
+from dimsweep.engine.network.routing import Router, Routing, has_equal_paths
 from dimsweep.engine.topology import BLOCKS
 
 
@@ -268,9 +268,9 @@ def _with_cards(network: Network) -> Network:
 
 
 def test_whether_a_network_leaves_a_choice() -> None:
-    assert has_equal_ways(FatTree(npus=32, radix=8).build())
-    assert not has_equal_ways(FatTree(npus=8, radix=8, server=4).build())
-    assert not has_equal_ways(build("Switch(8)"))
+    assert has_equal_paths(FatTree(npus=32, radix=8).build())
+    assert not has_equal_paths(FatTree(npus=8, radix=8, server=4).build())
+    assert not has_equal_paths(build("Switch(8)"))
 
 
 def test_near_neighbours_do_not_search_the_whole_network() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dimsweep.engine.network import Device, Kind
-from dimsweep.engine.reliability import Outage, mean_speed, share_down
+from dimsweep.engine.reliability import Outage, compute_mean_speed, compute_share_down
 
 outages = st.builds(
     Outage,
@@ -28,7 +28,7 @@ def test_it_is_that_of_all_states_each_for_its_share_of_the_time(found: list[Out
         share = math.prod(o.down if down else 1 - o.down for o, down in pairs)
         speed = math.prod(sum(o.speeds) / len(o.speeds) for o, down in pairs if down)
         mean += share * speed
-    assert mean_speed(found) == pytest.approx(mean)
+    assert compute_mean_speed(found) == pytest.approx(mean)
 
 
 def test_what_is_down_is_as_published() -> None:
@@ -40,13 +40,13 @@ def test_what_is_down_is_as_published() -> None:
 
 def test_a_slowdown_is_of_the_mean_speed() -> None:
     assert Outage("leaf *", 8, 0.1, (0.5, 1.0)).slowdown == 1 / 0.75
-    assert mean_speed([]) == 1
+    assert compute_mean_speed([]) == 1
 
 
 def test_a_device_says_how_long_it_is_down() -> None:
     day = 86400.0
-    assert share_down(Device(Kind.SWITCH, fails=1.0, repair=365.25 * day)) == 0.5
-    assert share_down(Device(Kind.SWITCH, fails=0.66, repair=4 * 3600.0)) == pytest.approx(
+    assert compute_share_down(Device(Kind.SWITCH, fails=1.0, repair=365.25 * day)) == 0.5
+    assert compute_share_down(Device(Kind.SWITCH, fails=0.66, repair=4 * 3600.0)) == pytest.approx(
         0.0003, rel=0.01
     )
-    assert share_down(Device(Kind.SWITCH, fails=1.0)) is None
+    assert compute_share_down(Device(Kind.SWITCH, fails=1.0)) is None

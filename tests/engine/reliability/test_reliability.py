@@ -17,7 +17,7 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.reliability import Checkpoint, Reliability, best_interval
+from dimsweep.engine.reliability import Checkpoint, Reliability, find_best_interval
 from dimsweep.engine.workload.graph import Amount
 from dimsweep.engine.workload.models import Transformer
 
@@ -28,7 +28,7 @@ OFTEN = Reliability(1000 * DAY, 300.0, Checkpoint(bandwidth=1e11))
 def test_a_job_of_more_npus_is_interrupted_more_often() -> None:
     found = [OFTEN.renewal(n, 1e12) for n in (100, 200)]
     assert [each.between for each in found] == [10 * DAY, 5 * DAY]
-    assert found[0].kept > found[1].kept
+    assert found[0].effective_share > found[1].effective_share
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_a_job_of_more_npus_is_interrupted_more_often() -> None:
 def test_how_long_a_checkpoint_takes(
     checkpoint: Checkpoint, state: float, taken: tuple[float, float]
 ) -> None:
-    assert checkpoint.taken(state) == taken
+    assert checkpoint.pause_times(state) == taken
 
 
 def test_checkpoints_are_as_near_as_they_can_be() -> None:
     """At the best interval, but not before the last one is kept, nor within an iteration."""
     between = OFTEN.renewal(100, 1e12).between
-    assert OFTEN.renewal(100, 1e12).interval == best_interval(10.0, between)
+    assert OFTEN.renewal(100, 1e12).interval == find_best_interval(10.0, between)
     slow = replace(OFTEN, checkpoint=Checkpoint(bandwidth=1e7, stall=0.001))
     assert slow.renewal(100, 1e12).interval == pytest.approx(1e5 - 0.001)
     found = OFTEN.renewal(100, 1e12, np.array([1.0, 1e6])).interval
-    assert np.array_equal(found, [best_interval(10.0, between), 1e6])
+    assert np.array_equal(found, [find_best_interval(10.0, between), 1e6])
     told = replace(OFTEN, checkpoint=Checkpoint(interval=60.0))
     assert told.renewal(100, 1e12, 1.0).interval == 60
 
@@ -68,10 +68,10 @@ def test_checkpoints_are_as_near_as_they_can_be() -> None:
         (lambda: Reliability(np.inf, 1.0), "npu_time: inf; it must be more than 0 s and finite"),
         (lambda: Reliability(1.0, -1.0), "restart: -1 s; it must be 0 s or more"),
         (lambda: Checkpoint(stall=0.0), "stall: 0 s; it must be more than 0 s"),
-        (lambda: Checkpoint().taken(1e12), "nothing is said of checkpoints"),
-        (lambda: Checkpoint(bandwidth=1e9).taken(0.0), "stall: nobody knows how many bytes"),
+        (lambda: Checkpoint().pause_times(1e12), "nothing is said of checkpoints"),
+        (lambda: Checkpoint(bandwidth=1e9).pause_times(0.0), "stall: nobody knows how many bytes"),
         (
-            lambda: Checkpoint(interval=60.0, bandwidth=1e9, stall=1.0).taken(1e12),
+            lambda: Checkpoint(interval=60.0, bandwidth=1e9, stall=1.0).pause_times(1e12),
             "interval: each is written for 17 min beside training",
         ),
     ],
@@ -109,7 +109,7 @@ def test_figures_of_merit_count_what_is_kept() -> None:
     assert "ettr" not in calm.merits
     result = simulate(one_second(), Cluster(topology, prices=prices, reliability=OFTEN))
     assert result.renewal is not None
-    kept = float(result.renewal.kept)
+    kept = float(result.renewal.effective_share)
     assert 0 < kept < 1
     assert result.merits["ettr"] == kept
     assert result.merits["effective_time_s"] == 1 / kept

@@ -53,7 +53,7 @@ def test_more_spares_wait_less_and_more_breakage_more(spares: Spares, between: f
 def test_no_other_number_of_spares_trains_more_for_each_node(
     spares: Spares, between: float, training: int
 ) -> None:
-    best = spares.best(training, between)
+    best = spares.best_count(training, between)
     most = replace(spares, nodes=best).per_node(training, between)
     for other in range(best + 20):
         assert replace(spares, nodes=other).per_node(training, between) <= most * (1 + 1e-12)
@@ -63,10 +63,10 @@ def test_no_other_number_of_spares_trains_more_for_each_node(
 
 def test_spares_that_are_billed_already_are_not_paid_twice() -> None:
     spares = Spares(2, 8, DAY)
-    assert spares.price(64, 64) == 80 / 64
-    assert spares.price(64, 72) == 80 / 72
-    assert spares.price(64, 96) == 1
-    assert Reliability(DAY, 60.0).price(64, 64) == 1
+    assert spares.cost_multiplier(64, 64) == 80 / 64
+    assert spares.cost_multiplier(64, 72) == 80 / 72
+    assert spares.cost_multiplier(64, 96) == 1
+    assert Reliability(DAY, 60.0).cost_multiplier(64, 64) == 1
 
 
 def test_what_is_left_is_of_the_time_that_the_job_does_not_wait() -> None:
@@ -75,10 +75,16 @@ def test_what_is_left_is_of_the_time_that_the_job_does_not_wait() -> None:
     alone, found = known.renewal(100, 0.0), replace(known, spares=spares).renewal(100, 0.0)
     assert found.waiting == spares.waiting(10 * DAY)
     assert found.interval == alone.interval
-    for share in ("kept", "writing", "restarting", "again"):
+    for share in ("effective_share", "writing_share", "restarting_share", "repeated_share"):
         own, other = (float(getattr(each, share)) for each in (alone, found))
         assert other == pytest.approx((1 - found.waiting) * own)
-    shares = found.kept, found.writing, found.again, found.restarting, found.waiting
+    shares = (
+        found.effective_share,
+        found.writing_share,
+        found.repeated_share,
+        found.restarting_share,
+        found.waiting,
+    )
     assert sum(map(float, shares)) == pytest.approx(1)
 
 
@@ -135,7 +141,7 @@ class Mended(Job):
     def restart(self) -> Iterator[Any]:
         while True:
             self.restarts += 1
-            self.trained = self.kept
+            self.trained = self.effective_share
             yield self.going
             try:
                 yield self.env.timeout(self.renewal.restart)
@@ -155,9 +161,9 @@ def test_a_job_whose_nodes_break_waits_as_long(spares: Spares, is_fixed: bool) -
     for seed in range(12):
         job, long = Mended(renewal, spares, seed, is_fixed=is_fixed), 500 * renewal.between
         job.env.run(until=long)
-        kept.append(job.kept / long)
+        kept.append(job.effective_share / long)
         waited.append(job.waited / long)
-    for found, told in ((waited, renewal.waiting), (kept, float(renewal.kept))):
+    for found, told in ((waited, renewal.waiting), (kept, float(renewal.effective_share))):
         error = stdev(found) / math.sqrt(len(found))
         assert abs(mean(found) - told) < 5 * error < 0.1
     assert renewal.waiting > 0.2

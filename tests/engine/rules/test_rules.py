@@ -29,10 +29,10 @@ from dimsweep.engine.kernels.phase.batch import entrances_of
 from dimsweep.engine.rules import (
     crosses_dimensions,
     is_measured,
-    lone_chunks,
-    provisioning,
+    list_crossed_pairs,
+    list_silent_dimensions,
+    maximum_lone_chunks,
     queue_matters,
-    silent_dimensions,
 )
 from tests.support.examples import examples
 
@@ -58,7 +58,7 @@ def program(
 
 
 def test_themis_rule_in_the_limit_of_large_dimensions() -> None:
-    (pair,) = provisioning(program("Switch(64)_Switch(64)", {"data": "rest"}))
+    (pair,) = list_crossed_pairs(program("Switch(64)_Switch(64)", {"data": "rest"}))
     assert (pair.group, pair.inner, pair.outer) == ("data", 0, 1)
     assert pair.balance == pytest.approx(64, rel=1e-12)  # equal dimensions: the rule as it is
     assert pair.provision(np.array([64 * GB, GB])) == pytest.approx(1)
@@ -67,7 +67,9 @@ def test_themis_rule_in_the_limit_of_large_dimensions() -> None:
 
 def test_small_groups_and_the_links_that_they_have() -> None:
     # 2 of a FullyConnected(8) have a seventh of its links; (p - 1)/p is 1/2, then 3/4 of a half.
-    pairs = provisioning(program("FullyConnected(8)_Switch(4)", {"tensor": [4, 1], "data": "rest"}))
+    pairs = list_crossed_pairs(
+        program("FullyConnected(8)_Switch(4)", {"tensor": [4, 1], "data": "rest"})
+    )
     assert [pair.group for pair in pairs] == ["data"]
     assert pairs[0].balance == pytest.approx(7 * (1 / 2) / (3 / 4 / 2), rel=1e-12)
 
@@ -82,7 +84,7 @@ def test_where_all_pairs_are_just_enough_all_dimensions_are_used(
 ) -> None:
     shape = "_".join(f"Switch({n})" for n in sizes)
     lowered = program(shape, {"data": "rest"}, kind, chunks=512)
-    pairs = {(pair.inner, pair.outer): pair for pair in provisioning(lowered)}
+    pairs = {(pair.inner, pair.outer): pair for pair in list_crossed_pairs(lowered)}
     assert set(pairs) == {(0, 1), (0, 2), (1, 2)}
     balanced = 100 * GB / np.array([1, pairs[0, 1].balance, pairs[0, 2].balance])
     assert all(pair.provision(balanced) == pytest.approx(1) for pair in pairs.values())
@@ -101,7 +103,7 @@ def test_where_all_pairs_are_just_enough_all_dimensions_are_used(
 
 
 def test_all_to_all_has_no_pairs() -> None:
-    assert provisioning(program("Switch(4)_Switch(4)", {"data": "rest"}, "all_to_all")) == []
+    assert list_crossed_pairs(program("Switch(4)_Switch(4)", {"data": "rest"}, "all_to_all")) == []
 
 
 def test_a_dimension_that_no_byte_crosses() -> None:
@@ -110,15 +112,15 @@ def test_a_dimension_that_no_byte_crosses() -> None:
     graph.add("sum", Collective(CollectiveKind.ALL_REDUCE, 2**20, "tensor"))
     groups = place({"tensor": 4, "data": "rest"}, topology.sizes)
     lowered = lower(Workload((graph.build(),), groups), Cluster(topology))
-    assert silent_dimensions(lowered) == [1]
-    assert silent_dimensions(program("Ring(4)_Switch(4)", {"data": "rest"})) == []
+    assert list_silent_dimensions(lowered) == [1]
+    assert list_silent_dimensions(program("Ring(4)_Switch(4)", {"data": "rest"})) == []
 
 
 def test_chunks_of_one_dimension() -> None:
     one = program("Ring(4)_Switch(4)", {"tensor": 4, "data": "rest"}, chunks=8)
-    assert not crosses_dimensions(one) and lone_chunks(one) == 8
+    assert not crosses_dimensions(one) and maximum_lone_chunks(one) == 8
     both = program("Ring(4)_Switch(4)", {"data": "rest"}, chunks=8)
-    assert crosses_dimensions(both) and lone_chunks(both) == 0
+    assert crosses_dimensions(both) and maximum_lone_chunks(both) == 0
 
 
 def test_measured_durations() -> None:
@@ -143,13 +145,13 @@ def test_rules_compile_nothing_of_their_own() -> None:
     kernel: Any = entrances_of(lowered).run_points
     known = len(kernel.signatures)
     queue_matters(lowered)
-    provisioning(lowered)
+    list_crossed_pairs(lowered)
     assert len(kernel.signatures) == known
 
 
 def test_the_order_in_force_does_not_change_the_rule() -> None:
     baseline, themis = (
-        provisioning(program("Ring(4)_Switch(8)", {"data": "rest"}, order=order))
+        list_crossed_pairs(program("Ring(4)_Switch(8)", {"data": "rest"}, order=order))
         for order in DimensionOrder
     )
     assert baseline == themis

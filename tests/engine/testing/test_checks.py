@@ -19,15 +19,15 @@ from dimsweep.engine.collective.algorithms import (
     AllReduceOnly,
     AllToAllOnly,
     ScatterGather,
-    algorithms_of,
-    all_to_alls_of,
+    list_algorithms,
+    list_all_to_alls,
 )
 from dimsweep.engine.collective.rounds import MemberRounds, Shift, in_step
 from dimsweep.engine.collective.steps import PhaseSteps, Setting, Step, measured_steps
 from dimsweep.engine.kinds import ORDERS
 from dimsweep.engine.testing import check_algorithm, check_block, check_order
 from dimsweep.engine.testing.agreement import groups_of
-from dimsweep.engine.topology import BLOCKS, GRIDS, LinkUse, Pair, Way
+from dimsweep.engine.topology import BLOCKS, GRIDS, LinkUse, MessagePath, Pair
 
 SIDES = {"Mesh2D": [(2, 2), (3, 2), (4, 2), (3, 3)], "Torus2D": [(3, 2), (2, 4), (3, 3), (4, 4)]}
 ALL_GRIDS = [grid(*sides) for name, grid in GRIDS.items() for sides in SIDES[name]]
@@ -86,7 +86,7 @@ def test_steps_that_are_written_are_those_that_are_measured(
     for n in [block.size] if block in ALL_GRIDS else [2, 3, 4, 8, 12]:
         for p, stride in groups_of(n):
             setting = Setting(block, n, p, stride, policy)
-            for name in {*algorithms_of(block), *all_to_alls_of(block)}:
+            for name in {*list_algorithms(block), *list_all_to_alls(block)}:
                 compared += sum(agrees(name, kind, setting) for kind in CollectiveKind)
     assert compared >= 3
 
@@ -95,7 +95,7 @@ def agrees(name: str, kind: CollectiveKind, setting: Setting) -> bool:
     """Whether there was something to compare: strands side by side are not measured, and where all
     of the bandwidth is granted nothing is relayed round a circle."""
     algorithm = ALGORITHMS[name].on(setting.block)
-    circle = setting.block.circles(setting.n, setting.p, setting.stride)
+    circle = setting.block.closes_ring(setting.n, setting.p, setting.stride)
     if circle and setting.policy is SubgroupBandwidth.FULL and kind is CollectiveKind.ALL_TO_ALL:
         return False
     try:
@@ -213,16 +213,16 @@ class HyperX(Block):
     algorithms = ("direct",)
     all_to_all = "direct"
     hops = 1
-    side_by_side = True
+    sends_concurrently = True
     parts = ("nic",)
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         return LinkUse(1.0, 1, 1)  # wrong: only those of a row or a column are neighbours
 
-    def way(self, n: int, offset: int) -> Way:
-        return Way(1 / self.links(n), 1 if offset % 4 == 0 else 2)
+    def message_path(self, n: int, offset: int) -> MessagePath:
+        return MessagePath(1 / self.links(n), 1 if offset % 4 == 0 else 2)
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         return False
 
     def links(self, n: int) -> int:
@@ -264,8 +264,8 @@ def test_a_wrong_block_is_told(changes: Any, finding: str) -> None:
 class Near(HyperX):
     """The same with ways that are right for most NPUs."""
 
-    def way(self, n: int, offset: int) -> Way:
-        return Way(1 / self.links(n), 1 if offset in (1, 4, 7) else 2)
+    def message_path(self, n: int, offset: int) -> MessagePath:
+        return MessagePath(1 / self.links(n), 1 if offset in (1, 4, 7) else 2)
 
 
 class Loose(Near):

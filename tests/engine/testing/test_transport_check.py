@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.fingerprint import fingerprint
 from dimsweep.engine.kernels.packet import hooks

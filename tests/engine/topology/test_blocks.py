@@ -26,8 +26,8 @@ from dimsweep.engine.network import build_network
 from dimsweep.engine.topology import (
     BLOCKS,
     LinkUse,
+    MessagePath,
     Pair,
-    Way,
     bisection,
     parse_shape,
     register,
@@ -45,19 +45,19 @@ class Hypercube(Block):
     algorithms = ("halving_doubling",)
     all_to_all = "direct"
     hops = 1
-    side_by_side = False
+    sends_concurrently = False
     parts = ("nic",)
 
-    def use(self, n: int, p: int, stride: int) -> LinkUse:
+    def link_use(self, n: int, p: int, stride: int) -> LinkUse:
         """Partners of halving and doubling are neighbours, and use one link at a time."""
         return LinkUse(1 / self.links(n), 1, 1)
 
-    def way(self, n: int, offset: int) -> Way:
+    def message_path(self, n: int, offset: int) -> MessagePath:
         """Over as many links as most NPUs have to theirs."""
         hops = Counter((i ^ (i + offset) % n).bit_count() for i in range(n))
-        return Way(1 / self.links(n), hops.most_common(1)[0][0])
+        return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
-    def circles(self, n: int, p: int, stride: int) -> bool:
+    def closes_ring(self, n: int, p: int, stride: int) -> bool:
         return False
 
     def links(self, n: int) -> int:

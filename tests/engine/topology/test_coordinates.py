@@ -46,9 +46,9 @@ def test_offsets_lead_there_and_back(sizes: tuple[int, ...], data: st.DataObject
     rank = st.integers(0, math.prod(sizes) - 1)
     here, there = data.draw(rank), data.draw(rank)
     offset = c.offset_between(here, there, sizes)
-    assert c.modulo(offset, sizes) == offset
-    assert c.at_offset(offset, sizes)[here] == there
-    assert c.at_offset(c.back(offset, sizes), sizes)[there] == here
+    assert c.wrap_offset(offset, sizes) == offset
+    assert c.ranks_at_offset(offset, sizes)[here] == there
+    assert c.ranks_at_offset(c.reverse_offset(offset, sizes), sizes)[there] == here
 
 
 @examples(30)
@@ -68,7 +68,7 @@ def test_groups_share_all_digits_but_their_own(data: st.DataObject) -> None:
         alike = [r for r, other in enumerate(places) if rest(other) == rest(place)]
         assert sorted(members[rank].tolist()) == alike
         assert c.first_members(group, sizes)[rank] == alike[0]
-        assert alike.index(rank) == c.place_in(group, c.all_coordinates(sizes))[rank]
+        assert alike.index(rank) == c.member_numbers(group, c.all_coordinates(sizes))[rank]
         for dim in range(len(sizes)):
             along = c.members_along(group, rank, sizes, dim)
             assert list(along) == sorted(set(alike) & set(c.line(rank, sizes, dim)))

@@ -104,16 +104,16 @@ def test_a_wafers_bisection_is_freds() -> None:
 
 def test_groups_get_what_x_y_rings_have() -> None:
     mesh = Mesh2D(5, 4)
-    assert mesh.use(20, 5, 1) == (1 / 4, 1, 4, 1)  # a row is a line
-    assert mesh.use(20, 2, 5) == (1 / 4, 1, 1, 1)  # pairs of a column
-    assert mesh.use(20, 2, 10).share == 1 / 8  # two pairs share the links between the middle rows
-    assert Torus2D(4, 4).use(16, 4, 4) == (1 / 2, 1, 1, 1)  # both ways round
+    assert mesh.link_use(20, 5, 1) == (1 / 4, 1, 4, 1)  # a row is a line
+    assert mesh.link_use(20, 2, 5) == (1 / 4, 1, 1, 1)  # pairs of a column
+    assert mesh.link_use(20, 2, 10).share == 1 / 8  # two pairs share the middle links
+    assert Torus2D(4, 4).link_use(16, 4, 4) == (1 / 2, 1, 1, 1)  # both ways round
 
 
 def test_messages_have_the_way_that_most_npus_have() -> None:
-    assert Mesh2D(5, 4).way(20, 5) == (1 / 4, 1)
-    assert Mesh2D(5, 4).way(20, 15) == (1 / 4, 1)  # one row back
-    assert Mesh2D(5, 4).way(20, 10) == (1 / 4, 2)
+    assert Mesh2D(5, 4).message_path(20, 5) == (1 / 4, 1)
+    assert Mesh2D(5, 4).message_path(20, 15) == (1 / 4, 1)  # one row back
+    assert Mesh2D(5, 4).message_path(20, 10) == (1 / 4, 2)
 
 
 # --- collectives --------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_opposite_npus_of_a_torus_use_both_ways_round(p: int, stride: int, messa
     """All-to-alls of parts of Torus2D(4,4), by messages over the busiest link: where all NPUs went
     upwards to the opposite one it carried 2, 2, 4, 6 and 8 of them."""
     pairs = [(i, j) for i in range(p) for j in range(p) if i != j]
-    assert Torus2D(4, 4).busiest(p, stride, pairs) == messages
+    assert Torus2D(4, 4).busiest_link_load(p, stride, pairs) == messages
     both_ways = both(Torus2D(4, 4), ALL_TO_ALL, p, stride)
     assert both_ways[0] == messages * 7200 * 256
 

@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, LogScale, Plot, Rect, Scatter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimsweep.engine import covered
+from dimsweep.engine import merge_spans
 from dimsweep.sweeper import charts
 from dimsweep.sweeper.charts import CHARTS as ALL
 from dimsweep.sweeper.charts import bars, brushed, frame, matrices, timeline
@@ -153,7 +153,7 @@ def test_a_timeline_is_as_full_as_what_it_shows(n):
 
 
 def test_overlapping_spans_count_once():
-    start, end = covered(np.array([5, 0, 1, 8]), np.array([6, 3, 2, 9]))
+    start, end = merge_spans(np.array([5, 0, 1, 8]), np.array([6, 3, 2, 9]))
     assert list(zip(start, end, strict=True)) == [(0, 3), (5, 6), (8, 9)]
 
 

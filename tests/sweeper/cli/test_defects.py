@@ -16,7 +16,7 @@ from dimsweep.engine.extensions.synthesis import read_model
 from dimsweep.engine.formats.chakra import read_trace
 from dimsweep.engine.formats.pytorch import convert_traces
 from dimsweep.engine.formats.weights import read_network as read_weights
-from dimsweep.engine.network.files import read_network
+from dimsweep.engine.network.graph_files import read_network
 from dimsweep.engine.units import BYTES, _magnitude, _registry, parse
 from dimsweep.sweeper.cli.main import DEFECT, main
 from dimsweep.sweeper.config import composition, options

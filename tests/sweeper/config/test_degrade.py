@@ -3,8 +3,8 @@
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.network import Change, Routing, Which
-from dimsweep.engine.rules import Told, alike
+from dimsweep.engine.network import Change, Routing, Selection
+from dimsweep.engine.rules import KernelInputs, has_equal_inputs
 from dimsweep.engine.units import parse_share
 from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.roles import default_role, label
@@ -38,15 +38,15 @@ def changes(degrade: str) -> tuple[Change, ...]:
 @pytest.mark.parametrize(
     ("text", "change"),
     [
-        ("{switch: leaf 0, down: true}", Change(switch=Which("leaf 0"), down=True)),
-        ("{npu: 7, speed: 90 %}", Change(npu=Which("NPU 7"), speed=0.9)),
+        ("{switch: leaf 0, down: true}", Change(switch=Selection("leaf 0"), down=True)),
+        ("{npu: 7, speed: 90 %}", Change(npu=Selection("NPU 7"), speed=0.9)),
         (
             '{link: {named: "NPU 3 <-> leaf *", draw: 2, seed: 1}, bandwidth: 50%}',
-            Change(link=Which("NPU 3 <-> leaf *", draw=2, seed=1), bandwidth=0.5),
+            Change(link=Selection("NPU 3 <-> leaf *", draw=2, seed=1), bandwidth=0.5),
         ),
         (
             "{link: {between: [npu, switch], dim: 1}, bandwidth: 12.5 %}",
-            Change(link=Which(between=("npu", "switch"), dim=1), bandwidth=0.125),  # type: ignore[arg-type]
+            Change(link=Selection(between=("npu", "switch"), dim=1), bandwidth=0.125),  # type: ignore[arg-type]
         ),
     ],
 )
@@ -62,9 +62,11 @@ def test_an_empty_list_is_the_same_to_the_bit_and_a_change_is_another_row() -> N
         config(),
         config("[{link: {dim: 1}, bandwidth: 50 %}]"),
     )
-    ours, same, other = (Told(build_program(each), each.fidelity) for each in (plain, whole, half))
-    assert alike(ours, same)
-    assert not alike(ours, other)
+    ours, same, other = (
+        KernelInputs(build_program(each), each.fidelity) for each in (plain, whole, half)
+    )
+    assert has_equal_inputs(ours, same)
+    assert not has_equal_inputs(ours, other)
     assert plain.plain() == whole.plain() != half.plain()
 
 

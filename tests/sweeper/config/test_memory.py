@@ -41,6 +41,6 @@ def test_nodes_that_are_larger_than_the_cluster_are_named() -> None:
     cluster = build_cluster(compose(overrides).config)
     assert cluster.memory is not None
     with pytest.raises(DimsweepError, match="8192 NPUs are to share a server") as error:
-        cluster.memory.node(cluster.topology.sizes)
+        cluster.memory.node_shape(cluster.topology.sizes)
     assert error.value.where == "memory.npus_per_node"
     assert error.value.hint == "1 to 4096"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.settings import settings_of
+from dimsweep.engine.settings import list_settings
 from dimsweep.sweeper.config import reference
 from dimsweep.sweeper.config.complete import _names
 from dimsweep.sweeper.part import mirror
@@ -94,7 +94,7 @@ def more_of(name: str, folder: Path) -> Any:
 def test_a_further_field_is_a_key_with_its_error_completion_and_row(
     name: str, tmp_path: Path
 ) -> None:
-    given = {"without": [each.name for each in settings_of(more_of(name, tmp_path))][:-3]}
+    given = {"without": [each.name for each in list_settings(more_of(name, tmp_path))][:-3]}
     part = mirror(more_of(name, tmp_path), **given)
     assert part.defaults() == {"waits": 3, "way": "short", "room": None}
     made = part.of({"way": "long", "room": "2 MB"})

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.network import LEVELS, PartKind, bill_of
+from dimsweep.engine.network import LEVELS, PartKind, build_bill
 from dimsweep.engine.network.parts import Need
 from dimsweep.sweeper.config.catalogue import catalogue
 from dimsweep.sweeper.config.compose import compose
@@ -163,7 +163,7 @@ def test_networks_rank_by_one_list_as_they_were_read_to(gpus: int) -> None:
     for name, (counts, musd) in ATOP[gpus].items():
         switches, radix, gbps, copper, fibre, modules, ports = counts
         port, wide = gbps / 8 * 1e9, modules // 3 if name == "HPN" else 0
-        bill = bill_of(
+        bill = build_bill(
             Counter(
                 {
                     Need(PartKind.SWITCH, ((port, radix),)): switches,

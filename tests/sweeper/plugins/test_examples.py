@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from dimsweep.engine import CollectiveKind, DimsweepError, Fidelity, simulate
-from dimsweep.engine.cluster.memory import MEMORIES, Request
+from dimsweep.engine.cluster.remote_memory import MEMORIES, Request
 from dimsweep.engine.collective.algorithms import ALGORITHMS
 from dimsweep.engine.collective.rounds import MemberRounds
 from dimsweep.engine.fingerprint import fingerprint

@@ -10,7 +10,7 @@ import pytest
 
 import dimsweep
 from dimsweep.engine import DimsweepError
-from dimsweep.engine.cluster.memory import MEMORIES
+from dimsweep.engine.cluster.remote_memory import MEMORIES
 from dimsweep.engine.topology import BLOCKS, register
 from dimsweep.sweeper import places, plugins
 from dimsweep.sweeper.cli.main import main
@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "examples" / "package" / "shuffl
 MEMORY = """\
 from dataclasses import dataclass
 from typing import Annotated
-from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory
+from dimsweep.engine.cluster.remote_memory import MEMORIES, RemoteMemory
 from dimsweep.engine.units import BANDWIDTH, BYTES, TIME
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ plugins.load(["first.py"])
 assert [name for _, name in plugins.loaded(["first.py"])[-1].entries] == ["mine"], plugins._loaded
 """
     text = "import dimsweep.sweeper.config.schema\n"
-    text += "from dimsweep.engine.cluster.memory import MEMORIES, RemoteMemory\n"
+    text += "from dimsweep.engine.cluster.remote_memory import MEMORIES, RemoteMemory\n"
     (tmp_path / "first.py").write_text(f"{text}MEMORIES['mine'] = RemoteMemory\n")
     root = str(Path(dimsweep.__file__).parents[1])
     done = subprocess.run(

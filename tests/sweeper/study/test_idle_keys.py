@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dimsweep.engine import DimsweepError, Fidelity, Program, Result, run_one
-from dimsweep.engine.rules import Told, alike
+from dimsweep.engine.rules import KernelInputs, has_equal_inputs
 from dimsweep.sweeper.config.compose import Composed, compose
 from dimsweep.sweeper.config.schema import Config, Design
 from dimsweep.sweeper.ledger.rows import single_row
@@ -119,6 +119,6 @@ def test_programs_are_told_apart_by_what_a_fidelity_reads() -> None:
             configs = (
                 compose([*words, f"fidelity={fidelity}", *more]).config for more in ([], [override])
             )
-            one, other = (Told(build_program(config), fidelity) for config in configs)
-            assert alike(one, one)
-            assert alike(one, other) == (fidelity != reads)
+            one, other = (KernelInputs(build_program(config), fidelity) for config in configs)
+            assert has_equal_inputs(one, one)
+            assert has_equal_inputs(one, other) == (fidelity != reads)

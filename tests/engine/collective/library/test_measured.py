@@ -21,7 +21,7 @@ from dimsweep.engine import (
 )
 from dimsweep.engine.cluster import Nccl, Timing, Timings
 from dimsweep.engine.collective.library.measured import rows_for
-from dimsweep.engine.rules import beyond_measurements
+from dimsweep.engine.rules import describe_unmeasured
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = CollectiveKind
 MICROSECOND = 10**6
@@ -88,19 +88,19 @@ def test_ranks_that_were_not_measured() -> None:
         lower(elsewhere, cluster())
     known = lower(elsewhere, cluster(library=Nccl("h100")))
     assert Result(run_one(known)).time > 0
-    (warning,) = beyond_measurements(known)
+    (warning,) = describe_unmeasured(known)
     assert "NCCL's model" in warning
 
 
 def test_rows_of_the_file_that_are_no_timings_are_told() -> None:
     timings = dataclasses.replace(TIMINGS, left_out="2 rows of broadcast")
-    (warning,) = beyond_measurements(lower(workload(ALL_REDUCE, 2**22), cluster(timings)))
+    (warning,) = describe_unmeasured(lower(workload(ALL_REDUCE, 2**22), cluster(timings)))
     assert warning == f"{TIMINGS.source}: left out 2 rows of broadcast"
 
 
 def test_sizes_that_were_not_measured_are_told() -> None:
-    assert beyond_measurements(lower(workload(ALL_REDUCE, 2**22), cluster())) == []
-    (below,) = beyond_measurements(lower(workload(ALL_REDUCE, 8), cluster()))
+    assert describe_unmeasured(lower(workload(ALL_REDUCE, 2**22), cluster())) == []
+    (below,) = describe_unmeasured(lower(workload(ALL_REDUCE, 8), cluster()))
     assert "1.024 kB up" in below
-    (above,) = beyond_measurements(lower(workload(ALL_TO_ALL, 2**30), cluster()))
+    (above,) = describe_unmeasured(lower(workload(ALL_TO_ALL, 2**30), cluster()))
     assert "all_to_all among 16 GPUs on 2 nodes up to 268.435 MB" in above

@@ -47,7 +47,7 @@ def check_routes(switch: FredSwitch, flows: Sequence[Flow], routes: Sequence[Rou
 def check_schedule(switch: FredSwitch, flows: Sequence[Flow], found: Schedule) -> None:
     for routes in found.rounds:
         check_routes(switch, [route.flow for route in routes], routes)
-    if not (found.decomposed or found.moved):
+    if not (found.decomposed or found.n_moved):
         names = sorted(route.flow.name for routes in found.rounds for route in routes)
         assert names == sorted(flow.name for flow in flows)
 
@@ -187,7 +187,7 @@ def test_a_remedy_is_counted(
     switch, flows = FredSwitch(12, 3), [Flow.among(group) for group in MEETING]
     found = schedule(switch, flows, remedy)
     check_schedule(switch, flows, found)
-    counts = len(found.rounds), len(found.serialised), len(found.decomposed), found.moved > 0
+    counts = len(found.rounds), len(found.n_serialised), len(found.decomposed), found.n_moved > 0
     assert counts == (rounds, serialised, decomposed, moves)
     assert not found.conflict_free
 

@@ -25,7 +25,7 @@ from dimsweep.engine import (
     place,
     simulate,
 )
-from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.remote_memory import EdgeIo
 from dimsweep.engine.extensions.wafer import (
     FredWafer,
     MeshWafer,
@@ -35,7 +35,7 @@ from dimsweep.engine.extensions.wafer import (
 )
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.reference.links import Turns
-from dimsweep.engine.network import Interconnect, heaviest
+from dimsweep.engine.network import Interconnect, compute_busiest_load
 from dimsweep.engine.network.routing import Router
 from dimsweep.engine.workload.graph import Receive
 from tests.support.kernels import run_witnessed
@@ -160,7 +160,7 @@ def test_in_step_the_phase_kernel_sees_no_congestion_on_fred_d() -> None:
 def test_the_hot_spot_of_a_mesh(columns: int, rows: int) -> None:
     """(2N - 1) P, N the longer side: 9 * 128 = 1,152 GB/s on a link of 750 at 5 x 4."""
     mesh = MeshWafer(columns=columns, rows=rows)
-    assert heaviest(mesh.streams) == 2 * max(columns, rows) - 1
+    assert compute_busiest_load(mesh.streams) == 2 * max(columns, rows) - 1
     assert len(mesh.streams) == 2 * (columns + rows)
 
 
@@ -343,7 +343,7 @@ def test_remedies_are_simulated_and_counted(
     run = reduced(remedy, (2, 5, 2))
     plan = run.plan
     assert plan is not None
-    found = plan.n_rounds, plan.serialised, len(plan.decomposed), plan.moved
+    found = plan.n_rounds, plan.n_serialised, len(plan.decomposed), plan.n_moved
     assert found == (rounds, serialised, decomposed, moved)
     assert run.measures.time[0] == pytest.approx(ms * 1e9, rel=1e-6)
 
@@ -361,7 +361,7 @@ def test_a_refusal_says_which_key_helps() -> None:
 def test_what_passes_needs_no_remedy() -> None:
     for remedy in Remedy:
         plan = dataclasses.replace(D, remedy=remedy).plan([[(0, 10), (1, 11)]], (2, 5, 2))
-        assert (plan.n_rounds, plan.serialised, plan.moved) == (1, 0, 0)
+        assert (plan.n_rounds, plan.n_serialised, plan.n_moved) == (1, 0, 0)
         assert not plan.decomposed
 
 

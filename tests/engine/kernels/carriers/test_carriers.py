@@ -30,7 +30,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.bound.cuts import cut_bound
-from dimsweep.engine.cluster.packets import Mark
+from dimsweep.engine.cluster.packet_model import Mark
 from dimsweep.engine.kernels.carriers.carrier import buffers_of
 from dimsweep.engine.kernels.packet.transports import TRANSPORTS, Reno
 from dimsweep.engine.network import Auto, Clos, Kind, Mesh, Network, Routing, build_network

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.extensions.wafer import FredWafer
 from dimsweep.engine.kernels.core.tables import NONE
 from dimsweep.engine.kernels.messages.routes import Launch, Passages

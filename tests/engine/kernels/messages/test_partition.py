@@ -18,7 +18,7 @@ from dimsweep.engine import (
     Topology,
     Workload,
 )
-from dimsweep.engine.cluster.network import NetworkModel
+from dimsweep.engine.cluster.network_model import NetworkModel
 from dimsweep.engine.kernels.messages import lower_by_rank, network_of
 from dimsweep.engine.kernels.messages.folding import Parts, Twins, parts_of, refine, twins_of
 from dimsweep.engine.kernels.messages.tables import build_tables

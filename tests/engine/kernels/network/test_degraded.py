@@ -23,7 +23,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.engine.extensions.wafer import MeshWafer
-from dimsweep.engine.network import Change, Which
+from dimsweep.engine.network import Change, Selection
 from dimsweep.engine.workload.graph import Kernel
 from tests.support.examples import examples
 from tests.support.kernels import cases
@@ -47,7 +47,7 @@ def milliseconds(shape: str, kind: CollectiveKind, *changes: Change) -> float:
 
 
 def test_a_slower_link_holds_up_whoever_waits_for_it() -> None:
-    half = Change(link=Which("NPU 3 -> switch d0 line 0"), bandwidth=0.5)
+    half = Change(link=Selection("NPU 3 -> switch d0 line 0"), bandwidth=0.5)
     # Each of 4 sends the 3 others 3 MB; NPU 3 takes twice as long, and all are received by then.
     assert milliseconds("Switch(4)", CollectiveKind.ALL_TO_ALL) == 9
     assert milliseconds("Switch(4)", CollectiveKind.ALL_TO_ALL, half) == 18
@@ -55,7 +55,7 @@ def test_a_slower_link_holds_up_whoever_waits_for_it() -> None:
 
 def test_messages_go_round_what_is_down() -> None:
     """A ring of 4 in which neighbours exchange; without a link theirs goes the long way."""
-    one, both = (Change(link=Which(f"NPU 0 {way} NPU 1"), down=True) for way in ("->", "<->"))
+    one, both = (Change(link=Selection(f"NPU 0 {way} NPU 1"), down=True) for way in ("->", "<->"))
     whole = milliseconds("Ring(4)", CollectiveKind.ALL_REDUCE)
     assert whole < milliseconds("Ring(4)", CollectiveKind.ALL_REDUCE, one)
     assert whole < milliseconds("Ring(4)", CollectiveKind.ALL_REDUCE, both)
@@ -73,7 +73,7 @@ def test_rabenseifner_takes_as_much_longer_as_its_slowest_member(
 ) -> None:
     """On a power of two: each round waits for the slow member, and no later one shares its link."""
     model = CollectiveModel(chunks=1, algorithms=("rabenseifner",))
-    of_device = Change(link=Which(f"NPU {slow % p} <-> switch d0 line 0"), bandwidth=share)
+    of_device = Change(link=Selection(f"NPU {slow % p} <-> switch d0 line 0"), bandwidth=share)
     times = [
         simulate(
             one_collective(CollectiveKind.ALL_REDUCE, p * MB, (p,)),
@@ -88,7 +88,7 @@ def test_rabenseifner_takes_as_much_longer_as_its_slowest_member(
 def test_dimensions_stand_in_for_each_other() -> None:
     """Two switches of four joined by four of two, of which one is down: what it carried goes over
     another NPU of the node, so that this one's link has twice as much to carry."""
-    down = Change(switch=Which("switch d1 line 0"), down=True)
+    down = Change(switch=Selection("switch d1 line 0"), down=True)
     times = [
         simulate(
             one_collective(CollectiveKind.ALL_REDUCE, 8 * MB, (1, 2)),
@@ -107,7 +107,7 @@ def test_bandwidths_are_shares_of_whatever_the_program_is_moved_to() -> None:
     from dimsweep.engine.kernels.messages import lower_by_rank
     from dimsweep.engine.kernels.network import MessageRunner
 
-    half = Change(link=Which(dim=0), bandwidth=0.5)
+    half = Change(link=Selection(dim=0), bandwidth=0.5)
     on = cluster("Switch(4)", half)
     workload = one_collective(CollectiveKind.ALL_TO_ALL, 12 * MB, (4,))
     runner = MessageRunner(lower_by_rank(workload, on))
@@ -119,14 +119,14 @@ def test_phases_know_no_links() -> None:
     with pytest.raises(DimsweepError, match="phases know no links") as raised:
         simulate(
             one_collective(CollectiveKind.ALL_REDUCE, MB, (4,)),
-            cluster("Switch(4)", Change(link=Which(), bandwidth=0.5)),
+            cluster("Switch(4)", Change(link=Selection(), bandwidth=0.5)),
         )
     assert raised.value.where == "network.degrade"
     assert "message, flow or packet" in raised.value.hint
 
 
 def test_a_wafer_has_no_links_to_lose() -> None:
-    changes = (Change(link=Which(), bandwidth=0.5),)
+    changes = (Change(link=Selection(), bandwidth=0.5),)
     with pytest.raises(DimsweepError, match="a wafer of which a part is down is not known"):
         NetworkModel(interconnect=MeshWafer(4, 3), degrade=changes)
 
@@ -140,7 +140,7 @@ def test_all_wait_for_a_slow_npu(fidelity: str, fold: bool) -> None:
     graph.add("more", Compute(flops=9e6), [last])
     workload = Workload((graph.build(),), {"all": Group((4,), (1,))})
     whole = replace(cluster("Switch(4)"), npu=Npu(flops=1e12))
-    change = Change(npu=Which("NPU 2"), speed=0.9)
+    change = Change(npu=Selection("NPU 2"), speed=0.9)
     slow = replace(whole, network=NetworkModel(degrade=(change,)))
     before, after = (
         simulate(workload, each, fidelity=fidelity, fold=fold)  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_all_wait_for_a_slow_npu(fidelity: str, fold: bool) -> None:
 def test_a_slower_npu_computes_no_less(case: tuple[Workload, Cluster], seed: int) -> None:
     workload, on = case
     network = replace(on.network, degrade=())
-    slow = replace(network, degrade=(Change(npu=Which(draw=1, seed=seed), speed=0.5),))
+    slow = replace(network, degrade=(Change(npu=Selection(draw=1, seed=seed), speed=0.5),))
     try:
         before, after = (
             simulate(workload, replace(on, network=each), fidelity="message", fold=False).run
@@ -179,8 +179,8 @@ def test_speed_is_a_share_of_all_that_an_npu_computes() -> None:
     for work in works:
         whole = npu.duration(work)
         assert replace(npu, speed=0.9).duration(work) == round(Fraction(whole) / Fraction(9, 10))
-        bound = npu.memory_bound(work)
-        assert replace(npu, speed=0.5).memory_bound(work) == 2 * bound
+        bound = npu.memory_bound_time(work)
+        assert replace(npu, speed=0.5).memory_bound_time(work) == 2 * bound
     host = Compute(duration=900, on_host=True)
     assert replace(npu, speed=0.5).duration(host) == 900
     with pytest.raises(DimsweepError, match=r"speed: 1\.5; it must be more than 0 and at most 1"):

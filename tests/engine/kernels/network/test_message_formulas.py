@@ -23,7 +23,7 @@ from dimsweep.engine import (
     Topology,
     Workload,
 )
-from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
 from tests.support.examples import examples
 from tests.support.messages import Sending, both, carry, line_of, time_of, times
 from tests.support.programs import one_collective

@@ -33,7 +33,7 @@ from dimsweep.engine import (
     lower,
     place,
 )
-from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.messages.program import count_messages
 from dimsweep.engine.kernels.network import run_messages

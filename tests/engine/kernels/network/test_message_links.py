@@ -21,10 +21,10 @@ from dimsweep.engine import (
     lower,
     run_one,
 )
-from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
 from dimsweep.engine.kernels.messages import lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
-from dimsweep.engine.network.degrade import Change, Which, degraded
+from dimsweep.engine.network.degrade import Change, Selection, degrade_network
 from dimsweep.engine.network.fabric import Auto, Clos, Dragonfly, Mesh, build_network
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Router, Routing
@@ -109,11 +109,11 @@ def test_nothing_is_lost_on_what_is_left_and_nobody_alone_is_faster(
     """Where all links are alike: else a way round may have the faster ones (docs/model)."""
     network, sendings = load
     assume(len({link.bandwidth for link in network.links}) == 1)
-    changes = [Change(link=Which(draw=draw, seed=seed), down=True)]
+    changes = [Change(link=Selection(draw=draw, seed=seed), down=True)]
     if slower:
-        changes.append(Change(link=Which(draw=draw, seed=seed + 10), bandwidth=0.5))
+        changes.append(Change(link=Selection(draw=draw, seed=seed + 10), bandwidth=0.5))
     try:
-        rest = degraded(network, changes)
+        rest = degrade_network(network, changes)
     except DimsweepError:  # in parts
         assume(False)
     assert nothing_is_lost(carry(rest, sendings, model), sendings)

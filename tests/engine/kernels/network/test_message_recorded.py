@@ -18,7 +18,7 @@ from dimsweep.engine import (
     Topology,
     Workload,
 )
-from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
 from dimsweep.engine.network.fabric import build_network
 from dimsweep.engine.network.graph import Network
 from dimsweep.engine.network.routing import Routing

@@ -18,7 +18,7 @@ from dimsweep.engine import (
     Workload,
     place,
 )
-from dimsweep.engine.cluster.network import Switching
+from dimsweep.engine.cluster.network_model import Switching
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.engine.network import Clos, Network, Routing

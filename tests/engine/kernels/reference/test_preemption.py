@@ -23,8 +23,8 @@ from dimsweep.engine import (
     Workload,
     place,
 )
-from dimsweep.engine.cluster.memory import EdgeIo
-from dimsweep.engine.cluster.network import NetworkModel, Switching
+from dimsweep.engine.cluster.network_model import NetworkModel, Switching
+from dimsweep.engine.cluster.remote_memory import EdgeIo
 from dimsweep.engine.extensions.wafer import FredWafer, MeshWafer
 from dimsweep.engine.kernels.messages import MessageRun, lower_by_rank
 from dimsweep.engine.kernels.network import run_messages

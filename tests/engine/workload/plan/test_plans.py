@@ -683,7 +683,7 @@ def test_axes_come_in_any_order_where_it_has_no_effect(
 ) -> None:
     """In a dimension where every NPU is as far from all others, ranks may change places."""
     degrees = {"tensor": 2, **dict.fromkeys(order, 2)}
-    placed = DeviceMesh.place(degrees, sizes, cluster(sizes).symmetric)
+    placed = DeviceMesh.place(degrees, sizes, cluster(sizes).symmetric_dims)
     assert all(placed.degree(axis) == 2 for axis in degrees)
     assert placed.degree("replicas") == 4
     workload = training(SMALL, ParallelPlan(batch=8), placed)
@@ -697,9 +697,9 @@ def test_axes_come_in_any_order_where_it_has_no_effect(
 
 def test_places_on_a_ring_and_on_wired_networks_have_an_effect() -> None:
     ring = Cluster(Topology.build("Ring(4)_Switch(2)", bandwidth=[1e9] * 2, latency=[0] * 2))
-    assert ring.symmetric == (False, True)
+    assert ring.symmetric_dims == (False, True)
     wired = dataclasses.replace(ring, network=NetworkModel(fabrics=(Mesh(), Mesh())))
-    assert wired.symmetric == (False, False)
+    assert wired.symmetric_dims == (False, False)
 
 
 # --- uneven stages ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dimsweep.engine import (
     Topology,
     simulate,
 )
-from dimsweep.engine.cluster.memory import EdgeIo
+from dimsweep.engine.cluster.remote_memory import EdgeIo
 from dimsweep.engine.workload.models import Transformer
 from dimsweep.engine.workload.plan import DeviceMesh, Offload, ParallelPlan, training
 

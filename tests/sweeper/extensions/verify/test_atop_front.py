@@ -20,7 +20,15 @@ from dimsweep.engine import (
     Workload,
     simulate,
 )
-from dimsweep.engine.network import Network, PriceList, Routing, Spread, Wiring, bill_of, needs_of
+from dimsweep.engine.network import (
+    Network,
+    PriceList,
+    Routing,
+    Spread,
+    Wiring,
+    build_bill,
+    list_needs,
+)
 from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, RailOnly, ZCube
 from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.extensions.verify import atop
@@ -74,7 +82,7 @@ def prices_of_parts() -> PriceList:
 def seconds(network: Network, targets: np.ndarray) -> np.ndarray:
     """How long links are busy if each NPU sends a byte."""
     npus = np.arange(network.n_npus)
-    return Spread(Wiring.of(network), npus).seconds(npus, targets)
+    return Spread(Wiring.from_network(network), npus).seconds(npus, targets)
 
 
 def by_adding_up(
@@ -155,7 +163,7 @@ def test_halving_and_doubling_is_that_of_flows_where_there_is_one_way() -> None:
 def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataObject) -> None:
     network = data.draw(st.sampled_from(networks()))
     graph, prices = network.generator().build(), prices_of_parts()
-    assert network.cost(Shop(prices)) == pytest.approx(bill_of(needs_of(graph), prices).cost)
+    assert network.cost(Shop(prices)) == pytest.approx(build_bill(list_needs(graph), prices).cost)
     least, wide = CASES.least(network, Ports(CASES.patterns)), sum(network.lanes) * network.speed
     mean = mean_time(CASES, graph)
     folded = Folded(network, CASES.patterns.values(), CASES.far)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree
 
-from dimsweep.engine.collector import no_collector
+from dimsweep.engine.collector import collector_paused
 from dimsweep.engine.errors import DimsweepError, find_nearest
-from dimsweep.engine.network.graph import Device, Kind, Link, Network, node_name, some
+from dimsweep.engine.network.graph import Device, Kind, Link, Network, abbreviate, node_name
 from dimsweep.engine.topology.blocks import Node
 from dimsweep.engine.units import BANDWIDTH, BYTES, LENGTH, MONEY, POWER, TIME, parse, parse_time
 
@@ -92,7 +92,7 @@ def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
     """
     read = _read_json if is_json else _read_graphml
     try:
-        with no_collector():
+        with collector_paused():
             return Network(_graph(*read(content)))
     except DimsweepError as error:
         raise error.with_prefix(str(path)) from None
@@ -343,7 +343,7 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
         )
     doubled = _doubled(ids)
     if doubled:
-        raise DimsweepError(f"more than one node has the id {some(doubled)}")
+        raise DimsweepError(f"more than one node has the id {abbreviate(doubled)}")
     known = set(ids)
     for source, target, _ in edges:
         if source not in known or target not in known:
@@ -354,7 +354,7 @@ def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -
         pairs = ends if directed else [tuple(sorted(pair, key=repr)) for pair in ends]
         parallel = (f"{source} -> {target}" for source, target in _doubled(pairs))
         raise DimsweepError(
-            f"parallel edges: {some(parallel)}",
+            f"parallel edges: {abbreviate(parallel)}",
             hint="write one edge with the sum of their bandwidths, and how many `lanes` it has",
         )
 
@@ -400,10 +400,10 @@ def _of_link(data: _Data, place: str) -> dict[str, Any]:
     unknown = data.keys() - _PARSERS.keys()
     missing = [name for name in ("bandwidth", "latency") if name not in data]
     if unknown:
-        what = f"unknown attribute {some(sorted(unknown))}"
+        what = f"unknown attribute {abbreviate(sorted(unknown))}"
         raise DimsweepError(what, where=place, hint=f"known: {', '.join(_PARSERS)}")
     if missing:
-        what, hint = f"{some(missing)} is missing", 'such as "50 GB/s", "500 ns"'
+        what, hint = f"{abbreviate(missing)} is missing", 'such as "50 GB/s", "500 ns"'
         raise DimsweepError(what, where=place, hint=hint)
     return _parsed(data, _PARSERS, place)
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from dimsweep.engine.cluster.packets import PacketModel
+from dimsweep.engine.cluster.packet_model import PacketModel
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.network.degrade import Change
 from dimsweep.engine.network.fabric import Fabric
-from dimsweep.engine.network.graph import Network, some
+from dimsweep.engine.network.graph import Network, abbreviate
 from dimsweep.engine.network.interconnect import Interconnect
 from dimsweep.engine.network.routing import Routing
 from dimsweep.engine.settings import Bounds, Count, check_settings
@@ -103,13 +103,13 @@ class NetworkModel:
         strange = sorted({*self.placement} - {*range(self.graph.n_npus)})
         if strange:
             raise DimsweepError(
-                f"there is no NPU {some(strange)}: the network has {self.graph.n_npus}",
+                f"there is no NPU {abbreviate(strange)}: the network has {self.graph.n_npus}",
                 where="placement",
                 hint=f"NPUs are numbered from 0 to {self.graph.n_npus - 1}",
             )
         twice = [npu for npu, ranks in Counter(self.placement).items() if ranks > 1]
         if twice:
-            raise DimsweepError(f"NPU {some(twice)} has several ranks", where="placement")
+            raise DimsweepError(f"NPU {abbreviate(twice)} has several ranks", where="placement")
 
     def check_npus(self, n_npus: int) -> None:
         """Raise :class:`DimsweepError` if the graph, or what ranks have of it, has another number

@@ -49,7 +49,7 @@ class Service(NamedTuple):
     node: float = 0.0
     cluster: float = 0.0
 
-    def lasts(self, in_node: float, in_cluster: float) -> float:
+    def duration(self, in_node: float, in_cluster: float) -> float:
         """Picoseconds while the servers serve that many NPUs at once, this one included."""
         return self.latency + max(self.own, in_node * self.node, in_cluster * self.cluster)
 
@@ -81,28 +81,28 @@ class RemoteMemory:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def moves(self, n_bytes: float) -> float:
+    def transfer_time(self, n_bytes: float) -> float:
         """Picoseconds in which a server moves ``n_bytes`` for an NPU that it serves alone."""
         return n_bytes / self.bandwidth * PICOSECONDS
 
     def service(self, request: Request) -> Service:
         """How the access of one of the NPUs that ask is served."""
-        return Service(self.latency, **{_SERVER[self.SHARING]: self.moves(request.n_bytes)})
+        return Service(self.latency, **{_SERVER[self.SHARING]: self.transfer_time(request.n_bytes)})
 
-    def access(self, request: Request) -> int:
+    def access_time(self, request: Request) -> int:
         """Picoseconds of an access of all NPUs that ask, at once."""
         in_node = request.npus / request.nodes
-        return rounded(self.service(request).lasts(in_node, request.npus))
+        return round_picoseconds(self.service(request).duration(in_node, request.npus))
 
-    def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    def node_shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
         return node_sizes(1, sizes)
 
-    def held_for_each(self, npus: int) -> float | None:
+    def capacity_per_npu(self, npus: int) -> float | None:
         """Bytes that each of the ``npus`` NPUs of a server may keep there; None: any number."""
         return None if self.capacity is None else self.capacity / npus
 
-    def blended(self, bandwidth: float, memory: float, footprint: float) -> float:
+    def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:
         """Bytes/s that kernels see of an NPU whose own memory has ``bandwidth`` and holds
         ``memory`` bytes of ``footprint``."""
         return bandwidth
@@ -112,7 +112,7 @@ class RemoteMemory:
 _SERVER = {Sharing.NPU: "own", Sharing.NODE: "node", Sharing.CLUSTER: "cluster"}
 
 
-def rounded(picoseconds: float) -> int:
+def round_picoseconds(picoseconds: float) -> int:
     """An access's time in whole picoseconds; raises :class:`DimsweepError` if that is too long."""
     if picoseconds > MAX_PICOSECONDS:
         raise DimsweepError(
@@ -122,13 +122,13 @@ def rounded(picoseconds: float) -> int:
 
 
 @dataclass(frozen=True)
-class MemoryOfNodes(RemoteMemory):
+class NodeAwareMemory(RemoteMemory):
     """A memory that each node has, or that knows the nodes of its NPUs."""
 
     #: NPUs of a node; by default the NPUs of the innermost dimension.
     npus_per_node: int | None = None
 
-    def node(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    def node_shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
         return node_sizes(self.npus_per_node, sizes)
 
@@ -180,7 +180,7 @@ class NpuMemory(RemoteMemory):
 
 
 @dataclass(frozen=True)
-class NodeMemory(MemoryOfNodes):
+class NodeMemory(NodeAwareMemory):
     """``bandwidth`` and ``capacity`` are a node's; its NPUs share them."""
 
     SHARING: ClassVar[Sharing] = Sharing.NODE
@@ -204,7 +204,7 @@ class MemoryExpansion(RemoteMemory):
     HOLDS: ClassVar[bool] = False  # kernels work on what it holds where it lies
     EXPANDS: ClassVar[bool] = True
 
-    def blended(self, bandwidth: float, memory: float, footprint: float) -> float:
+    def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:
         """Bytes/s of an NPU whose own memory has ``bandwidth`` and holds ``memory`` bytes of
         ``footprint``."""
         away = max(0.0, footprint - memory) / footprint if footprint else 0.0
@@ -212,7 +212,7 @@ class MemoryExpansion(RemoteMemory):
 
 
 @dataclass(frozen=True)
-class ZeroInfinity(MemoryOfNodes):
+class ZeroInfinity(NodeAwareMemory):
     """Rajbhandari et al., "ZeRO-Infinity" (SC 2021): what a node's NPUs keep away is divided among
     its ``drives``, each of ``bandwidth`` and ``capacity``, so that all of them serve every access
     (its bandwidth-centric partitioning, section 6.1); an NPU gets no more than ``link_bandwidth``
@@ -225,9 +225,9 @@ class ZeroInfinity(MemoryOfNodes):
     #: Bandwidth of an NPU's own link to the drives (PCIe); null: no limit.
     link_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
 
-    def moves(self, n_bytes: float) -> float:
+    def transfer_time(self, n_bytes: float) -> float:
         """Picoseconds in which the drives move ``n_bytes``."""
-        return super().moves(n_bytes / self.drives)
+        return super().transfer_time(n_bytes / self.drives)
 
     def service(self, request: Request) -> Service:
         """By the drives, and by the NPU's own link."""
@@ -236,7 +236,7 @@ class ZeroInfinity(MemoryOfNodes):
             return service
         return service._replace(own=request.n_bytes / self.link_bandwidth * PICOSECONDS)
 
-    def held_for_each(self, npus: int) -> float | None:
+    def capacity_per_npu(self, npus: int) -> float | None:
         """Bytes that each NPU of a node may keep on its drives."""
         return None if self.capacity is None else self.capacity * self.drives / npus
 
@@ -256,7 +256,7 @@ class EdgeIo(RemoteMemory):
 
     def service(self, request: Request) -> Service:
         """Each of the NPUs that load the same bytes counts as a part of one."""
-        return Service(self.latency, cluster=self.moves(request.n_bytes) / request.copies)
+        return Service(self.latency, cluster=self.transfer_time(request.n_bytes) / request.copies)
 
 
 # --- hierarchical ---------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Pipeline(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HierarchicalMemory(MemoryOfNodes):
+class HierarchicalMemory(NodeAwareMemory):
     """``groups`` of remote memory, of ``bandwidth`` and ``capacity`` each, behind ``switches``.
 
     Each switch has a link of ``switch_bandwidth`` to every node, and an NPU a port of
@@ -368,7 +368,7 @@ class HierarchicalMemory(MemoryOfNodes):
             cluster=pipeline.group * whole / request.npus,
         )
 
-    def held_for_each(self, npus: int) -> float | None:
+    def capacity_per_npu(self, npus: int) -> float | None:
         """Bytes that each of ``npus`` NPUs may keep in the groups."""
         return None if self.capacity is None else self.capacity * self.groups / npus
 

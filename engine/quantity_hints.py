@@ -79,7 +79,7 @@ _LONGEST = 40  # characters; longer texts are no slips of a quantity
 _PREFIXES = "kmunpMGTPE"
 
 
-def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]:
+def suggest_quantities(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]:
     """Return the quantities in ``base`` that ``text`` may mean, most likely first, in valid
     spelling.
 
@@ -101,7 +101,7 @@ def meant(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]
     return []
 
 
-def of_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
+def suggest_for_number(number: float, base: str, bare: Sequence[str] = ()) -> list[str]:
     """Return the quantities that a bare number may mean, in the units ``bare`` if there are any."""
     if not 0 < number < float("inf"):
         return []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any
 
-from dimsweep.engine.cluster.transports import TRANSPORTS, Transport, transport_of
+from dimsweep.engine.cluster.transports import TRANSPORTS, Transport, build_transport
 from dimsweep.engine.errors import DimsweepError
 from dimsweep.engine.settings import Bounds, Probability, check_settings
 from dimsweep.engine.units import BANDWIDTH, BYTES, TIME, Duration, Quantity
@@ -87,7 +87,7 @@ class PacketModel:
     priorities: Annotated[int, _PRIORITIES] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "transport", transport_of(self.transport))
+        object.__setattr__(self, "transport", build_transport(self.transport))
         check_settings(self)
         for name in ("payload", "header", "ack"):
             self._check_whole(name)
@@ -150,7 +150,7 @@ class PacketModel:
     @property
     def sender(self) -> Transport:
         """The transport, with its keys."""
-        return transport_of(self.transport)
+        return build_transport(self.transport)
 
     @property
     def has_pauses(self) -> bool:
@@ -207,7 +207,7 @@ class PacketModel:
             hint=f"known: {', '.join(f'{mark.rate:,}' for mark in self.marks)} bit/s",
         )
 
-    def headroom_of(self, rate: float, delay: int) -> int:
+    def port_headroom(self, rate: float, delay: int) -> int:
         """Bytes behind the threshold of a port of ``rate`` bits a second and ``delay`` ps."""
         if self.headroom is not None:
             return int(self.headroom)
