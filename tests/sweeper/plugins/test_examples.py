@@ -88,8 +88,8 @@ def test_a_generator_that_does_not_hold_is_told(
 def test_a_drive_reads_and_writes_at_rates_of_their_own() -> None:
     config_of("nvme")
     drive = MEMORIES["nvme"](8e9, write_bandwidth=2e9)  # type: ignore[call-arg]
-    assert drive.access(Request(8e6)) == 10**9
-    assert drive.access(Request(8e6, store=True)) == 4 * 10**9
+    assert drive.access_time(Request(8e6)) == 10**9
+    assert drive.access_time(Request(8e6, store=True)) == 4 * 10**9
     offloads = ("workload=transformer_17b", "topology=dgx_a100", "collective=streamed")
     words = (*offloads, "workload.plan.zero=0", "memory=host", "memory.kind=nvme")
     slow, fast = (
