@@ -1,10 +1,10 @@
-"""How functions are compiled, and where the compiled code is kept.
+"""Compilation of functions, and the location of compiled code.
 
-Numba forgets a function's compiled code when the file changes in which the function stands, though
-a kernel is made of functions of many files, and though most changes of a file are comments.  So the
-code of each function is kept in a folder named by a digest of what it is made of
-(:mod:`engine.fingerprint`): it is compiled anew when that changes, and only then, wherever the
-project lies.
+Numba discards a function's compiled code when its file changes, although a kernel uses functions
+from many files and most changes of a file are comments.  So each function's code is kept in a
+folder named by a digest of the function and all that it calls (:mod:`engine.fingerprint`): it is
+compiled again only when the digest changes, wherever the project is stored.
+
 """
 
 import glob
@@ -50,15 +50,18 @@ class Compiler:
         self._options = {} if checks_divisors else {"error_model": "numpy"}
 
     def compiled(self, function: _F) -> _F:
+        """Compile a function that Python calls; its code is kept on disk."""
         dispatcher = njit(**self._options)(function)
         if not config.DISABLE_JIT:
             dispatcher._cache = _Kept(function)
         return dispatcher
 
     def kernel(self, function: _F) -> _F:
+        """Compile a function that only compiled code calls and that allocates nothing."""
         return njit(**_INTERNAL, **self._options)(function)
 
     def inlined(self, function: _F) -> _F:
+        """Compile a small kernel that is inlined into its callers."""
         return njit(forceinline=True, **_INTERNAL, **self._options)(function)
 
 
@@ -67,7 +70,7 @@ compiled, kernel, inlined = _plain.compiled, _plain.kernel, _plain.inlined
 
 
 class _Folder(_CacheLocator):  # type: ignore[misc]
-    """Tells Numba in which folder a function's code is kept."""
+    """The folder of a function's code, as Numba asks for it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._folder = _folder_of(fingerprint(function))
@@ -101,13 +104,13 @@ class _Files:
         self._folder, self._base = folder, base
 
     def save(self, key: Any, data: Any) -> None:
-        self._of(key).save(key, data)
+        self._index_file(key).save(key, data)
 
     def load(self, key: Any) -> Any:
-        return self._of(key).load(key)
+        return self._index_file(key).load(key)
 
     def holds(self, key: Any) -> bool:
-        return key in self._of(key)._load_index()
+        return key in self._index_file(key)._load_index()
 
     def __iter__(self) -> Iterator[Any]:
         for path in self._indexes():
@@ -120,7 +123,7 @@ class _Files:
     def _indexes(self) -> Iterator[Path]:
         return Path(self._folder).glob(f"{glob.escape(self._base)}-*.nbi")
 
-    def _of(self, key: Any) -> Any:
+    def _index_file(self, key: Any) -> Any:
         digest = hashlib.blake2b(repr((numba.__version__, key)).encode(), digest_size=8).hexdigest()
         return IndexDataCacheFile(self._folder, f"{self._base}-{digest}", "")
 
@@ -133,8 +136,10 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """Return Numba's key without the closure, which is part of the folder's digest; as Numba
-        writes compiled functions, closures differ in each process."""
+        """Return Numba's key without the closure, which is part of the folder's digest.
+
+        Numba writes compiled functions in closures differently in each process.
+        """
         if self._py_func.__closure__ is not None:
             return sig, codegen.magic_tuple()
         return super()._index_key(sig, codegen)
@@ -148,8 +153,11 @@ class _FolderCache(FunctionCache):  # type: ignore[misc]
 
 
 class _Kept(_Cache):  # type: ignore[misc]
-    """A function's code on disk, looked for when it is first called: before, what the function is
-    made of may not be defined."""
+    """The code of a function on disk.
+
+    It is looked up at the first call, because names that the function uses may be defined until
+    then.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -190,11 +198,10 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 @cache
 def cache_folder() -> Path:
-    """Return ``$NUMBA_CACHE_DIR``, or a cache folder of the user; if neither is writable, a
-    temporary one.
+    """Return ``$NUMBA_CACHE_DIR``, or a cache folder of the user, or a temporary one.
 
-    Its content is executed, so a temporary folder that another user made, or may write to, is
-    refused: this process then keeps its code in a new one.
+    The first writable folder is used.  Its content is executed, so a temporary folder that another
+    user created or may write to is refused: this process then keeps its code in a new one.
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"dimsweep-{os.getuid()}"

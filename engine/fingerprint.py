@@ -1,8 +1,9 @@
-"""What a compiled function is made of, in a digest: its code, and that of all that it calls.
+"""A digest of a compiled function: its code, and the code of all that it calls.
 
-A function is its bytecode, its constants, and the global names that it uses, each of which is a
-function again, or a value.  Comments, docstrings, lines and paths are no part of it.  The modules
-of functions and of named tuples are: kept code names them, and could not be loaded without.
+A function consists of its bytecode, its constants, and the global names that it uses, each of which
+is a function or a value.  Comments, docstrings, lines and paths do not count.  The modules of
+functions and named tuples count, because stored code refers to them by name.
+
 """
 
 import ast
@@ -34,9 +35,9 @@ def fingerprint(function: Callable[..., Any]) -> str:
     numbers: dict[int, int] = {}
     waiting: list[Any] = []  # no recursion: kernels may call each other in circles
 
-    def told(it: Any) -> Any:
+    def describe(it: Any) -> Any:
         if isinstance(it, tuple):
-            return type(it).__name__, [told(each) for each in it]
+            return type(it).__name__, [describe(each) for each in it]
         if not isinstance(it, (FunctionType, Dispatcher, _Intrinsic)):
             return _value(it)
         if id(it) not in numbers:
@@ -44,11 +45,11 @@ def fingerprint(function: Callable[..., Any]) -> str:
             waiting.append(it)
         return "function", numbers[id(it)]
 
-    told(function)
+    describe(function)
     text.update(repr(_named_tuples(function)).encode())
     while waiting:
         own, uses = _parts(waiting.pop())
-        text.update(repr((own, [(name, told(it)) for name, it in uses])).encode())
+        text.update(repr((own, [(name, describe(it)) for name, it in uses])).encode())
     return text.hexdigest()
 
 
@@ -91,8 +92,7 @@ def _parts(function: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 
 def _named_tuples(it: Any) -> list[Any]:
-    """Return the named tuples among a function's parameters or a tuple's fields, by their
-    modules."""
+    """Return the named tuples among a function's parameters or a tuple's fields."""
     if isinstance(it, Dispatcher):
         it = it.py_func
     kinds = [kind for kind in get_type_hints(it).values() if hasattr(kind, "_fields")]
@@ -114,8 +114,7 @@ def _code(code: CodeType, docstring: str | None = None) -> Any:
 
 
 def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the global names that the code may use, and attributes of our modules, with their
-    values."""
+    """Yield the global names that the code may use, and attributes of our modules."""
     for name in code.co_names:
         if name not in known:
             continue

@@ -25,7 +25,7 @@ class NamedInt(IntEnum):
 
 
 class CollectiveKind(NamedInt):
-    """A collective operation.  Its size is what a member holds when it enters (see Collective)."""
+    """A collective operation.  Its size is a member's input (see Collective)."""
 
     ALL_REDUCE = 0
     REDUCE_SCATTER = 1
@@ -40,8 +40,10 @@ _others: dict[str, "DimensionOrder"] = {}  # by the names of orders of plug-ins
 
 
 class DimensionOrder(NamedInt):
-    """In which order a chunk visits the dimensions: one of these, or the name of another that is
-    registered in :data:`ORDERS`."""
+    """The order in which a chunk visits the dimensions.
+
+    Plug-ins add further orders to :data:`ORDERS`; each is used by its name.
+    """
 
     BASELINE = 0
     THEMIS = 1
@@ -55,7 +57,7 @@ class DimensionOrder(NamedInt):
 
     @classmethod
     def create(cls, name: str) -> "DimensionOrder":
-        """A new number for an order of this name, which no other text of it has had."""
+        """Return a member with a new number for the order ``name`` of a plug-in."""
         number = len(cls._value2member_map_)
         made = int.__new__(cls, number)
         made._name_, made._value_ = name.upper(), number
@@ -64,7 +66,7 @@ class DimensionOrder(NamedInt):
 
     @classmethod
     def restore(cls, order: "DimensionOrder") -> None:
-        """The name of an order means this number again."""
+        """Let the name of ``order`` refer to its number again."""
         _others[str(order)] = order
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
@@ -72,7 +74,7 @@ class DimensionOrder(NamedInt):
 
 
 class QueueOrder(NamedInt):
-    """Which waiting chunk a port serves next."""
+    """The order in which a port serves waiting chunks."""
 
     FIFO = 0
     LIFO = 1
@@ -84,10 +86,11 @@ class QueueOrder(NamedInt):
 
 
 class Fidelity(StrEnum):
-    """``PHASE``: phases of chunks on dimensions; all others know every rank, message and link.
+    """The level of detail of a simulation.
 
-    ``MESSAGE``: the messages of a link go one after another; ``FLOW``: they share it in the max-min
-    fair way; ``PACKET``: they go packet by packet, through buffers and under congestion control.
+    ``PHASE`` simulates phases of chunks on dimensions; the other fidelities simulate every rank,
+    message and link.  ``MESSAGE``: messages use a link in turn.  ``FLOW``: they share it max-min
+    fairly.  ``PACKET``: they are sent as packets through buffers, under congestion control.
     """
 
     PHASE = "phase"

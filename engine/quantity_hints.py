@@ -1,8 +1,9 @@
-"""What was meant by a text that is no quantity: the spellings of other tools, as questions.
+"""Suggestions for texts that are not valid quantities: spellings of other tools.
 
-Nothing is guessed silently: :func:`engine.units.parse` refuses the text and asks "did you mean".
-Where a spelling has two readings (``gb/s`` is bits or bytes, ``64M`` decimal or binary), both are
-asked about.
+Nothing is guessed silently: :func:`engine.units.parse` rejects the text and asks "did you mean".
+If a spelling has two readings (``gb/s`` is bits or bytes, ``64M`` decimal or binary), the question
+offers both.
+
 """
 
 import re
@@ -80,10 +81,10 @@ _PREFIXES = "kmunpMGTPE"
 
 
 def suggest_quantities(text: str, base: str, is_quantity: Callable[[str], bool]) -> list[str]:
-    """Return the quantities in ``base`` that ``text`` may mean, most likely first, in valid
-    spelling.
+    """Return the quantities in ``base`` that ``text`` may mean, most likely first.
 
-    ``is_quantity`` tests a candidate. Returns an empty list if no quantity is similar.
+    They are in valid spelling; ``is_quantity`` tests a candidate.  Returns an empty list if no
+    quantity is similar.
     """
     if len(text) > _LONGEST:
         return []

@@ -1,4 +1,4 @@
-"""Records of tables: the fields of a row, by name, as NumPy and compiled code know them."""
+"""Record types and tables with named fields, shared by NumPy and compiled code."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ Table = NDArray[np.void]
 
 
 def record(**fields: DTypeLike) -> "np.dtype[np.void]":
-    """The type of a record with these fields, each where the machine reads it in one go."""
+    """Return a record type with these fields, aligned for the machine."""
     return np.dtype(list(fields.items()), align=True)
 
 
 def list_fields(of: "np.dtype[np.void]") -> dict[str, DTypeLike]:
-    """The fields of a record, for another one that has them, too."""
+    """Return the fields of a record type, to extend another one."""
     return {name: of[name] for name in of.names or ()}
 
 
 def new_table(n: int | tuple[int, ...], of: "np.dtype[np.void]", **columns: Any) -> Table:
-    """``n`` records of zeros but for some columns."""
+    """Return ``n`` records of zeros, with some columns filled."""
     table = np.zeros(n, of)
     for name, column in columns.items():
         table[name] = column

@@ -1,4 +1,4 @@
-"""What can be chosen by a name: building blocks, algorithms, memories, transports, and so on."""
+"""Registries of things that are chosen by name: blocks, algorithms, memories, transports, ..."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ _notes: list[list[Entry]] = []
 
 
 class Registry(dict[str, _T]):
-    """Things by their names, ``what`` in a sentence: ``REGISTRY[name] = thing`` registers one.
+    """Things by name: ``REGISTRY[name] = thing`` registers one; ``what`` is their noun in messages.
 
-    A name is given once: a second thing of that name raises :class:`DimsweepError`.  ``changed`` is
+    Registering a different thing under a used name raises :class:`DimsweepError`.  ``changed`` is
     called after each change.
     """
 
@@ -43,7 +43,7 @@ class Registry(dict[str, _T]):
 
 @contextmanager
 def recording_registrations() -> Iterator[list[Entry]]:
-    """The list of what is registered within it, in any registry."""
+    """Record all registrations in any registry while the context is open."""
     note: list[Entry] = []
     _notes.append(note)
     try:

@@ -37,8 +37,10 @@ _MEANING = re.compile(r"    #: ?(.*)")
 
 @dataclass(frozen=True)
 class Bounds:
-    """The finite numbers from ``at_least`` or ``above`` one number to ``at_most`` or ``below``
-    another; ``hint`` is the advice for a number outside."""
+    """The bounds of finite numbers; ``hint`` is the advice for a number outside.
+
+    ``at_least`` and ``at_most`` belong to the range, ``above`` and ``below`` do not.
+    """
 
     at_least: float = -math.inf
     at_most: float = math.inf
@@ -76,7 +78,7 @@ class Bounds:
 
 
 def _in_unit(value: float, unit: Unit | None, *, whole: bool) -> str:
-    """Return a number as people read it."""
+    """Format a number with its unit."""
     if unit is None or not math.isfinite(value):
         return f"{value:.15g}"
     if unit is TIME and whole:
@@ -94,8 +96,11 @@ Positive = Annotated[float, Bounds(above=0)]
 
 
 class Setting(NamedTuple):
-    """A field of a dataclass: its type without ``Annotated`` and None, whether it may be None, the
-    unit and bounds of its numbers, and its default (``MISSING`` if it must be given)."""
+    """A field of a dataclass.
+
+    ``type`` excludes ``Annotated`` and None, ``optional`` says whether None is valid, and
+    ``default`` is ``MISSING`` if the field must be given.
+    """
 
     name: str
     type: Any
@@ -132,8 +137,10 @@ def _setting(field: Any, hint: Any) -> Setting:
 
 @cache
 def list_meanings(record: type) -> Mapping[str, str]:
-    """Return the ``#:`` lines above each field of a dataclass, by the name of the field; fields of
-    its bases included."""
+    """Return the ``#:`` lines above each field of a dataclass, by field name.
+
+    Fields of base classes are included.
+    """
     found: dict[str, str] = {}
     for cls in reversed(record.__mro__):
         said: list[str] = []
@@ -148,8 +155,7 @@ def list_meanings(record: type) -> Mapping[str, str]:
 
 
 def _source(cls: type) -> list[str]:
-    """Return the lines of a class, without indentation of the class itself; none if its file is
-    not known, as of the classes that Python itself is made of."""
+    """Return the lines of a class without its indentation; none if its source is unavailable."""
     try:
         return inspect.cleandoc("\n" + inspect.getsource(cls)).splitlines()
     except (OSError, TypeError):
@@ -169,7 +175,11 @@ def check_settings(record: Any) -> None:
         if optional and value is None:
             continue
         if kind is not None and type(value) is not kind:
-            value = _member(kind, value, name) if issubclass(kind, Enum) else _whole(value, name)
+            value = (
+                _member(kind, value, name)
+                if issubclass(kind, Enum)
+                else _parse_whole_number(value, name)
+            )
             object.__setattr__(record, name, value)
         if bounds is not None and value not in bounds:
             bounds.check(value, name, unit)
@@ -196,7 +206,7 @@ def _member(kind: type[Enum], value: object, where: str) -> Enum:
         raise DimsweepError(f"{value!r} is no {where}", where=where, hint=hint) from None
 
 
-def _whole(value: Any, where: str) -> int:
+def _parse_whole_number(value: Any, where: str) -> int:
     try:
         return index(value)
     except TypeError:

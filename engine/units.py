@@ -217,8 +217,7 @@ _SHOWN = re.compile(rf"({_NUMBER})\s*(\S.*)")
 
 
 def _as_shown(text: str, unit: Unit) -> Decimal | None:
-    """Parse a quantity in a unit of :func:`format_quantity` that pint lacks, such as ``10.03 M
-    USD``."""
+    """Parse a quantity in a unit of :func:`format_quantity` that pint lacks: ``10.03 M USD``."""
     match = _SHOWN.fullmatch(text)
     powers = {name: power for power, name in _SCALES.get(unit, {}).items()}
     if match is None or match[2] not in powers:
@@ -275,8 +274,7 @@ def has_scale(unit: Unit) -> bool:
 
 
 def scale(value: float, unit: Unit) -> tuple[float, str]:
-    """Return the factor from ``unit.base`` to the unit in which ``value`` is written, and
-    its name."""
+    """Return the factor from ``unit.base`` to the unit that suits ``value``, and its name."""
     power, name = _scale(value, unit)
     return 10.0**-power, name
 

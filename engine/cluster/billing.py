@@ -35,7 +35,7 @@ _OF_NO_TIER = (
 
 
 class OtherPart(NamedTuple):
-    """NPUs of a network that are bought as another ``part`` than the rest, by their numbers."""
+    """NPUs of a network, by their numbers, that are bought as a different ``part``."""
 
     part: Part
     at: tuple[int, ...]
@@ -97,7 +97,8 @@ def network_bill(
     network: Network, topology: Topology, prices: PriceList, others: Sequence[OtherPart] = ()
 ) -> Bill:
     """What a graph is bought as, in whole parts.  Where no link of it says its medium, they have
-    those of their dimensions' tiers; NPUs of which the graph says what they are, are no others."""
+    those of their dimensions' tiers; NPUs of which the graph says what they are, are no others.
+    """
     cabling = tuple(prices.cables(dim.tier) for dim in topology.dims)
     needs, plain = Needs(list_needs(network, cabling)), Need(PartKind.NPU)
 
@@ -122,7 +123,8 @@ def network_bill(
 @dataclass(frozen=True)
 class WholePrices(Prices):
     """Prices of a product of dimensions in whole parts: a cost goes up in steps with a bandwidth.
-    Of watts: what the parts draw."""
+    Of watts: what the parts draw.
+    """
 
     topology: Topology = field(kw_only=True)
     fabrics: tuple[Fabric, ...] = field(kw_only=True)
@@ -135,7 +137,8 @@ class WholePrices(Prices):
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
         """USD (or W) for bandwidths of shape (..., D) in bytes/s; raises :class:`InfeasibleError`
-        for one that no parts of the list have."""
+        for one that no parts of the list have.
+        """
         costs = []
         for row in map(tuple, bandwidth.reshape(-1, bandwidth.shape[-1]).tolist()):
             if row not in self._known:
@@ -149,10 +152,11 @@ class WholePrices(Prices):
 
     @property
     def is_linear(self) -> bool:
+        """Whether the cost is proportional to bandwidth: never, as parts are whole."""
         return False
 
     def bill(self, bandwidth: Sequence[float]) -> Bill:
-        """What is bought for bandwidths (D,)."""
+        """Return the bill for bandwidths (D,)."""
         pairs = zip(self.topology.dims, bandwidth, strict=True)
         dims = tuple(replace(dim, bandwidth=float(b)) for dim, b in pairs)
         return product_bill(Topology(dims), self.fabrics, self.parts, self.others)
@@ -286,7 +290,7 @@ def _amounts_of_graph(
 
 
 def _tier(link: Link, topology: Topology) -> str | None:
-    """The tier of a link: that of its dimension, or of all dimensions."""
+    """Return the tier of a link: that of its dimension, or of all dimensions."""
     if 0 <= link.dim < len(topology.dims):
         return topology.dims[link.dim].tier
     tiers = {dim.tier for dim in topology.dims}

@@ -27,9 +27,11 @@ from dimsweep.engine.units import MAX_PICOSECONDS, TIME, Duration
 
 @dataclass(frozen=True)
 class Nccl:
-    """NCCL on GPUs of one kind: ``gpu`` is a name in
-    :data:`engine.collective.library.nccl.gpus.GPUS`.  ``algo``, ``proto`` and ``nvls_enable`` are
-    the values of NCCL_ALGO, NCCL_PROTO and NCCL_NVLS_ENABLE."""
+    """NCCL on GPUs of one kind.
+
+    ``gpu`` is a name in :data:`engine.collective.library.nccl.gpus.GPUS`.  ``algo``, ``proto`` and
+    ``nvls_enable`` are the values of NCCL_ALGO, NCCL_PROTO and NCCL_NVLS_ENABLE.
+    """
 
     gpu: str
     algo: str = ""
@@ -38,8 +40,11 @@ class Nccl:
 
 
 class Timing(NamedTuple):
-    """A measured collective of ``n_bytes`` (the size that nccl-tests prints: the larger of what a
-    rank gives and gets) among ``ranks`` GPUs on ``nodes`` nodes; ``duration`` in picoseconds."""
+    """A measured collective among ``ranks`` GPUs on ``nodes`` nodes.
+
+    ``n_bytes`` is the size that nccl-tests prints: the larger of a rank's input and output.
+    ``duration`` is in picoseconds.
+    """
 
     kind: CollectiveKind
     ranks: int
@@ -50,10 +55,10 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Timings:
-    """What a cluster's own collectives took; ``source`` is where they were read.
+    """Measured collectives of a cluster; ``source`` is the file that contains them.
 
-    ``bandwidth`` (bytes/s) is that of each dimension's links when they were measured: that of the
-    topology unless given.
+    ``bandwidth`` (bytes/s) is the bandwidth of each dimension during the measurement; empty: that
+    of the topology.
     """
 
     timings: tuple[Timing, ...]
@@ -71,9 +76,9 @@ _DELAY = Bounds(at_least=0, at_most=MAX_PICOSECONDS)
 
 @dataclass(frozen=True)
 class CollectiveModel:
-    """How the collective library splits and schedules.
+    """The settings of the collective library.
 
-    A ``library`` and ``timings`` leave no room for ``algorithms`` or Themis.
+    A ``library`` and ``timings`` exclude ``algorithms`` and Themis.
     """
 
     #: Chunks that a collective is split into.
@@ -111,7 +116,7 @@ class CollectiveModel:
             self._check_library()
 
     def _check_library(self) -> None:
-        """Whether nothing else is told to do what the library does."""
+        """Raise :class:`DimsweepError` for settings that the library or timings determine."""
         who = "NCCL" if self.library is not None else "what was measured"
         for key in ("algorithms", "all_to_all"):
             if any(name != "auto" for name in getattr(self, key)):
@@ -121,21 +126,23 @@ class CollectiveModel:
 
 
 class OtherNpus(NamedTuple):
-    """NPUs of the network that are another ``npu`` than the rest, by their numbers."""
+    """NPUs of the network, by their numbers, that are a different ``npu``."""
 
     npu: Npu
     at: tuple[int, ...]
 
 
 class Npus(NamedTuple):
-    """NPUs that are not all alike: their ``kinds``, and that of each rank, (N,); None: they are."""
+    """NPUs of several ``kinds``; ``of`` (N,): the kind of each rank, None if there is one."""
 
     kinds: tuple[Npu, ...]
     of: NDArray[np.int64] | None
 
     def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
-        """Return the mean FLOP/s of an NPU at its peak for ``flops``, of which ``narrow`` are in
-        narrower precisions; None unless all NPUs state their peaks."""
+        """Return the mean peak FLOP/s of NPUs for ``flops``; None unless all state their peaks.
+
+        ``narrow`` FLOPs are in narrower precisions.
+        """
         peaks = [npu.peak(flops, narrow) for npu in self.kinds]
         known = [peak for peak in peaks if peak is not None]
         if len(known) < len(self.kinds):
@@ -146,7 +153,7 @@ class Npus(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Everything a workload runs on."""
+    """The hardware and libraries that a workload runs on."""
 
     topology: Topology
     npu: Npu = field(default_factory=Npu)
@@ -188,7 +195,7 @@ class Cluster:
 
     @property
     def slowest_speed(self) -> float:
-        """The share of the speed of ``npu`` that the slowest NPU has; raises as ``npus`` does."""
+        """Speed of the slowest NPU relative to ``npu``; raises as ``npus`` does."""
         return min(npu.speed for npu in self.npus.kinds) / self.npu.speed
 
     def _check_others(self, npu: Npu, numbers: tuple[int, ...], taken: NDArray[np.int64]) -> None:
@@ -209,7 +216,7 @@ class Cluster:
 
     @property
     def symmetric_dims(self) -> tuple[bool, ...]:
-        """Of each dimension, whether NPUs may change places in it without any effect."""
+        """For each dimension, whether its NPUs are interchangeable."""
         network = self.network
         plain = network.graph is None and network.interconnect is None and self.npus.of is None
         free = plain and not any(fabric != Auto() for fabric in network.fabrics)

@@ -40,10 +40,7 @@ class TierPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """``per_bandwidth[d]``: USD per byte/s of dimension d for the whole cluster; ``fixed``: USD.
-    ``lifetime``: seconds of use that a cluster is paid for, 0 if unknown; ``energy``: USD per J.
-
-    Watts follow the same rule, with W in the place of USD."""
+    """Prices of a network: ``per_bandwidth`` (D,), USD per byte/s in all, and ``fixed``, USD."""
 
     per_bandwidth: tuple[float, ...]
     fixed: float = 0.0
@@ -51,7 +48,7 @@ class Prices:
     energy: float = 0.0
 
     def cost(self, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """USD for bandwidths of shape (..., D) in bytes/s."""
+        """Return the USD for bandwidths of shape (..., D) in bytes/s."""
         # Summed dimension by dimension: a matrix product rounds by the size of the batch.
         total = np.full(bandwidth.shape[:-1], self.fixed)
         for d, price in enumerate(self.per_bandwidth):
@@ -60,7 +57,7 @@ class Prices:
 
     @property
     def is_linear(self) -> bool:
-        """Whether bandwidth has a price, in proportion."""
+        """Whether the cost is proportional to bandwidth."""
         return True
 
 
@@ -70,14 +67,7 @@ def network_prices(
     npu_price: float = 0.0,
     fabrics: Sequence[Fabric] = (),
 ) -> Prices | None:
-    """The prices of ``topology`` under a tier table, or ``None`` when a dimension has none.
-
-    An NPU pays for links of its whole bandwidth and for its block's further parts
-    (:attr:`Block.parts`: behind a Switch a NIC and a switch port); an unlisted NIC or switch costs
-    nothing.  A dimension of one NPU has no network, and costs nothing.  ``fabrics``, one a
-    dimension or none at all, multiply links, switch ports and chassis by what they have of them
-    (:meth:`Fabric.bill`); raises :class:`DimsweepError` for one that does not suit its dimension.
-    """
+    """Return the prices of ``topology`` under a tier table; None if a dimension has none."""
     n, per_npu, fixed = topology.n_npus, [], topology.n_npus * npu_price
     for dim, fabric in fit_fabrics(topology, fabrics):
         if dim.size == 1:

@@ -46,7 +46,7 @@ class Grid:
         return tuple(tuple(map(math.log, axis)) for axis in self.axes)
 
     def picoseconds(self, shape: Sequence[float]) -> float:
-        """The time at ``shape``, one coordinate an axis, each at least 1."""
+        """Return the time at ``shape``, one coordinate for each axis, each at least 1."""
         beyond, corner = 1.0, self.logarithms
         for axis, logarithms, power, wanted in zip(
             self.axes, self._logarithmic_axes, self.powers, shape, strict=True
@@ -92,11 +92,11 @@ class KernelTimes:
         return max(together, product.products * each)
 
     def _rows(self, precision: str, rows: int, product: MatMul) -> float:
-        """Picoseconds of a product like this one with so many rows."""
+        """Return the picoseconds of a product with a different number of rows."""
         grid = self.products[precision]
         if rows % 4:
             grid = self.ragged.get(precision, grid)
-        return _at(grid, rows, product.n, product.k)
+        return _interpolate(grid, rows, product.n, product.k)
 
     def attend(self, attention: Attention) -> float:
         """Picoseconds of the forward pass of fused attention in bf16.
@@ -108,7 +108,9 @@ class KernelTimes:
         """
         rows, columns, size = attention.rows, attention.columns, attention.size
         near = sorted(sorted(self.attention, key=lambda measured: abs(measured - size))[:2])
-        times = [_at(self.attention[measured], attention.heads, columns) for measured in near]
+        times = [
+            _interpolate(self.attention[measured], attention.heads, columns) for measured in near
+        ]
         time = times[0] * size / near[0]
         if size in near:
             time = times[near.index(size)]
@@ -121,8 +123,8 @@ class KernelTimes:
 
 
 @lru_cache(maxsize=2**16)
-def _at(grid: Grid, *shape: float) -> float:
-    """The time of a grid at ``shape``; a sweep asks for the same ones over and over."""
+def _interpolate(grid: Grid, *shape: float) -> float:
+    """Return the time of a grid at ``shape``; cached, because sweeps repeat shapes."""
     return grid.picoseconds(shape)
 
 

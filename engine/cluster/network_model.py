@@ -1,4 +1,4 @@
-"""Links, switches and routes: what the kernels that know every rank know beyond the dimensions."""
+"""Links, switches and routes: the settings of all fidelities but phases."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ from dimsweep.engine.units import BYTES
 
 
 class Switching(StrEnum):
-    """When a device passes a message on: once its first packet is there, or all of it."""
+    """The moment at which a device forwards a message: after its first packet, or after all."""
 
     CUT_THROUGH = "cut_through"
     STORE_AND_FORWARD = "store_and_forward"
@@ -112,8 +112,7 @@ class NetworkModel:
             raise DimsweepError(f"NPU {abbreviate(twice)} has several ranks", where="placement")
 
     def check_npus(self, n_npus: int) -> None:
-        """Raise :class:`DimsweepError` if the graph, or what ranks have of it, has another number
-        of NPUs than a topology of ``n_npus``."""
+        """Raise :class:`DimsweepError` unless the graph, as placed, has ``n_npus`` NPUs."""
         if self.graph is None:
             return
         n_used = len(self.placement) or self.graph.n_npus
@@ -132,8 +131,7 @@ class NetworkModel:
         return any(change.speed is None for change in self.degrade)
 
     def check_phases(self) -> None:
-        """Raise :class:`DimsweepError` if phases, which know dimensions and no links, cannot be
-        those of this network."""
+        """Raise :class:`DimsweepError` if phases cannot represent this network."""
         if self.placement:
             raise DimsweepError(
                 "phases know no network of which ranks have a part",
@@ -149,5 +147,5 @@ class NetworkModel:
 
     @property
     def packet_limit(self) -> float:
-        """Bytes that a device waits for before it passes a message on."""
+        """Bytes that a device receives before it forwards a message."""
         return self.packet if self.switching is Switching.CUT_THROUGH else math.inf

@@ -1,4 +1,4 @@
-"""The compute side of an NPU: a roofline, and what is known beyond it."""
+"""The compute side of an NPU: a roofline, refined by measured kernels or a systolic array."""
 
 import math
 from bisect import bisect_right
@@ -50,7 +50,7 @@ class EfficiencyCurve:
                     f"{share} at {flops:g} FLOP is not in (0, 1]", where="matmul_efficiency"
                 )
 
-    def at(self, flops: float) -> float:
+    def evaluate(self, flops: float) -> float:
         right = bisect_right(self.knots, (flops, math.inf))
         if right == 0:
             return self.knots[0][1]
@@ -61,7 +61,7 @@ class EfficiencyCurve:
 
 
 class Dataflow(StrEnum):
-    """Which operand of a product stays in the array."""
+    """The operand of a product that stays in the array."""
 
     OUTPUT_STATIONARY = "output_stationary"
     WEIGHT_STATIONARY = "weight_stationary"
@@ -89,8 +89,7 @@ class SystolicArray:
         check_settings(self)
 
     def cycles(self, product: MatMul) -> int:
-        """Cycles until all of ``product`` is done; rows of which there is a part in the mean take
-        a row's time."""
+        """Return the cycles of ``product``; a fraction of a row takes a row's time."""
         products, m, k, n = (math.ceil(round(size, _DIGITS)) for size in product[:4])
         spatial_rows, spatial_columns, temporal = {
             Dataflow.OUTPUT_STATIONARY: (m, n, k),
@@ -103,6 +102,7 @@ class SystolicArray:
         return -(-folds // self.arrays) * each - 1  # counted from cycle 0, as SCALE-Sim does
 
     def picoseconds(self, product: MatMul) -> float:
+        """Return the time (ps) of ``product``."""
         return self.cycles(product) / self.clock * PICOSECONDS
 
 
@@ -195,22 +195,22 @@ class Npu:
 
     @property
     def usable_memory(self) -> float | None:
-        """Bytes of memory that a workload may fill; None: any number."""
+        """Bytes of memory that a workload may fill; None: no limit."""
         return None if self.memory is None else self.memory * (1 - self.headroom)
 
     def duration(self, work: Compute) -> int:
-        """Picoseconds of an operator that the host issues when it can start.
+        """Return the picoseconds of an operator that the host issues when it can start.
 
-        Raises :class:`DimsweepError` when it needs a rate that the NPU does not state.
+        Raises :class:`DimsweepError` if it needs a rate that the NPU does not state.
         """
         return self.issued_duration(work, 0)[0]
 
     def issued_duration(self, work: Compute, lead: int) -> tuple[int, int]:
-        """Picoseconds of an operator that the host begins to issue by a ``lead`` before it can
-        start, and the lead with which it goes on.
+        """Return the picoseconds of an operator, and the host's lead after it.
 
-        A kernel that the host has not issued yet is waited for; while kernels are long, the host
-        runs ahead; and where it ``awaits`` a result, it has no lead after it.
+        The host begins to issue it ``lead`` ps before it can start.  The NPU waits for a kernel
+        that is not issued yet; during long kernels the host runs ahead, and after a kernel that it
+        awaits it has no lead.
         """
         if work.duration is not None:
             duration = work.duration
@@ -235,8 +235,10 @@ class Npu:
         return int(picoseconds + 0.5), lead
 
     def peak(self, flops: float, narrow: Mapping[str, float]) -> float | None:
-        """Return the peak FLOP/s for ``flops``, of which ``narrow`` are in narrower precisions,
-        each at its own peak if that is stated; None if the NPU states no peak."""
+        """Return the peak FLOP/s for ``flops``; None if the NPU states no peak.
+
+        ``narrow`` FLOPs are in narrower precisions, each at its own peak if that is stated.
+        """
         faster = {each: n for each, n in narrow.items() if n and each in self.narrow}
         if self.flops is None or not faster:
             return self.flops
@@ -244,7 +246,7 @@ class Npu:
         return flops / (seconds + sum(n / self.narrow[each] for each, n in faster.items()))
 
     def memory_bound_time(self, work: Compute) -> int:
-        """Those of its :meth:`duration` in kernels that last as long as their bytes take."""
+        """Return the part of :meth:`duration` in kernels that memory bandwidth limits."""
         if work.duration is not None or self.measured is not None:
             return 0
         bound = [
@@ -282,7 +284,7 @@ class Npu:
         return time * self.attention_time * again
 
     def _of_table(self, table: KernelTimes, kernel: Kernel, product: MatMul) -> float | None:
-        """The measured time of a product or of attention, if there is one."""
+        """Return the measured time of a product or of attention, or None."""
         if self.precision not in table.products:
             if kernel.attention is not None or self.precision not in self.relative_time:
                 return None
@@ -299,7 +301,7 @@ class Npu:
         return max(table.product(product, precision), self._without_tensor_cores(product))
 
     def _without_tensor_cores(self, product: MatMul) -> float:
-        """The least time of products that miss the tensor cores; 0 for all others."""
+        """Return the least time of products that miss the tensor cores; 0 for others."""
         first = product.m if product.transposed else product.k
         aligned = not (first % _ALIGNED or product.n % _ALIGNED)
         if product.products == 1 or aligned or self.plain_flops is None:
@@ -318,7 +320,7 @@ class Npu:
             return None
         share = self.efficiency
         if self.matmul_efficiency is not None and kernel.matmul is not None:
-            share *= self.matmul_efficiency.at(kernel.flops)
+            share *= self.matmul_efficiency.evaluate(kernel.flops)
         return peak * share
 
     def _measured(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Packets, switch buffers and congestion control: what the packet kernel knows beyond links."""
+"""Packets, switch buffers and congestion control: the settings of the packet kernel."""
 
 import math
 from dataclasses import dataclass
@@ -23,8 +23,11 @@ _PRIORITIES = Bounds(
 
 @dataclass(frozen=True)
 class Mark:
-    """Marks at ports of a ``rate`` (bits/s): never up to ``kmin`` bytes, always above ``kmax``, and
-    with a probability that rises to ``pmax`` in between."""
+    """The marks at ports of a ``rate`` (bits/s).
+
+    The probability of a mark is 0 up to ``kmin`` queued bytes, rises to ``pmax`` at ``kmax``, and
+    is 1 above.
+    """
 
     rate: Annotated[int, BANDWIDTH]
     kmin: Annotated[float, BYTES]
@@ -115,7 +118,7 @@ class PacketModel:
             )
 
     def _check_losses(self) -> None:
-        """That whoever loses packets sends them again."""
+        """Check that the transport retransmits packets that switches drop or trim."""
         if self.trim and (self.has_pauses or not self.sender.takes_trimmed):
             raise DimsweepError(
                 f"{self.sender.name} does not ask for what was cut"
@@ -149,17 +152,17 @@ class PacketModel:
 
     @property
     def sender(self) -> Transport:
-        """The transport, with its keys."""
+        """Transport with its keys."""
         return build_transport(self.transport)
 
     @property
     def has_pauses(self) -> bool:
-        """Whether switches pause who sends."""
+        """Whether switches pause senders."""
         return not self.sender.resends if self.pauses is None else self.pauses
 
     @property
     def trims(self) -> bool:
-        """Whether switches cut the payload of what finds no room."""
+        """Whether switches trim the payload of packets that do not fit the buffer."""
         takes = self.sender.takes_trimmed and not self.has_pauses
         return takes if self.trim is None else self.trim
 
@@ -170,7 +173,7 @@ class PacketModel:
 
     @property
     def data_header(self) -> int:
-        """Bytes of a packet beside its payload."""
+        """Bytes of a packet in addition to its payload."""
         return int(self.header) + self.sender.header
 
     @property
@@ -208,7 +211,7 @@ class PacketModel:
         )
 
     def port_headroom(self, rate: float, delay: int) -> int:
-        """Bytes behind the threshold of a port of ``rate`` bits a second and ``delay`` ps."""
+        """Return the reserved bytes of a port of ``rate`` bits/s and ``delay`` ps."""
         if self.headroom is not None:
             return int(self.headroom)
         return 3 * int(rate * delay / 8e12)
@@ -219,6 +222,6 @@ _KMAX = ((0, 0), (25e9, 400e3), (40e9, 800e3), (100e9, 1600e3), (200e9, 2400e3),
 
 
 def _named(**asked: bool) -> str:
-    """The transports that answer so."""
+    """Return the names of the transports with the given property."""
     (question, answer), *_ = asked.items()
     return " or ".join(name for name, of in TRANSPORTS.items() if getattr(of, question) is answer)

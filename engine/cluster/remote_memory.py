@@ -12,7 +12,7 @@ from dimsweep.engine.units import BANDWIDTH, BYTES, MAX_PICOSECONDS, PICOSECONDS
 
 
 class Sharing(StrEnum):
-    """The NPUs that one server of a memory serves: each its own, those of a node, or all."""
+    """The NPUs that share one server of a memory: none, those of a node, or all."""
 
     NPU = "npu"
     NODE = "node"
@@ -20,11 +20,12 @@ class Sharing(StrEnum):
 
 
 class Request(NamedTuple):
-    """What the NPUs of a server ask for at once: ``n_bytes`` that each of them owns.
+    """Concurrent accesses of the NPUs of a server to ``n_bytes`` each.
 
-    ``npus`` of ``nodes`` nodes ask.  In a gather or a reduction ``members`` of them, on
-    ``member_nodes`` nodes, get (or give) the bytes of one another, too.  ``copies`` of them ask for
-    the same bytes, or store what may be summed up.  They ``store``, or else load.
+    ``npus`` on ``nodes`` nodes take part.  In a gather or a reduction, groups of ``members``, on
+    ``member_nodes`` nodes, also receive (or give) the bytes of the other members.  ``copies`` of
+    the NPUs load the same bytes, or store bytes that can be summed.  ``store``: they store, else
+    they load.
     """
 
     n_bytes: float
@@ -37,11 +38,11 @@ class Request(NamedTuple):
 
 
 class Service(NamedTuple):
-    """How an access is served, in ps: its ``latency``, and then what its bytes take to move.
+    """The times (ps) of an access: its ``latency``, and the transfer of its bytes on each path.
 
-    These move as slowly as the slowest lets them: the NPU's ``own`` path, the server of its
-    ``node``, or that of the ``cluster``.  Each is given for an access that has it for itself; a
-    server that serves n NPUs at once takes n times as long.
+    The slowest of three paths determines the transfer: the NPU's ``own`` path, the server of its
+    ``node``, or that of the ``cluster``.  Times are those of an access alone; a server that serves
+    n NPUs at once takes n times as long.
     """
 
     latency: float
@@ -50,7 +51,7 @@ class Service(NamedTuple):
     cluster: float = 0.0
 
     def duration(self, in_node: float, in_cluster: float) -> float:
-        """Picoseconds while the servers serve that many NPUs at once, this one included."""
+        """Return the ps while servers serve these numbers of NPUs at once, this one included."""
         return self.latency + max(self.own, in_node * self.node, in_cluster * self.cluster)
 
 
@@ -82,29 +83,31 @@ class RemoteMemory:
         check_settings(self)
 
     def transfer_time(self, n_bytes: float) -> float:
-        """Picoseconds in which a server moves ``n_bytes`` for an NPU that it serves alone."""
+        """Return the ps in which a server moves ``n_bytes`` for a single NPU."""
         return n_bytes / self.bandwidth * PICOSECONDS
 
     def service(self, request: Request) -> Service:
-        """How the access of one of the NPUs that ask is served."""
+        """Return the service of one of the NPUs of a request."""
         return Service(self.latency, **{_SERVER[self.SHARING]: self.transfer_time(request.n_bytes)})
 
     def access_time(self, request: Request) -> int:
-        """Picoseconds of an access of all NPUs that ask, at once."""
+        """Return the ps of an access of all NPUs of a request at once."""
         in_node = request.npus / request.nodes
         return round_picoseconds(self.service(request).duration(in_node, request.npus))
 
     def node_shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
+        """Return the NPUs of a node in each dimension of a cluster of ``sizes``."""
         return node_sizes(1, sizes)
 
     def capacity_per_npu(self, npus: int) -> float | None:
-        """Bytes that each of the ``npus`` NPUs of a server may keep there; None: any number."""
+        """Return the bytes for each of ``npus`` NPUs of a server; None: no limit."""
         return None if self.capacity is None else self.capacity / npus
 
     def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:
-        """Bytes/s that kernels see of an NPU whose own memory has ``bandwidth`` and holds
-        ``memory`` bytes of ``footprint``."""
+        """Return the bytes/s that kernels see.
+
+        The NPU's own memory has ``bandwidth`` and holds ``memory`` bytes of ``footprint``.
+        """
         return bandwidth
 
 
@@ -113,7 +116,7 @@ _SERVER = {Sharing.NPU: "own", Sharing.NODE: "node", Sharing.CLUSTER: "cluster"}
 
 
 def round_picoseconds(picoseconds: float) -> int:
-    """An access's time in whole picoseconds; raises :class:`DimsweepError` if that is too long."""
+    """Return a time in whole ps; raise :class:`DimsweepError` if it is too long."""
     if picoseconds > MAX_PICOSECONDS:
         raise DimsweepError(
             f"an access would take {picoseconds / PICOSECONDS:.3g} s", where="memory"
@@ -123,22 +126,21 @@ def round_picoseconds(picoseconds: float) -> int:
 
 @dataclass(frozen=True)
 class NodeAwareMemory(RemoteMemory):
-    """A memory that each node has, or that knows the nodes of its NPUs."""
+    """A memory with a server in each node, or that depends on the nodes of its NPUs."""
 
     #: NPUs of a node; by default the NPUs of the innermost dimension.
     npus_per_node: int | None = None
 
     def node_shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """How many NPUs of each dimension make a node of a cluster of these ``sizes``."""
         return node_sizes(self.npus_per_node, sizes)
 
 
 def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """A node's size in each dimension: ``npus_per_node`` NPUs, innermost first, or all of the
-    innermost dimension.
+    """Return a node's size in each dimension.
 
-    Raises :class:`DimsweepError` for nodes that are none of the cluster's, and
-    :class:`InfeasibleError` for those that do not tile it.
+    A node has ``npus_per_node`` NPUs, innermost first, or all of the innermost dimension.  Raises
+    :class:`DimsweepError` for an impossible size, and :class:`InfeasibleError` for nodes that do
+    not tile the cluster.
     """
     left = sizes[0] if npus_per_node is None else npus_per_node
     where, n = "memory.npus_per_node", math.prod(sizes)
@@ -168,55 +170,57 @@ def node_sizes(npus_per_node: int | None, sizes: tuple[int, ...]) -> tuple[int, 
 
 @dataclass(frozen=True)
 class LocalMemory(RemoteMemory):
-    """An access lasts latency + bytes / bandwidth.  How much it holds is ``npu.memory``, so no plan
-    can keep in it what an NPU has no room for."""
+    """A memory whose capacity is ``npu.memory``: plans cannot keep spilled state in it.
+
+    An access lasts latency + bytes / bandwidth.
+    """
 
     HOLDS: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class NpuMemory(RemoteMemory):
-    """Nobody shares it: an access lasts latency + bytes / bandwidth."""
+    """A memory of a single NPU: an access lasts latency + bytes / bandwidth."""
 
 
 @dataclass(frozen=True)
 class NodeMemory(NodeAwareMemory):
-    """``bandwidth`` and ``capacity`` are a node's; its NPUs share them."""
+    """A memory that the NPUs of a node share."""
 
     SHARING: ClassVar[Sharing] = Sharing.NODE
 
 
 @dataclass(frozen=True)
 class PooledMemory(RemoteMemory):
-    """``bandwidth`` and ``capacity`` are the pool's; all NPUs share them."""
+    """A memory that all NPUs share."""
 
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER
 
 
 @dataclass(frozen=True)
 class MemoryExpansion(RemoteMemory):
-    """``capacity`` and ``bandwidth`` of each NPU, beside its own memory.
+    """A memory of ``capacity`` and ``bandwidth`` that extends each NPU's own memory.
 
-    COMET's hybrid memory (arXiv:2211.16648): traffic is divided as the footprint is, so a share f
-    of it in expanded memory makes the bandwidth 1 / ((1 - f) / own + f / expanded).
+    COMET's hybrid memory (arXiv:2211.16648): traffic is divided like the footprint, so a share f of
+    it in expanded memory makes the bandwidth 1 / ((1 - f) / own + f / expanded).
     """
 
     HOLDS: ClassVar[bool] = False  # kernels work on what it holds where it lies
     EXPANDS: ClassVar[bool] = True
 
     def blended_bandwidth(self, bandwidth: float, memory: float, footprint: float) -> float:
-        """Bytes/s of an NPU whose own memory has ``bandwidth`` and holds ``memory`` bytes of
-        ``footprint``."""
         away = max(0.0, footprint - memory) / footprint if footprint else 0.0
         return 1.0 / ((1.0 - away) / bandwidth + away / self.bandwidth)
 
 
 @dataclass(frozen=True)
 class ZeroInfinity(NodeAwareMemory):
-    """Rajbhandari et al., "ZeRO-Infinity" (SC 2021): what a node's NPUs keep away is divided among
-    its ``drives``, each of ``bandwidth`` and ``capacity``, so that all of them serve every access
-    (its bandwidth-centric partitioning, section 6.1); an NPU gets no more than ``link_bandwidth``
-    (of its PCIe), if that is given."""
+    """The drives of a node, shared by its NPUs (Rajbhandari et al., "ZeRO-Infinity", SC 2021).
+
+    State is divided among the node's ``drives``, each of ``bandwidth`` and ``capacity``, so all of
+    them serve every access (bandwidth-centric partitioning, section 6.1).  An NPU gets at most
+    ``link_bandwidth`` (of its PCIe), if given.
+    """
 
     SHARING: ClassVar[Sharing] = Sharing.NODE
 
@@ -226,36 +230,33 @@ class ZeroInfinity(NodeAwareMemory):
     link_bandwidth: Annotated[float, BANDWIDTH, Bounds(above=0)] | None = None
 
     def transfer_time(self, n_bytes: float) -> float:
-        """Picoseconds in which the drives move ``n_bytes``."""
         return super().transfer_time(n_bytes / self.drives)
 
     def service(self, request: Request) -> Service:
-        """By the drives, and by the NPU's own link."""
         service = super().service(request)
         if self.link_bandwidth is None:
             return service
         return service._replace(own=request.n_bytes / self.link_bandwidth * PICOSECONDS)
 
     def capacity_per_npu(self, npus: int) -> float | None:
-        """Bytes that each NPU of a node may keep on its drives."""
         return None if self.capacity is None else self.capacity * self.drives / npus
 
 
 @dataclass(frozen=True)
 class EdgeIo(RemoteMemory):
-    """``bandwidth`` is what all I/O controllers send at once (or take), and all that NPUs load or
-    store shares it; what the members of a group load alike is sent once, and what they store is
-    summed up on its way.
+    """I/O controllers at the edge of a wafer, of ``bandwidth`` together in each direction.
 
-    The message kernel sends it over the links of the interconnect instead, controller by
-    controller, where it meets collectives (:mod:`engine.kernels.reference.operators`).
+    All loads and stores share it.  Bytes that all members of a group load are sent once, and their
+    stores are summed on the way.  The message kernel sends the bytes over the links of the
+    interconnect instead, controller by controller, where they compete with collectives
+    (:mod:`engine.kernels.reference.operators`).
     """
 
     SHARING: ClassVar[Sharing] = Sharing.CLUSTER
     BROADCASTS: ClassVar[bool] = True
 
     def service(self, request: Request) -> Service:
-        """Each of the NPUs that load the same bytes counts as a part of one."""
+        """Return the service; NPUs that load the same bytes share one transfer."""
         return Service(self.latency, cluster=self.transfer_time(request.n_bytes) / request.copies)
 
 
@@ -268,7 +269,7 @@ class EdgeIo(RemoteMemory):
 
 
 class Pipeline(NamedTuple):
-    """The seconds that a chunk takes in each stage, and how many chunks there are."""
+    """The seconds of a chunk in each stage, and the number of chunks."""
 
     group: float
     switch: float
@@ -277,17 +278,17 @@ class Pipeline(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """t1 + t2 + t3 + (N - 1) max(t1, t2, t3)."""
+        """Time of all chunks: t1 + t2 + t3 + (N - 1) max(t1, t2, t3)."""
         return self.filling + self.chunks * max(self.group, self.switch, self.fabric)
 
     @property
     def filling(self) -> float:
-        """Until the slowest stage has its first chunk, and after its last: t1 + t2 + t3 - max."""
+        """Time in which the slowest stage has no chunk: t1 + t2 + t3 - max."""
         return math.fsum(sorted((self.group, self.switch, self.fabric))[:2])
 
     @property
     def bottleneck(self) -> str:
-        """The slowest stage."""
+        """Name of the slowest stage."""
         return max(("group", "switch", "fabric"), key=lambda stage: float(getattr(self, stage)))
 
 
@@ -341,7 +342,7 @@ class HierarchicalMemory(NodeAwareMemory):
             )
 
     def pipeline(self, request: Request) -> Pipeline:
-        """How the bytes of all NPUs that ask come through the stages, in equal chunks."""
+        """Return the times of equal chunks of a request in each stage."""
         total = request.n_bytes * request.npus
         chunks = max(1, math.ceil(total / (self.groups * self.chunk)))
         whole = total / chunks  # of all groups
@@ -355,9 +356,10 @@ class HierarchicalMemory(NodeAwareMemory):
         )
 
     def service(self, request: Request) -> Service:
-        """By the groups, the links from the switches to a node, and the NPU's port.
+        """Return the service by the groups, the links from switches to a node, and the NPU's port.
 
-        The pipeline fills as if all NPUs that use the memory asked at once; it is a chunk's time.
+        The pipeline fills as if all NPUs that use the memory asked at once; that takes a chunk's
+        time.
         """
         pipeline = self.pipeline(request)
         whole = pipeline.chunks * PICOSECONDS
@@ -369,7 +371,6 @@ class HierarchicalMemory(NodeAwareMemory):
         )
 
     def capacity_per_npu(self, npus: int) -> float | None:
-        """Bytes that each of ``npus`` NPUs may keep in the groups."""
         return None if self.capacity is None else self.capacity * self.groups / npus
 
 

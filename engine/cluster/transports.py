@@ -23,13 +23,13 @@ _MOST = 1 << 60  # so that the sum of two is a whole number still
 
 @dataclass(frozen=True)
 class Transport(ABC):
-    """A sender's answer to congestion: a frozen dataclass, whose fields are its keys.
+    """A sender's reaction to congestion: a frozen dataclass, whose fields are its keys.
 
-    A transport says what is below, and what it does in each case: a ``hook`` is compiled, and is
-    given the run's tables, the flow, and a number that it names.  In ``r.flows[flow]`` a flow has a
-    record of its transport's name, with the fields of ``state`` (zero at first), and
-    ``r.keys[0]`` has the keys likewise.  A case that it forgets is an error of the type checker,
-    and of Python when the transport is registered; ``nothing`` is what it may answer.
+    A subclass defines the constants below and a hook for each event.  A hook is a compiled function
+    that receives the run's tables, the flow, and an event-specific number.  ``r.flows[flow]``
+    contains a record with the transport's name and the fields of ``state`` (initially zero), and
+    ``r.keys[0]`` contains its keys.  ``nothing`` is a hook without effect.  Type checkers and
+    Python reject a transport with a missing hook.
     """
 
     name: ClassVar[str]
@@ -69,38 +69,38 @@ class Transport(ABC):
                 raise DimsweepError(f"{value!r} is no such number", where=key)
             if not 0 <= value <= most or (value == 0 and is_above):
                 least = "above 0" if is_above else "0 or more"
-                told = f"{value}; it must be {least}, and {most:g} at most"
-                raise DimsweepError(told, where=key)
+                problem = f"{value}; it must be {least}, and {most:g} at most"
+                raise DimsweepError(problem, where=key)
 
     @staticmethod
     @abstractmethod
     def on_start(r: Any, flow: int, _: int) -> None:
-        """A flow starts, at the rate of its sender's link."""
+        """Return the hook of a flow's start, at the rate of its sender's link."""
 
     @staticmethod
     @abstractmethod
     def on_send(r: Any, flow: int, packet: int) -> None:
-        """A packet of data is about to leave its sender."""
+        """Return the hook before a packet of data leaves its sender."""
 
     @staticmethod
     @abstractmethod
     def on_mark(r: Any, flow: int, packet: int) -> None:
-        """An ACK that echoes a mark has come to the sender; ``on_ack`` is called next."""
+        """Return the hook of an ACK that echoes a mark; ``on_ack`` follows."""
 
     @staticmethod
     @abstractmethod
     def on_ack(r: Any, flow: int, packet: int) -> None:
-        """An ACK has come to the sender, and ``acked`` counts what it acknowledges."""
+        """Return the hook of a received ACK, after ``acked`` counts the acknowledged bytes."""
 
     @staticmethod
     @abstractmethod
     def on_timer(r: Any, flow: int, timer: int) -> None:
-        """One of the flow's timers has run out, which nobody has started anew."""
+        """Return the hook of an expired timer that has not been restarted."""
 
     @staticmethod
     @abstractmethod
     def on_end(r: Any, flow: int, _: int) -> None:
-        """The sender knows that all has arrived; its timers are stopped."""
+        """Return the hook of a flow's end: all bytes have arrived, its timers are stopped."""
 
 
 def _member(kind: type[Enum], value: Any, key: str) -> Enum:
@@ -108,8 +108,8 @@ def _member(kind: type[Enum], value: Any, key: str) -> Enum:
         return kind(value)
     except ValueError as error:
         names = [str(each) for each in kind]
-        told = f"{value!r} is none of {', '.join(names)}"
-        raise DimsweepError(told, where=key, hint=suggest_names(str(value), names)) from error
+        problem = f"{value!r} is none of {', '.join(names)}"
+        raise DimsweepError(problem, where=key, hint=suggest_names(str(value), names)) from error
 
 
 HOOKS = ("on_start", "on_send", "on_mark", "on_ack", "on_timer", "on_end")

@@ -29,7 +29,8 @@ _SWITCHES = (PartKind.SWITCH, PartKind.OCS)
 class Item:
     """A line of a bill: ``count`` of a part, or so many of a ``unit`` where it is sold by that,
     its name in the list, what it is called and what it is like here, and the ``price`` and the
-    ``watts`` of one, where they are known."""
+    ``watts`` of one, where they are known.
+    """
 
     kind: str
     part: str
@@ -55,7 +56,8 @@ class Item:
 class Bill:
     """What a network is bought as.  ``missing`` are sentences about what has no price, or cannot be
     counted, and ``unpowered`` about what has no watts: with any of them there is no ``cost`` (USD),
-    or no ``power`` (W, ``pue`` times what the parts draw)."""
+    or no ``power`` (W, ``pue`` times what the parts draw).
+    """
 
     items: tuple[Item, ...]
     missing: tuple[str, ...] = ()
@@ -64,18 +66,18 @@ class Bill:
 
     @property
     def cost(self) -> float | None:
-        """USD of all items; None where something is missing."""
+        """USD of all items; None if a price is missing."""
         return None if self.missing else math.fsum(item.cost for item in self.items)
 
     @property
     def power(self) -> float | None:
-        """W of all items, as a data centre draws them; None where something is not known."""
+        """W of all items, as drawn by a data centre; None if a power is unknown."""
         if self.missing or self.unpowered:
             return None
         return self.pue * math.fsum(item.power for item in self.items)
 
     def count(self, kind: PartKind) -> float:
-        """How many parts of a kind there are."""
+        """Return the number of parts of a kind."""
         return sum(item.count for item in self.items if item.kind == kind)
 
 
@@ -93,7 +95,7 @@ def build_bill(needs: Needs, prices: PriceList, missing: Iterable[str] = ()) -> 
     """
     found: dict[tuple[str, Amount | None], Item] = {}
     absent, unpowered = list(missing), list[str]()
-    of_networks = not prices.of(PartKind.NPU)
+    of_networks = not prices.parts_of_kind(PartKind.NPU)
     kinds = [*PartKind]
 
     def order(each: tuple[Need, int]) -> tuple[int, str, tuple[tuple[float, int], ...], float]:
@@ -140,11 +142,11 @@ def _item(need: Need, n: int, prices: PriceList) -> Item | None:
 
 
 def _unpriced(need: Need, n: int, prices: PriceList) -> str:
-    """Say which need has no price, and how to price it."""
+    """Return a sentence that names a need without a price, and how to price it."""
     traits = [need.part, need.description, f"at a {need.at}" if need.at else ""]
     like = f" ({', '.join(filter(None, traits))})" if any(traits) else ""
     what = f"{n:,} {need.kind.value if n == 1 else need.kind.plural}{like}"
-    known = [part.label for part in prices.of(need.kind) if part.price is not None]
+    known = [part.label for part in prices.parts_of_kind(need.kind) if part.price is not None]
     has = f"the list has {', '.join(known)}" if known else "the list has none"
     keys = [f"kind: {need.kind}"]
     if need.kind is PartKind.CABLE:
@@ -154,7 +156,9 @@ def _unpriced(need: Need, n: int, prices: PriceList) -> str:
         keys += [f"ports: {max(need.n_ports, need.radix)}", f"bandwidth: {bits}"]
     keys.append('price: {value: 100 USD, date: "2026-11", source: whose, level: V}')
     name = need.part or "NAME"
-    slow = all(need.ports and p.split(need.ports[0][0]) == 0 for p in prices.of(need.kind))
+    slow = all(
+        need.ports and p.split(need.ports[0][0]) == 0 for p in prices.parts_of_kind(need.kind)
+    )
     if known and slow:
         has += ", all slower (lanes of a link are cables side by side)"
     return f"no price for {what}; {has} (cost.parts.{name}={{{', '.join(keys)}}} is one)"
@@ -208,7 +212,8 @@ def _device_needs(
     lit: dict[Node, Counter[float]],
 ) -> Iterator[Need]:
     """A device, one in each of its planes, the adapter of an NPU that has cables, and the
-    transceivers in their ports."""
+    transceivers in their ports.
+    """
     kind, planes = PartKind(device.kind), device.planes
     own = Need(kind, part=device.part, price=device.price, watts=device.watts)
     if kind is PartKind.SWITCH and node not in cabled and own == Need(kind):
@@ -284,7 +289,7 @@ def _cheapest_tree_needs(
     dim: Dimension, cables: Cabling, prices: PriceList
 ) -> tuple[Needs, list[str]]:
     found = list[tuple[float, int, str, Needs]]()
-    for part in prices.of(PartKind.SWITCH):
+    for part in prices.parts_of_kind(PartKind.SWITCH):
         bandwidth, radix = part.ports_for(dim.bandwidth)
         if part.price is not None and bandwidth and (radix >= 4 or radix >= dim.size):
             needs = _fat_tree_needs(dim, bandwidth, radix, cables, part.name)
@@ -333,8 +338,8 @@ def _fat_tree_needs(
 def _wired_needs(dim: Dimension, fabric: Fabric, cables: Cabling, prices: PriceList) -> Needs:
     """The links of a line, as wide as its bandwidth needs of the list's fastest ports."""
     each = dim.bandwidth / fabric.links(dim)
-    limits = prices.of(PartKind.SWITCH)
-    limits += prices.of(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []
+    limits = prices.parts_of_kind(PartKind.SWITCH)
+    limits += prices.parts_of_kind(PartKind.TRANSCEIVER) if cables.medium == FIBRE else []
     fastest = max((part.bandwidth for part in limits), default=0.0) or each
     lanes = _lanes(each, fastest)
     bandwidth, needs = each / lanes, Needs()

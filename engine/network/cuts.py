@@ -1,7 +1,8 @@
-"""Cuts of a network: what leaves some of its devices at most, and which of them is the narrowest.
+"""Cuts of a network: the capacity of the links that leave a set of devices, and extreme cuts.
 
-Exact: bandwidths are whole multiples of a unit, and what is told of a cut is added up from them in
-integers.  Maximum flows only look for cuts, with capacities rounded where 32 bits do not hold them.
+Results are exact: bandwidths are whole multiples of a unit, and the capacity of a cut is summed in
+integers.  Maximum flows only search for cuts, with capacities rounded to 32 bits.
+
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +27,7 @@ _MOST = 2**31 - 1  # what scipy's flows can count to
 
 
 class Cut(NamedTuple):
-    """Devices that hold the data of ``n_inside`` NPUs, and the bytes/s that leave them."""
+    """Devices that hold the data of ``n_inside`` NPUs, and the bytes/s that can leave them."""
 
     inside: frozenset[Node]
     n_inside: int
@@ -34,7 +35,7 @@ class Cut(NamedTuple):
 
     @property
     def ratio(self) -> Fraction:
-        """Seconds in which a byte of each NPU inside has left."""
+        """Seconds until a byte of each NPU inside has left."""
         return self.n_inside / self.capacity
 
 
@@ -42,9 +43,9 @@ class Cut(NamedTuple):
 class Capacities:
     """Links from device ``tail[i]`` to ``head[i]`` of ``capacity[i]`` units of ``unit`` bytes/s.
 
-    Devices are numbered as in ``nodes``; ``ranks`` are the numbers of the NPUs that take part.
-    Whatever else there is, other NPUs, too, passes bytes on.  ``link`` are the numbers of the links
-    in their network.
+    Devices are numbered as in ``nodes``; ``ranks`` are the numbers of the participating NPUs.  All
+    other devices, including other NPUs, forward bytes.  ``link`` are the numbers of the links in
+    their network.
     """
 
     nodes: tuple[Node, ...]
@@ -57,13 +58,15 @@ class Capacities:
 
     @classmethod
     def from_network(cls, network: Network, ranks: Collection[int]) -> "Capacities":
-        """Those of a network's links.  Raises :class:`DimsweepError` for fewer than two ranks, for
-        one twice, and for one that is not there."""
+        """Return the capacities of all links of a network.
+
+        Raises :class:`DimsweepError` for fewer than two ranks, a repeated rank or an unknown rank.
+        """
         return cls.from_links(dict(enumerate(network.links)), ranks)
 
     @classmethod
     def from_links(cls, links: Mapping[int, Link], ranks: Collection[int]) -> "Capacities":
-        """Those of some links by their numbers."""
+        """Return the capacities of ``links``, which are keyed by their numbers."""
         check_group(links, ranks)
         members = sorted(ranks)
         joined = links.values()
@@ -85,39 +88,42 @@ class Capacities:
 
     @property
     def reversed(self) -> "Capacities":
-        """Every link the other way."""
+        """These capacities with every link reversed."""
         return replace(self, tail=self.head, head=self.tail)
 
     @cached_property
     def is_symmetric(self) -> bool:
-        """Whether every link has one of the same capacity the other way."""
+        """Whether every link has a reverse link of the same capacity."""
         ends = zip(self.tail.tolist(), self.head.tolist(), strict=True)
         capacity = dict(zip(ends, self.capacity, strict=True))
         return all(capacity.get((b, a)) == c for (a, b), c in capacity.items())
 
     def outgoing_units(self, side: Side) -> int:
-        """Units that the links out of a side have together."""
+        """Return the total capacity, in units, of the links that leave a side."""
         return sum(self.capacity[i] for i in np.flatnonzero(side[self.tail] & ~side[self.head]))
 
     def cut(self, side: Side) -> Cut:
-        """What leaves a side, with its devices by name."""
+        """Return the cut around a side, with its devices by name."""
         inside = frozenset(self.nodes[i] for i in np.flatnonzero(side))
         return Cut(inside, self.n_ranks(side), self.outgoing_units(side) * self.unit)
 
     def n_ranks(self, side: Side) -> int:
-        """How many of the ranks are on a side."""
+        """Return the number of ranks on a side."""
         return int(side[list(self.ranks)].sum())
 
     def complement_of(self, device: int) -> Side:
-        """The side of all other devices."""
+        """Return the side of all devices except ``device``."""
         side = np.ones(len(self.nodes), np.bool_)
         side[device] = False
         return side
 
     @cached_property
     def equivalent_ranks(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks in classes: two of a class have links of the same capacities to and from the
-        same devices, so whoever swaps them has the same network."""
+        """Ranks in equivalence classes.
+
+        Two ranks of a class have links of the same capacities to and from the same devices, so
+        swapping them does not change the network.
+        """
         around: dict[int, list[tuple[int, int, int]]] = {rank: [] for rank in self.ranks}
         for a, b, c in zip(self.tail.tolist(), self.head.tolist(), self.capacity, strict=True):
             for rank, other, way in ((a, b, 0), (b, a, 1)):
@@ -141,12 +147,16 @@ def check_group(links: Mapping[int, Link], ranks: Collection[int]) -> None:
 
 
 class Flows:
-    """Maximum flows to one device after another, from one, or from all ranks, which have a byte
-    each to send in the time that is asked for."""
+    """Maximum flows to one device after another.
+
+    The source is one device, or all ranks at once; then each rank sends a byte in the given time.
+    """
 
     def __init__(self, capacities: Capacities, ratio: Fraction | None = None) -> None:
-        """With ``ratio`` (seconds for a unit of each rank, over the unit) from all ranks, else
-        from a device that is told."""
+        """Prepare flows from all ranks if ``ratio`` is given, else from a chosen device.
+
+        ``ratio`` is the time (s) for one unit from each rank, over the unit.
+        """
         from scipy.sparse import csr_array
 
         self._capacities = capacities
@@ -165,9 +175,8 @@ class Flows:
             (np.array(values, np.int32), (tail, head)), shape=(n + 1, n + 1)
         )
 
-    def to(self, sink: int, source: int | None = None) -> tuple[int, Side, Side]:
-        """The flow to ``sink``; and of the least cuts the one with the fewest devices on the
-        sending side, and the one with the most."""
+    def minimum_cut(self, sink: int, source: int | None = None) -> tuple[int, Side, Side]:
+        """Return the flow to ``sink``, and the smallest and the largest side of a minimum cut."""
         from scipy.sparse.csgraph import maximum_flow
 
         start = self._source if source is None else source
@@ -175,7 +184,7 @@ class Flows:
         return int(found.flow_value), *self._sides(found.flow, start, sink)
 
     def value(self, sink: int, source: int | None = None) -> int:
-        """The flow to ``sink``."""
+        """Return the flow to ``sink``."""
         from scipy.sparse.csgraph import maximum_flow
 
         start = self._source if source is None else source
@@ -194,19 +203,21 @@ class Flows:
 
 
 def find_minimum_side(capacities: Capacities, inside: Collection[int]) -> Side:
-    """Of all sides with just these of the ranks ``inside``, the one that the least can leave."""
+    """Return the side that contains exactly the ranks ``inside`` and has the least capacity."""
     n, others = len(capacities.nodes), set(capacities.ranks) - set(inside)
     # Contracted: those inside are one device, the other ranks are another one.
     place = np.arange(n)
     place[list(inside)], place[list(others)] = min(inside), min(others)
     joined = replace(capacities, tail=place[capacities.tail], head=place[capacities.head])
-    return Flows(joined).to(min(others), min(inside))[1][place]
+    return Flows(joined).minimum_cut(min(others), min(inside))[1][place]
 
 
 def find_slowest_side(capacities: Capacities) -> Side:
-    """The side from which a byte of each of its ranks takes longest to leave, of all sides without
-    some rank: 1/x* of Zhao et al., "ForestColl" (arXiv 2402.06787), which searches for it by
-    halving; here each cut that is found tells the next time to try (Dinkelbach, 1967).
+    """Return the side from which a byte of each of its ranks takes longest to leave.
+
+    At least one rank is outside.  The time is 1/x* of Zhao et al., "ForestColl" (arXiv 2402.06787),
+    which searches for it by bisection; here each cut determines the next time to try (Dinkelbach,
+    1967).
     """
 
     def ratio(side: Side) -> Fraction:
@@ -217,7 +228,7 @@ def find_slowest_side(capacities: Capacities) -> Side:
     open_, flows = list(sinks), Flows(capacities, ratio(worst))
     while open_:
         sink = open_[-1]
-        value, side, _ = flows.to(sink)
+        value, side, _ = flows.minimum_cut(sink)
         if value < flows.wanted and capacities.n_ranks(side) and ratio(side) > ratio(worst):
             worst, flows = side, Flows(capacities, ratio(side))
         else:
@@ -226,12 +237,14 @@ def find_slowest_side(capacities: Capacities) -> Side:
 
 
 def find_tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
-    """Of each rank the fewest devices around it that bytes are as slow to enter as to leave
-    ``worst``; none of a rank that nothing is so slow to."""
+    """Return, for each rank, the smallest side around it that is as slow to enter as ``worst`` is.
+
+    Ranks without such a side are left out.
+    """
     ratio = Fraction(capacities.n_ranks(worst), capacities.outgoing_units(worst))
     flows, found = Flows(capacities, ratio), []
     for first, *others in capacities.equivalent_ranks:
-        inside = ~flows.to(first)[2]
+        inside = ~flows.minimum_cut(first)[2]
         if not capacities.n_ranks(~inside):
             continue
         found.append(inside)
@@ -244,7 +257,7 @@ def find_tight_sides(capacities: Capacities, worst: Side) -> list[Side]:
 
 
 def find_narrowest_side(capacities: Capacities) -> Side:
-    """Of all sides with some ranks and without others, the one that the least can leave."""
+    """Return the side of least capacity that has ranks inside and outside."""
     first = capacities.ranks[0]
     others = {rank for twins in capacities.equivalent_ranks for rank in twins[:2]} - {first}
     ways: Sequence[Capacities] = (capacities,)
@@ -254,7 +267,7 @@ def find_narrowest_side(capacities: Capacities) -> Side:
     for way in ways:
         flows = Flows(way)
         for other in sorted(others):
-            side = flows.to(other, first)[1]
+            side = flows.minimum_cut(other, first)[1]
             side = side if way is capacities else ~side
             if least is None or capacities.outgoing_units(side) < least:
                 best, least = side, capacities.outgoing_units(side)

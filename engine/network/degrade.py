@@ -1,7 +1,8 @@
-"""Degraded networks: links that are slower, devices that are down, and the network that is left.
+"""Degraded networks: links that are slower, devices that are down, and the remaining network.
 
-A network in which something is broken is a network: routes, kernels and bounds read what is left of
-it, and nothing else knows.  What was bought, and what it costs, stays as it was.
+A degraded network is an ordinary network: routes, kernels and bounds read the remaining links.
+The parts that were bought, and their prices, stay the same.
+
 """
 
 import hashlib
@@ -90,7 +91,7 @@ class Selection:
                 if fits(link.source, link.target) or (both and fits(link.target, link.source))
             ]
         if self.draw is None:
-            return self._some(found, "link")
+            return self._require_matches(found, "link")
         cables: dict[str, list[Link]] = {}
         for link in found:
             ends = sorted((node_name(link.source), node_name(link.target)))
@@ -109,7 +110,7 @@ class Selection:
                 raise DimsweepError(f"only {of} have it", where=key)
 
     def _ends(self, network: Network) -> tuple[str, bool, str]:
-        """The names of both ends, which there are, and whether both ways are meant."""
+        """Return the names of both ends, and whether both directions are meant."""
         source, both, target = (*_ARROW.split(self.named), "", "")[:3]
         if not target:
             hint = "such as NPU 3 -> leaf 0, or NPU 3 <-> leaf 0 for both ways"
@@ -128,8 +129,8 @@ class Selection:
         return source, bool(both), target
 
     def _drawn(self, names: list[str], what: str) -> list[str]:
-        """All of some names, or those that are drawn: the lot of each depends on no other one."""
-        found = self._some(names, what)
+        """Return all names, or a random draw in which each name's chance is independent."""
+        found = self._require_matches(names, what)
         if self.draw is None:
             return found
         if self.draw > len(found):
@@ -142,14 +143,13 @@ class Selection:
 
         return sorted(found, key=lot)[: self.draw]
 
-    def _some(self, found: list, what: str) -> list:  # type: ignore[type-arg]
+    def _require_matches(self, found: list, what: str) -> list:  # type: ignore[type-arg]
         if not found:
             raise DimsweepError(f"the network has no such {what}")
         return found
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Only ``*`` is a sign: brackets may be in names."""
     return name == pattern or (_ANY in pattern and fnmatchcase(name, pattern.replace("[", "[[]")))
 
 
@@ -169,11 +169,11 @@ _EXAMPLE = "such as {switch: leaf 0, down: true} or {link: NPU 3 -> leaf 0, band
 
 @dataclass(frozen=True)
 class Change:
-    """What became of some links, of switches (of all devices but NPUs), or of NPUs.
+    """A change of links, of switches (any devices but NPUs), or of NPUs.
 
-    A link keeps a share of its ``bandwidth``, and so do all links of a device.  What is ``down``
-    carries nothing.  An NPU keeps a share of its ``speed``: all that it computes takes as much
-    longer.  Raises :class:`DimsweepError` unless it says one thing of one kind of things.
+    A link, or each link of a device, keeps a share of its ``bandwidth``.  A link or device that is
+    ``down`` carries nothing.  An NPU keeps a share of its ``speed``: its computations take longer.
+    Raises :class:`DimsweepError` unless it states one change of one kind of thing.
     """
 
     link: Selection | None = None
@@ -202,7 +202,7 @@ class Change:
                 raise DimsweepError(f"{share:.6g} is no share that is left", where=name, hint=hint)
 
     def devices(self, kinds: Mapping[Node, Kind]) -> list[Node]:
-        """The devices that it is of, among those of these ``kinds``."""
+        """Return the selected devices, among the devices of ``kinds``."""
         for name in ("switch", "npu"):
             which: Selection | None = getattr(self, name)
             if which is not None:
@@ -211,7 +211,7 @@ class Change:
         return []
 
     def links(self, network: Network) -> list[Link]:
-        """The links that it is of, or all those of its devices."""
+        """Return the selected links, or all links of the selected devices."""
         if self.link is not None:
             with prefixing_errors("link"):
                 return self.link.links(network)
@@ -222,14 +222,14 @@ class Change:
 def degrade_network(
     network: Network, changes: Sequence[Change], used: Sequence[int] = ()
 ) -> Network:
-    """What is left of ``network``; the same one where nothing of it changed.
+    """Return the remaining part of ``network``, or ``network`` itself if nothing changes.
 
-    Names and lots are those of the whole network, so the order of ``changes`` makes no difference;
-    shares of the same link multiply.  Where ranks run on the NPUs that are ``used`` only, rank by
-    rank, these are the NPUs of what is left, with the numbers of their ranks; the others are idle
-    devices, which may be down.  Raises :class:`DimsweepError` naming the change for what the
-    network does not have, and :class:`InfeasibleError` where NPUs cannot reach each other any more,
-    saying which.
+    Names and draws refer to the whole network, so the order of ``changes`` does not matter; shares
+    of the same link multiply.  If ranks run only on the NPUs ``used``, in order of ranks, the
+    result has these NPUs, numbered by rank; the others become idle devices, which may be down.
+
+    Raises :class:`DimsweepError` naming the change if the network has no such device or link, and
+    :class:`InfeasibleError` naming NPUs that cannot reach each other any more.
     """
     if not used and all(change.speed is not None for change in changes):
         return network
@@ -239,7 +239,7 @@ def degrade_network(
 
 
 def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
-    """The graph with ranks for NPUs, and names for those that are idle."""
+    """Return the graph with NPUs numbered by rank, and idle NPUs renamed."""
     import networkx as nx
 
     if not used:
@@ -258,7 +258,7 @@ def _numbered(graph: "nx.DiGraph", used: Sequence[int]) -> "nx.DiGraph":
 
 
 def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "nx.DiGraph":
-    """The graph that is left, in which all ``npus`` reach each other."""
+    """Return the remaining graph, in which all ``npus`` reach each other."""
     graph, down = network.graph.copy(), dict[str, None]()
     shares: dict[tuple[Node, Node], list[float]] = {}
     for i, change in enumerate(changes):
@@ -284,9 +284,9 @@ def _left(network: Network, changes: Sequence[Change], npus: Sequence[int]) -> "
 
 
 def reduced_speeds(changes: Sequence[Change], n_npus: int) -> dict[int, float]:
-    """The shares of their speed that NPUs keep, of those that keep less than all of it.
+    """Return the share of its speed that each slowed NPU keeps.
 
-    Raises :class:`DimsweepError` naming the change for an NPU that there is not.
+    Raises :class:`DimsweepError` naming the change for an unknown NPU.
     """
     found: dict[int, float] = {}
     slower = [(i, each, each.speed) for i, each in enumerate(changes) if each.speed is not None]
@@ -317,7 +317,7 @@ def _check_spared(devices: Sequence[Node], npus: Sequence[int]) -> None:
 
 
 def _check_reached(graph: "nx.DiGraph", npus: Sequence[int], down: Sequence[str]) -> None:
-    """Raise :class:`InfeasibleError` that says who cannot reach whom, unless all reach all."""
+    """Raise :class:`InfeasibleError` with names unless all ``npus`` reach each other."""
     import networkx as nx
 
     parts = [sorted(part & {*npus}) for part in nx.strongly_connected_components(graph)]

@@ -25,24 +25,27 @@ from dimsweep.engine.topology.topology import Dimension, Topology
 
 
 class PartCounts(NamedTuple):
-    """What a dimension has for each of its NPUs, counted in what its own block has: a Ring its
-    links, a Switch one link to one port.  A link between two switches is one link and two ports."""
+    """Links and switch ports for each NPU, relative to those of the dimension's block.
+
+    A Ring's block has its links, a Switch's one link to one port.  A link between two switches is
+    one link and two ports.
+    """
 
     links: float = 1.0
     ports: float = 1.0
 
 
 class Fabric(ABC):
-    """How one dimension is built of links; most fabrics stand for a Switch, and have one link an
-    NPU and no circles.
+    """The links of one dimension.
 
-    Routing breaks ties by the order in which the links of a node come.
+    Most fabrics replace a Switch, have one link for each NPU and close no ring.  Routing breaks
+    ties by the order of a node's links.
     """
 
     replaces: ClassVar[Block] = Switch()
 
     def check(self, dim: Dimension) -> None:
-        """Raise :class:`DimsweepError` unless it suits the dimension."""
+        """Raise :class:`DimsweepError` unless the fabric suits the dimension."""
         if dim.block != self.replaces:
             raise DimsweepError(
                 f"a {type(self).__name__} cannot replace {dim.name}",
@@ -50,28 +53,28 @@ class Fabric(ABC):
             )
 
     def links(self, dim: Dimension) -> int:
-        """How many links an NPU's bandwidth is divided among."""
+        """Return the number of links that share an NPU's bandwidth."""
         return 1
 
     def closes_ring(self, dim: Dimension, p: int, stride: int) -> bool:
-        """Whether a group of the dimension closes a circle (see :meth:`Block.closes_ring`)."""
+        """Return whether a group of the dimension forms a ring (:meth:`Block.closes_ring`)."""
         return False
 
     @abstractmethod
     def bill(self, dim: Dimension) -> PartCounts:
-        """The links and switch ports that there are, for an NPU."""
+        """Return the links and switch ports for each NPU."""
 
     @abstractmethod
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
-        """The links of one line of NPUs; ``place`` makes the names of its switches unique."""
+        """Yield the links of one line of NPUs; ``place`` makes the names of switches unique."""
 
 
 @dataclass(frozen=True)
 class Auto(Fabric):
-    """The dimension's own block."""
+    """The dimension's block itself."""
 
     def check(self, dim: Dimension) -> None:
-        """Every dimension can be what it is."""
+        """Accept every dimension."""
 
     def links(self, dim: Dimension) -> int:
         return dim.block.links(dim.size)
@@ -88,7 +91,7 @@ class Auto(Fabric):
 
 @dataclass(frozen=True)
 class Mesh(Fabric):
-    """A Ring without the link that closes it: links of half an NPU's bandwidth, one at the ends."""
+    """A Ring without its closing link: links have half an NPU's bandwidth, and ends have one."""
 
     replaces = Ring()
 
@@ -96,7 +99,7 @@ class Mesh(Fabric):
         return 2
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """A Ring's, less one of its links."""
+        """Return the counts of a Ring without one of its links."""
         return PartCounts(links=1 - 1 / dim.size)
 
     def wire(self, dim: Dimension, npus: range, place: str) -> Iterator[Pair]:
@@ -149,8 +152,8 @@ class Clos(Fabric):
                         hint=divisors_hint(down),
                     )
 
-    def up(self, down: int) -> int:
-        """The links up of a switch with ``down`` links down."""
+    def links_up(self, down: int) -> int:
+        """Return the number of links up of a switch with ``down`` links down."""
         return round(down / self.oversubscription)
 
     def check(self, dim: Dimension) -> None:
@@ -160,7 +163,7 @@ class Clos(Fabric):
             _check_shares("pod", self.pod, "leaf switches", dim.size // self.leaf)
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """Each level above the leaves has a share of the links of the one below it."""
+        """Return the counts; each level has a share of the links of the level below it."""
         share = 1 / self.oversubscription
         above = share if self.pod is None else share + share**2
         return PartCounts(links=1 + above, ports=1 + 2 * above)
@@ -173,9 +176,9 @@ class Clos(Fabric):
             "core": f"core {place} group {{}} no {{}}",
         }
         pod = self.pod or 0
-        cores = self.up(pod) if pod else 0
+        cores = self.links_up(pod) if pod else 0
         for (tier, *at), (above, *at_above) in clos_cables(
-            len(npus), self.leaf, self.up(self.leaf), pod, cores
+            len(npus), self.leaf, self.links_up(self.leaf), pod, cores
         ):
             lower = npus[at[0]] if tier == "port" else names[tier].format(*at)
             upper = names[above].format(*at_above)
@@ -204,7 +207,7 @@ class Dragonfly(Fabric):
         _check_shares("routers", self.routers, "routers in all", dim.size // self.npus)
 
     def bill(self, dim: Dimension) -> PartCounts:
-        """Each router has a link to the others of its group, each group one to the others."""
+        """Return the counts of links inside groups and between them."""
         groups = dim.size // (self.routers * self.npus)
         ends = (self.routers - 1 + (groups - 1) / self.routers) / self.npus
         return PartCounts(links=1 + ends / 2, ports=1 + ends)
@@ -268,9 +271,10 @@ def build_network(
 
 
 def fit_fabrics(topology: Topology, fabrics: Sequence[Fabric]) -> list[tuple[Dimension, Fabric]]:
-    """Each dimension with its fabric, its own block where there are none.
+    """Return each dimension with its fabric; without ``fabrics``, with its block.
 
-    Raises :class:`DimsweepError` for another number of fabrics, and one that does not suit its own.
+    Raises :class:`DimsweepError` for a wrong number of fabrics, and for one that does not suit its
+    dimension.
     """
     if fabrics and len(fabrics) != len(topology.dims):
         raise DimsweepError(
@@ -298,16 +302,18 @@ _Wire = tuple[Node, Node, float, int]
 
 
 def is_product(network: Network, topology: Topology) -> bool:
-    """Return whether a network has the links of the topology's blocks: equal links between NPUs,
-    and switches with equal links to the same NPUs.  Names of switches do not count."""
+    """Return whether a network has exactly the links of the topology's blocks.
+
+    Names of switches are ignored.
+    """
     try:
         own = build_network(topology)
     except DimsweepError:  # too large to be a graph
         return False
-    return len(own.links) == len(network.links) and _told(own) == _told(network)
+    return len(own.links) == len(network.links) and _count_links(own) == _count_links(network)
 
 
-def _told(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_Wire]]]:
+def _count_links(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_Wire]]]:
     """Return the links between NPUs, and the links of each switch without its name."""
     direct: Counter[_Wire] = Counter()
     at: dict[Node, set[_Wire]] = {}
@@ -322,7 +328,6 @@ def _told(network: Network) -> tuple[Counter[_Wire], Counter[frozenset[_Wire]]]:
 
 
 def _nameless(link: Link) -> tuple[Node, Node]:
-    """The ends of a link; of a block's two, one is an NPU at least, and the other may be a
-    switch."""
+    """Return the ends of a link without the name of a switch."""
     source, target = (end if isinstance(end, int) else "" for end in (link.source, link.target))
     return source, target

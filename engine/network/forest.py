@@ -40,15 +40,18 @@ Joined = tuple[
 
 
 class GroupShape(NamedTuple):
-    """``joined``: links between numbered devices, of which the first are the ranks; ``links``: the
-    number of each in its network."""
+    """The links around a group, independent of the names of its devices.
+
+    ``joined`` are links between numbered devices, the ranks first; ``links`` are their numbers in
+    the network.  Groups with equal ``joined`` are connected in the same way.
+    """
 
     joined: Joined
     links: tuple[int, ...]
 
 
 def build_group_shape(links: Mapping[int, Link], ranks: Sequence[int]) -> GroupShape:
-    """What some links between ``ranks`` and other devices look like."""
+    """Return the shape of ``links`` between ``ranks`` and other devices."""
     number = _numbered(links, ranks)
     rows = sorted((number[x.source], number[x.target], x.bandwidth, i) for i, x in links.items())
     return GroupShape(tuple(row[:3] for row in rows), tuple(row[3] for row in rows))
@@ -96,8 +99,10 @@ _Before = dict[int, list[int]]  # the devices before each one on shortest ways
 def find_direct_paths(
     wires: BundledLinks, ranks: tuple[int, ...], k: int
 ) -> dict[tuple[int, int], Bundle]:
-    """How ``k`` units get from each rank to each other one, without passing by a third; nothing if
-    they do not find room."""
+    """Return the paths of ``k`` units from each rank to every other one, avoiding third ranks.
+
+    Empty if the links have no room for them.
+    """
     room = {(a, b): n for a, b, n in wires.items()}
     found: dict[tuple[int, int], Bundle] = {}
     for place, source in enumerate(ranks):
@@ -112,7 +117,7 @@ def find_direct_paths(
 
 
 def _shortest(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
-    """Of all that is reached from a rank by other devices only, in the fewest hops."""
+    """Return the predecessors on shortest paths from a rank that pass no other rank."""
     before: _Before = {source: []}
     layer = [source]
     while layer:
@@ -128,7 +133,7 @@ def _shortest(wires: BundledLinks, source: int, ranks: set[int]) -> _Before:
 
 
 def _ways(before: Mapping[int, list[int]], source: int, target: int) -> Iterator[tuple[int, ...]]:
-    """The devices on each shortest way."""
+    """Yield the devices on each shortest path."""
     if target == source:
         yield (source,)
     for device in before.get(target, ()):
@@ -136,7 +141,7 @@ def _ways(before: Mapping[int, list[int]], source: int, target: int) -> Iterator
 
 
 def _fill(ways: list[tuple[int, ...]], room: dict[tuple[int, int], int], k: int) -> Bundle:
-    """``k`` units on some ways, in equal parts as far as that goes; nothing if they do not fit."""
+    """Divide ``k`` units among paths as equally as possible; return {} if they do not fit."""
     bundle: Bundle = {}
     while k and ways:
         least = {way: min(room[pair] for pair in _pairs(way)) for way in ways}
@@ -156,7 +161,7 @@ def _pairs(way: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _links(way: tuple[int, ...], wires: BundledLinks) -> LinkPath:
-    """The links of a way over devices, each pair of which one link joins."""
+    """Return the links of a path over devices that are joined by one link each."""
     return tuple(link for a, b in _pairs(way) for (link,) in wires.ways(a, b))
 
 
@@ -169,8 +174,10 @@ _MOST = 256
 
 
 class Branch(NamedTuple):
-    """``n`` of a tree's units go from NPU ``parent`` to NPU ``child`` by links ``way``; backwards
-    from ``child`` to ``parent``."""
+    """``n`` units of a tree that go from NPU ``parent`` to NPU ``child`` by the links ``way``.
+
+    In a backwards forest they go from ``child`` to ``parent``.
+    """
 
     parent: int
     child: int
@@ -179,7 +186,7 @@ class Branch(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """``n`` units that go from NPU ``root`` to all others; branches follow those above them."""
+    """``n`` units that go from NPU ``root`` to all others; a branch follows its parent branch."""
 
     root: int
     n: int
@@ -207,23 +214,23 @@ class Forest:
 def build_forest(
     network: Network, ranks: Collection[int], dim: int | None = None, *, backwards: bool = False
 ) -> Forest:
-    """Trees among ``ranks`` of ``network``, or over the links of its dimension ``dim``.
+    """Build trees among ``ranks`` of ``network``, or over the links of its dimension ``dim``.
 
-    They lead through switches, and through other NPUs only where there is no way around.  Where as
-    much can leave each switch as enter it they are as fast as the cuts allow, up to the rounding of
-    capacities.  With ``backwards`` bytes go up the trees, from all others to the root.  Raises
-    :class:`DimsweepError` for what is no group of its NPUs.
+    Trees pass switches, and pass other NPUs only if there is no other path.  If each switch can
+    send as much as it receives, they are as fast as the cuts allow, up to the rounding of
+    capacities.  With ``backwards``, bytes go up the trees, from all others to the root.  Raises
+    :class:`DimsweepError` for ranks that do not form a group.
     """
     links = {i: link for i, link in enumerate(network.links) if dim in (None, link.dim)}
     members = tuple(ranks)
     check_group(links, members)
-    like = build_group_shape(_around(links, members), members)
+    like = build_group_shape(_select_links(links, members), members)
     found = _found(like.joined, len(members), backwards=backwards)
-    return _among(found, members, like.links)
+    return _place_forest(found, members, like.links)
 
 
-def _among(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Forest:
-    """The trees of a group that is alike, by its own ranks and links."""
+def _place_forest(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Forest:
+    """Return the trees of a numbered forest with the ranks and links of one group."""
 
     def own(branch: Branch) -> Branch:
         way = tuple(links[i] for i in branch.way)
@@ -237,8 +244,7 @@ def _among(forest: Forest, ranks: tuple[int, ...], links: tuple[int, ...]) -> Fo
 
 @lru_cache(maxsize=64)
 def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
-    """The trees among devices 0 to ``n`` - 1 of numbered links; groups that are alike share them,
-    and so do points and fidelities."""
+    """Return the trees among devices 0 to ``n`` - 1; groups of equal shape share them."""
     links = {i: Link(a, b, bandwidth, 0) for i, (a, b, bandwidth) in enumerate(joined)}
     capacities = Capacities.from_links(links, range(n))
     if not backwards:
@@ -254,8 +260,8 @@ def _found(joined: Joined, n: int, *, backwards: bool) -> Forest:
     return _with_ways(_packed(capacities.reversed), lambda way: way[::-1])
 
 
-def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
-    """The links that lead by no other NPU, if they join all ranks; else all."""
+def _select_links(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, Link]:
+    """Return the links that avoid other NPUs, if they join all ranks; else all links."""
     import networkx as nx
 
     members = set(ranks)
@@ -273,7 +279,7 @@ def _around(links: Mapping[int, Link], ranks: Collection[int]) -> Mapping[int, L
 
 
 def _with_ways(forest: Forest, turned: Callable[[LinkPath], LinkPath]) -> Forest:
-    """Return the same trees with each branch's way replaced."""
+    """Return the forest with the path of each branch replaced."""
     trees = (
         tree._replace(branches=tuple(b._replace(way=turned(b.way)) for b in tree.branches))
         for tree in forest.trees
@@ -286,7 +292,7 @@ def _packed(capacities: Capacities) -> Forest:
     k, times, over = wanted.numerator, wanted.denominator, 1
     if k > _MOST:
         k, times, over = _MOST, wanted.denominator * _MOST, wanted.numerator
-    wires = BundledLinks.of(capacities, times, over)
+    wires = BundledLinks.from_capacities(capacities, times, over)
     if over > 1:  # rounded down, so perhaps not enough for all of them
         k = int(_least_ratio(wires.capacities(capacities)))
     straight = find_direct_paths(wires, capacities.ranks, k)
@@ -322,7 +328,7 @@ def _packed(capacities: Capacities) -> Forest:
 def _stars(
     straight: Mapping[tuple[int, int], Bundle], capacities: Capacities, k: int
 ) -> tuple[Tree, ...]:
-    """Trees of one level."""
+    """Return trees of one level."""
     branches: dict[int, list[Branch]] = {rank: [] for rank in capacities.ranks}
     for (a, b), bundle in straight.items():
         branches[a] += _branches(a, b, bundle, capacities)
@@ -330,7 +336,7 @@ def _stars(
 
 
 def _with_links(tree: Grown, wires: BundledLinks, capacities: Capacities) -> Tree:
-    """A tree with ways for its edges, which it takes from ``wires``."""
+    """Return a tree whose edges take their links from ``wires``."""
     branches = [
         branch
         for a, b in tree.edges
@@ -345,6 +351,6 @@ def _branches(a: int, b: int, bundle: Bundle, capacities: Capacities) -> list[Br
 
 
 def _least_ratio(capacities: Capacities) -> Fraction:
-    """Of all cuts, the least capacity for each rank inside."""
+    """Return the least capacity per rank inside, over all cuts."""
     side = find_slowest_side(capacities)
     return Fraction(capacities.outgoing_units(side), capacities.n_ranks(side))

@@ -19,7 +19,7 @@ Medium = Literal["", "copper", "fibre"]
 
 
 class Kind(StrEnum):
-    """What a device is; but for an NPU, all pass messages on."""
+    """The kind of a device; all but NPUs forward messages."""
 
     NPU = "npu"
     NIC = "nic"
@@ -31,13 +31,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Device:
-    """What stands at a node of a network.
+    """A device at a node of a network.
 
-    ``ports`` is its radix: how many cables fit, each lane of a link one (``None``: no limit).  It
-    may stand for one in each of several ``planes``, which share its ports evenly.
-    ``part`` names what is bought, for a price list; ``price`` (USD) and ``watts`` are those of one
-    such device, ``fails`` how often it fails in a year and ``repair`` how many seconds it is down
-    then (``None``: not known).
+    ``ports`` is its radix: the number of cables that fit, counting each lane of a link (``None``:
+    no limit).  A device can represent one device in each of several ``planes``, which share its
+    ports evenly.  ``part`` is its name in a price list; ``price`` (USD) and ``watts`` apply to one
+    device. ``fails`` is the number of failures per year and ``repair`` the seconds until it is back
+    (``None``: unknown).
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class Device:
 
 @dataclass(frozen=True)
 class LinkRate:
-    """The bandwidth (bytes/s) and latency (ps) of the links that a file calls by one name."""
+    """The bandwidth (bytes/s) and latency (ps) of the links that share a name in a file."""
 
     bandwidth: Annotated[float, BANDWIDTH]
     latency: Annotated[int, TIME] = 0
@@ -62,14 +62,13 @@ class LinkRate:
 class Link:
     """A one-way link.
 
-    ``bandwidth`` is bytes per second, ``latency`` picoseconds, ``buffer`` the bytes of messages
-    that may wait at its far end (``None``: no limit), ``dim`` the dimension of the topology that it
-    belongs to (-1: none).
+    ``bandwidth`` is in bytes/s and ``latency`` in ps.  ``buffer`` is the number of bytes that may
+    wait at its far end (``None``: no limit), and ``dim`` its dimension of the topology (-1: none).
 
-    Two links between the same devices, one each way, are one cable.  ``medium`` is what it is made
-    of: ``copper``, ``fibre`` with a transceiver at each end, or nothing that is bought, such as a
-    trace on a board.  ``length`` is metres, ``part`` names the cable in a price list.  A link of
-    several ``lanes`` is so many cables side by side; ``bandwidth`` is that of all of them.
+    Two links between the same devices, one each way, are one cable.  ``medium`` is ``copper``,
+    ``fibre`` with a transceiver at each end, or empty for a link that is not bought, such as a
+    trace on a board.  ``length`` is in metres, and ``part`` names the cable in a price list.  A
+    link of several ``lanes`` consists of parallel cables; ``bandwidth`` is their sum.
     """
 
     source: Node
@@ -85,12 +84,12 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Such as ``NPU 3 -> leaf 0``."""
+        """Name in messages: ``NPU 3 -> leaf 0``."""
         return f"{node_name(self.source)} -> {node_name(self.target)}"
 
 
 def node_name(node: Node) -> str:
-    """A switch's own name, or the number of an NPU as ``NPU 3``."""
+    """Return the name of a node: a switch's name, or ``NPU 3``."""
     return f"NPU {node}" if isinstance(node, int) else node
 
 
@@ -98,12 +97,12 @@ class Network:
     """A directed graph of devices, its links numbered in the graph's order of edges.
 
     A node is an NPU's rank, or the name of another device.  Edges of ``graph`` carry the attributes
-    of a :class:`Link`, nodes those of a :class:`Device` that they have: an int is an NPU, and a
-    name a switch, unless its ``kind`` says otherwise.  ``sizes`` are the sizes of the dimensions
-    when NPU ``i`` sits at mixed-radix coordinates, dimension 0 fastest; ``hosts`` the number of
-    each NPU in the file that the network is from, if lists of flows have these.  Raises
-    :class:`DimsweepError` naming the node or link for anything that is no network in which every
-    NPU has a way to every other, and for a device with more cables than ports.
+    of a :class:`Link`, nodes those of a :class:`Device`.  Without a ``kind``, an int is an NPU and
+    a name is a switch.  ``sizes`` are the sizes of the dimensions if NPU ``i`` has mixed-radix
+    coordinates, dimension 0 fastest; ``hosts`` are the numbers of the NPUs in the file of the
+    network, if lists of flows use them.  Raises :class:`DimsweepError` naming the node or link if
+    the graph is not a valid network, if an NPU cannot reach another, and for a device with more
+    cables than ports.
     """
 
     def __init__(
@@ -126,19 +125,21 @@ class Network:
         self._ways: list[tuple[int, ...]] = []
 
     def register_route(self, links: tuple[int, ...]) -> int:
-        """The number, below zero, by which messages ask for exactly these links, which lead from
-        one NPU to another one (see :meth:`engine.network.routing.Router.route`)."""
+        """Return the (negative) number by which messages ask for exactly these links.
+
+        The links lead from one NPU to another (see :meth:`engine.network.routing.Router.route`).
+        """
         if links not in self._numbers:
             self._numbers[links] = ~len(self._ways)
             self._ways.append(links)
         return self._numbers[links]
 
     def links_of_route(self, way: int) -> tuple[int, ...]:
-        """The links of the way that has a number."""
+        """Return the links of the route with the number ``way``."""
         return self._ways[~way]
 
     def cables(self) -> Iterator[Link]:
-        """One link of each cable: where there is one each way, the one that comes first."""
+        """Yield one link of each cable: the first one if it has two."""
         for i, link in enumerate(self.links):
             if self.number.get((link.target, link.source), i) >= i:
                 yield link
@@ -161,7 +162,7 @@ class Network:
                 )
 
     def _check_ways(self) -> None:
-        """All NPUs reach one another exactly when all reach NPU 0 and NPU 0 reaches all."""
+        """Check that NPU 0 reaches every NPU and is reached by every NPU."""
         out: dict[Node, list[Node]] = {node: [] for node in self.devices}
         into: dict[Node, list[Node]] = {node: [] for node in self.devices}
         for link in self.links:
@@ -185,9 +186,11 @@ class Network:
         raise DimsweepError(f"NPU {source} has no way to NPU {target}{reason}", hint=hint)
 
     def find_links(self, names: Collection[str]) -> list[int]:
-        """The numbers of links by their names, without repetition; that of a node stands for all
-        links by which it sends.  Raises :class:`DimsweepError` with the nearest for a name that
-        there is not."""
+        """Return the numbers of the links with these names, without repetition.
+
+        The name of a node selects all links on which it sends.  Raises :class:`DimsweepError` with
+        the nearest names for an unknown name.
+        """
         known: dict[str, list[int]] = {}
         for i, link in enumerate(self.links if names else ()):
             known.setdefault(link.name, []).append(i)
@@ -204,7 +207,7 @@ class Network:
 
 
 def _reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node]:
-    """The nodes to which some way leads, the first one among them."""
+    """Return the nodes that are reachable from ``start``, including it."""
     reached, last = {start}, {start}
     while last:
         last = set().union(*(neighbours[node] for node in last)) - reached
@@ -213,7 +216,7 @@ def _reached(start: Node, neighbours: Mapping[Node, Iterable[Node]]) -> set[Node
 
 
 def abbreviate(items: Iterable[object]) -> str:
-    """The first few of ``items``, for a message."""
+    """Return the first five of ``items``, and the number of the remaining ones, as text."""
     names = [str(item) for item in items]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -241,7 +244,7 @@ def _count_npus(graph: "nx.DiGraph") -> int:
 
 
 def _devices(graph: "nx.DiGraph") -> Iterator[tuple[Node, Device]]:
-    """Most are alike, and made once."""
+    """Yield the devices of a graph; equal devices are created once."""
     made: dict[tuple[object, ...], Device] = {}
     for node, attributes in graph.nodes(data=True):
         if isinstance(node, str) and node.startswith("NPU ") and _is_taken(node, graph):
@@ -280,7 +283,7 @@ def _device(node: Node, attributes: Mapping[str, object]) -> Device:
 
 
 def _wrong_of_device(name: str, value: object) -> str:
-    """What is wrong with an attribute of a device, or nothing."""
+    """Return the problem with an attribute of a device, or an empty string."""
     if name == "kind":
         known = ", ".join(Kind)
         return "" if isinstance(value, str) and value in set(Kind) else f"it must be one of {known}"
@@ -294,7 +297,7 @@ def _wrong_of_device(name: str, value: object) -> str:
 
 
 def _links(graph: "nx.DiGraph") -> Iterator[Link]:
-    """Most differ in their ends only: what shares all its values with one before needs no look."""
+    """Yield the links of a graph; links with the same values as an earlier one are not checked."""
     made: dict[tuple[object, ...], dict[str, object]] = {}
     for source, target, attributes in graph.edges(data=True):
         known = made.get(key := (*attributes, *map(id, attributes.values())))
@@ -326,7 +329,7 @@ _MAY_HAVE = ", ".join(field.name for field in fields(Link)[4:])
 
 
 def _wrong(link: Link) -> str:
-    """What is wrong with a link, or nothing."""
+    """Return the problem with a link, or an empty string."""
     if link.source == link.target:
         return "a link from a node to itself; nothing could use it"
     if not _is_amount(link.bandwidth):

@@ -33,8 +33,7 @@ _EXAMPLE = (
 )
 
 
-def _same(value: Any) -> Any:
-    """What :class:`Network` checks, and no unit is written with."""
+def _keep(value: Any) -> Any:
     return value
 
 
@@ -42,19 +41,19 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "bandwidth": partial(parse, unit=BANDWIDTH),
     "latency": parse_time,
     "buffer": partial(parse, unit=BYTES),
-    "medium": _same,
+    "medium": _keep,
     "length": partial(parse, unit=LENGTH, zero=True),
-    "lanes": _same,
-    "part": _same,
-    "dim": _same,
+    "lanes": _keep,
+    "part": _keep,
+    "dim": _keep,
 }
 _DEVICE_PARSERS: dict[str, Callable[[object], object]] = {
-    "kind": _same,
-    "ports": _same,
-    "part": _same,
+    "kind": _keep,
+    "ports": _keep,
+    "part": _keep,
     "price": partial(parse, unit=MONEY, zero=True),
     "watts": partial(parse, unit=POWER, zero=True),
-    "fails": _same,
+    "fails": _keep,
     "repair": partial(parse, unit=TIME, zero=True),
 }
 # Numbers are written so that they come back to the bit.
@@ -71,11 +70,7 @@ _WRITERS: dict[str, Callable[[Any], object]] = {
 
 
 def read_network(path: str | Path) -> Network:
-    """The network in node-link JSON (``.json``) or GraphML (``.graphml``, ``.xml``).
-
-    Raises :class:`DimsweepError` naming the file, and the node or edge, for anything malformed or
-    misspelt, for parallel edges, and for what is no :class:`Network`.
-    """
+    """Return the network in node-link JSON (``.json``) or GraphML (``.graphml``, ``.xml``)."""
     path = Path(path)
     is_json = _is_json(path)
     try:
@@ -99,7 +94,7 @@ def parse_network(content: bytes, path: Path, *, is_json: bool) -> Network:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file is JSON or else GraphML, by the ending of its name."""
+    """Return whether a file is JSON, by its extension; else it is GraphML."""
     endings = {".json": True, ".graphml": False, ".xml": False}
     if path.suffix.lower() not in endings:
         raise DimsweepError(
@@ -145,7 +140,7 @@ def write_network(network: Network, path: str | Path) -> None:
 
 
 def _written(of: Device | Link, names: Iterable[str]) -> dict[str, Any]:
-    """What is not as usual, as it is read."""
+    """Return the attributes that differ from the defaults, as they are read."""
     kind = type(of)
     usual = {name: getattr(kind, name, None) for name in names}  # none where it must be given
     changed = {name: value for name in names if (value := getattr(of, name)) != usual[name]}
@@ -192,7 +187,7 @@ def _objects(data: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
-    """A node's id, taken out of ``node``."""
+    """Remove and return the id of ``node``."""
     if isinstance(node, tuple) or key not in node:
         raise _no_json(f"{key!r} is missing in {node}")
     value = node.pop(key)
@@ -200,7 +195,7 @@ def _id(node: dict[str, Any] | _Edge, key: str) -> Hashable:
 
 
 def _hashable(value: Any, key: str) -> Hashable:
-    """A list is a tuple, such as the node of a product, as in networkx."""
+    """Return lists as tuples, such as the node of a product in networkx."""
     if isinstance(value, dict | tuple) or value is None:
         raise _no_json(f"{key!r} is {value!r}")
     return tuple(_hashable(each, key) for each in value) if isinstance(value, list) else value
@@ -215,7 +210,7 @@ _TYPES: dict[str, Callable[[str], object]] = {
 
 
 class _Key(NamedTuple):
-    """What a ``<data>`` of GraphML is, by the ``<key>`` that it names."""
+    """A ``<key>`` of GraphML: the name, type and default of an attribute."""
 
     owner: str  # node, edge, graph, all
     name: str
@@ -223,7 +218,7 @@ class _Key(NamedTuple):
     default: ElementTree.Element | None
 
     def value(self, data: ElementTree.Element) -> object:
-        """What ``<data>`` or ``<default>`` says."""
+        """Return the value of a ``<data>`` or ``<default>`` element."""
         text = (data.text or "").strip()
         try:
             return _TYPES[self.type](text)
@@ -280,7 +275,8 @@ def _end(element: ElementTree.Element, key: str) -> str:
 
 class _Attributes:
     """Those of nodes or of edges: what their ``<data>`` say, and the file's defaults for those that
-    they do not have.  The same texts of the same keys are read once, and share what they say."""
+    they do not have.  The same texts of the same keys are read once, and share what they say.
+    """
 
     def __init__(self, keys: Mapping[str, _Key], owner: str, tag: str) -> None:
         self._keys, self._tag = keys, tag
@@ -297,10 +293,10 @@ class _Attributes:
             if each.tag == self._tag and not len(each):  # elements are how an editor (yEd) draws
                 data.append(each)
                 said += each.get("key"), each.text
-        told = self._known.get(tuple(said))
-        if told is None:
-            told = self._known[tuple(said)] = self._defaults | dict(map(self._value, data))
-        return told
+        attributes = self._known.get(tuple(said))
+        if attributes is None:
+            attributes = self._known[tuple(said)] = self._defaults | dict(map(self._value, data))
+        return attributes
 
     def _value(self, data: ElementTree.Element) -> tuple[str, object]:
         key = self._keys.get(data.get("key", ""))
@@ -312,7 +308,7 @@ class _Attributes:
 def _graph(
     directed: object, nodes: Sequence[tuple[Hashable, _Data]], edges: Sequence[_Edge]
 ) -> "nx.DiGraph":
-    """The graph of a network, with each link of an undirected one in both directions."""
+    """Return the graph of a network; undirected links become one link in each direction."""
     import networkx as nx
 
     _check_structure([node for node, _ in nodes], edges, directed)
@@ -335,7 +331,7 @@ def _graph(
 
 
 def _check_structure(ids: list[Any], edges: Sequence[_Edge], directed: object) -> None:
-    """Refuses what networkx would merge, invent or guess in silence."""
+    """Raise :class:`DimsweepError` for what networkx would silently merge or invent."""
     if not isinstance(directed, bool):
         raise DimsweepError(
             "the graph is neither directed nor undirected",
@@ -364,7 +360,7 @@ def _doubled(items: Iterable[Any]) -> list[Any]:
 
 
 def _names(nodes: Sequence[tuple[Hashable, _Data]]) -> dict[Any, Node]:
-    """The rank of each NPU and the name of every other node, by their ids."""
+    """Return the rank of each NPU and the name of every other node, by their ids."""
     names = {node: _name(node, data) for node, data in nodes}
     doubled = _doubled(names.values())
     if doubled:
@@ -396,7 +392,7 @@ def _name(node: object, data: _Data) -> Node:
 
 
 def _of_link(data: _Data, place: str) -> dict[str, Any]:
-    """The attributes of a link, which is at ``place``."""
+    """Return the attributes of the link at ``place``."""
     unknown = data.keys() - _PARSERS.keys()
     missing = [name for name in ("bandwidth", "latency") if name not in data]
     if unknown:

@@ -1,9 +1,9 @@
 """Interconnects: networks that plan where ranks are and how collectives run on them.
 
-An interconnect reduces in its switches or tells which rings an all-reduce goes around.  Its I/O
-controllers send a piece to a few NPUs at once over a tree: where its branches part, the device
-there copies it.  The same tree, turned round, takes what NPUs store: where branches meet, the
-device there sums it up.
+An interconnect reduces in its switches or defines the rings of an all-reduce.  Its I/O controllers
+send a piece to several NPUs at once over a tree: a device copies the piece at each branching point.
+The reversed tree carries the data that NPUs store: a device sums it where branches meet.
+
 """
 
 import math
@@ -27,10 +27,10 @@ Load = Mapping[tuple[Node, Node], float]  # of each link, the share of a control
 class Hop(NamedTuple):
     """A link of a tree, by its number in the network.
 
-    ``next`` are the hops that go on from its end, by their places in the tree; each begins when the
-    ``awaits`` hops that lead to it have begun to come, or have come altogether if they are
-    ``stored`` at their end.  ``gets`` is the place of the NPU (or 0, the controller) that its bytes
-    are for, or NOBODY, if they only pass.
+    ``next`` are the hops that continue from its end, by their places in the tree.  A hop begins
+    when the ``awaits`` hops before it have begun to arrive, or have arrived completely if they are
+    ``stored`` at their end.  ``gets`` is the place of the NPU (or 0, the controller) that receives
+    its bytes, or NOBODY if they only pass.
     """
 
     link: int
@@ -41,15 +41,17 @@ class Hop(NamedTuple):
 
 
 class IoTree(NamedTuple):
-    """The way of a piece; ``first`` are the hops that begin it."""
+    """The route of a piece; ``first`` are its initial hops."""
 
     hops: tuple[Hop, ...]
     first: tuple[int, ...]
 
 
 def load_tree(network: Network, routes: Sequence[Route]) -> IoTree:
-    """The tree of the ``routes`` from a controller to each of some NPUs; routes that begin alike
-    are one as long as they do."""
+    """Return the tree of the ``routes`` from a controller to several NPUs.
+
+    Routes with a common beginning share its links.
+    """
     places: dict[Route, int] = {}
     gets: dict[int, int] = {}
     for member, route in enumerate(routes):
@@ -69,7 +71,7 @@ def load_tree(network: Network, routes: Sequence[Route]) -> IoTree:
 
 
 def store_tree(network: Network, load: IoTree) -> IoTree:
-    """A tree turned round: every NPU that gets something gives something."""
+    """Return the reversed tree: every receiving NPU becomes a sender."""
     above = {on: i for i, hop in enumerate(load.hops) for on in hop.next}
     back = [network.links[hop.link] for hop in load.hops]
     links = [network.number[link.target, link.source] for link in back]
@@ -82,14 +84,13 @@ def store_tree(network: Network, load: IoTree) -> IoTree:
 
 
 def _stored(network: Network, link: int, following: Iterable[int]) -> bool:
-    """Whether what comes over a link waits at its end till all of it is there, so that no faster
-    link stands idle while it comes."""
+    """Return whether a piece is stored at a link's end, so that no faster link after it idles."""
     bandwidth = network.links[link].bandwidth
     return any(network.links[on].bandwidth > bandwidth for on in following)
 
 
 def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
-    """What a controller's pieces, which take several ways in turn, are on each link."""
+    """Return the load of each link by a controller's pieces, which take ``ways`` in turn."""
     loads: Counter[tuple[Node, Node]] = Counter()
     for tree in ways:
         for hop in tree.hops:
@@ -99,13 +100,12 @@ def compute_link_load(network: Network, ways: Sequence[IoTree]) -> Load:
 
 
 def compute_busiest_load(loads: Sequence[Load]) -> float:
-    """How many controllers' bytes cross the busiest link between NPUs or switches."""
+    """Return the load, in controllers, of the busiest link between NPUs or switches."""
     return max(_sum(loads).values())
 
 
 def compute_line_share(network: Network, loads: Sequence[Load], rate: float) -> float:
-    """The share of ``rate`` (bytes/s) that all controllers can have at once: that of the link with
-    the least room for what crosses it."""
+    """Return the share of ``rate`` (bytes/s) that all controllers can have at once."""
     room = 1.0
     for ends, load in _sum(loads).items():
         room = min(room, network.links[network.number[ends]].bandwidth / (load * rate))
@@ -123,7 +123,8 @@ def _sum(loads: Sequence[Load]) -> Counter[tuple[Node, Node]]:
 class ReductionTree:
     """``leaves``: the switch below which each member lies, and the members there.  If there are
     several, ``lanes`` are the links of each leaf to the ``top`` that joins them, as nodes; each
-    takes an equal part of the bytes, and lanes at one place are for the same part."""
+    takes an equal part of the bytes, and lanes at one place are for the same part.
+    """
 
     leaves: Mapping[str, tuple[int, ...]]
     lanes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -131,6 +132,7 @@ class ReductionTree:
 
     @property
     def n_parts(self) -> int:
+        """Number of equal parts into which the bytes are divided."""
         return len(next(iter(self.lanes.values()))) if self.lanes else 1
 
 
@@ -152,22 +154,22 @@ class InterconnectPlan:
 
     @property
     def n_rounds(self) -> int:
-        """The most rounds of any set."""
+        """Largest number of rounds of a set."""
         return max(map(len, self.rounds), default=1)
 
     @property
     def n_serialised(self) -> int:
-        """How many lines wait for others of their set."""
+        """Number of lines that wait for other lines of their set."""
         return sum(len(later) for rounds in self.rounds for later in rounds[1:])
 
     @property
     def n_moved(self) -> int:
-        """How many ranks are not at the NPU of their number."""
+        """Number of ranks that are not on the NPU of their number."""
         return sum(rank != npu for rank, npu in enumerate(self.places))
 
 
 def map_lines(lines: Sequence[Line], places: Sequence[int]) -> list[Line]:
-    """The NPUs of lines of ranks."""
+    """Return the NPUs of each line of ranks, sorted."""
     return sorted(tuple(places[rank] for rank in line) for line in lines)
 
 
@@ -194,51 +196,58 @@ class Interconnect(ABC):
     @property
     @abstractmethod
     def n_npus(self) -> int:
-        """How many NPUs there are."""
+        """Number of NPUs."""
 
     @property
     @abstractmethod
     def rings(self) -> tuple[int, int, bool] | None:
-        """The two-level rings of an all-reduce among all NPUs: members of an inner ring, of an
-        outer one, and whether half of the bytes goes the other way about; ``None`` where switches
-        reduce."""
+        """Two-level rings of an all-reduce among all NPUs; None if switches reduce.
+
+        Members of an inner ring, members of an outer ring, and whether half of the bytes goes the
+        other way round.
+        """
 
     @property
     @abstractmethod
     def routing(self) -> Routing:
-        """How messages find their way where nothing else is said."""
+        """Default routing of messages."""
 
     @abstractmethod
     def io_routes(self, npus: Sequence[int]) -> Sequence[Sequence[Sequence[Route]]]:
-        """Of each I/O controller, the ways that its pieces take in turn: the routes of each to the
-        ``npus``, in their order.  Routes may be one as long as they begin alike."""
+        """Return, for each I/O controller, the alternatives that its pieces take in turn.
+
+        An alternative is a route to each of ``npus``, in their order.  Routes with a common
+        beginning may share it.
+        """
 
     def io_trees(self, npus: Sequence[int]) -> Sequence[Sequence[IoTree]]:
-        """Of each I/O controller, the trees of those ways."""
+        """Return the trees of :meth:`io_routes`."""
         network = self.network
         return [[load_tree(network, routes) for routes in ways] for ways in self.io_routes(npus)]
 
     @cached_property
     def streams(self) -> Sequence[Load]:
-        """What each I/O controller puts on the links when it broadcasts to all NPUs."""
+        """Load of each I/O controller on the links when it broadcasts to all NPUs."""
         trees = self.io_trees(range(self.n_npus))
         return [compute_link_load(self.network, ways) for ways in trees]
 
     @abstractmethod
     def trees(self, lines: Sequence[tuple[int, ...]]) -> Mapping[frozenset[int], ReductionTree]:
-        """By its members, the switches that reduce for each of the ``lines`` of NPUs, which run
-        their collectives at once; none on a fabric that does not reduce.
+        """Return the reducing switches of each of ``lines`` of NPUs, by its members.
 
+        The lines run their collectives at once.  Empty on a fabric that does not reduce.
         Raises :class:`DimsweepError` for lines that it cannot route.
         """
 
     def places(self, sizes: Sequence[int]) -> Sequence[int]:
-        """The NPU of each rank, where ranks form groups of ``sizes[0]``, and these groups again."""
+        """Return the NPU of each rank; ranks form nested groups of ``sizes``, innermost first."""
         return range(math.prod(sizes))
 
     def plan(self, sets: Sequence[Sequence[Line]], sizes: Sequence[int]) -> InterconnectPlan:
-        """Where ranks are (see :meth:`places`), and the :meth:`trees` of each of ``sets`` of lines
-        of ranks, which run their collectives at once."""
+        """Return the :meth:`places` of the ranks and the :meth:`trees` of each set of lines.
+
+        The lines of one of ``sets`` run their collectives at once.
+        """
         places = self.places(sizes)
         return InterconnectPlan(
             places, tuple((self.trees(map_lines(lines, places)),) for lines in sets)
@@ -246,25 +255,25 @@ class Interconnect(ABC):
 
     @abstractmethod
     def bisection(self) -> float:
-        """Bytes/s, one way, over the narrowest cut into halves (as equal as can be)."""
+        """Return the bytes/s, one way, over the narrowest cut into (nearly) equal halves."""
 
     @cached_property
     @abstractmethod
     def network(self) -> Network:
-        """Its links."""
+        """Graph of the interconnect's links."""
 
     @cached_property
     def io_share(self) -> float:
-        """The share of their line rate at which all I/O controllers can broadcast at once."""
+        """Share of their line rate at which all I/O controllers can broadcast at once."""
         return compute_line_share(self.network, self.streams, self.io)
 
     @property
     def stream_bandwidth(self) -> float:
-        """Bytes/s at which every NPU sees the broadcasts of all I/O controllers come."""
+        """Bytes/s at which every NPU receives the broadcasts of all I/O controllers."""
         return len(self.streams) * self.io * self.io_share
 
     def check_ranks(self, n_ranks: int) -> None:
-        """Raise :class:`DimsweepError` unless the interconnect has room for so many ranks."""
+        """Raise :class:`DimsweepError` if there are more ranks than NPUs."""
         if n_ranks > self.n_npus:
             raise DimsweepError(
                 f"{n_ranks} NPUs do not fit a {self.noun} of {self.n_npus}",

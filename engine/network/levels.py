@@ -15,17 +15,7 @@ NPUS = "npu"
 
 @dataclass(frozen=True)
 class Level:
-    """Links in both directions from each device ``below`` up to switches called ``switch``.
-
-    ``below`` are the NPUs, or the switches of an earlier level.  Each ``share`` of them, one after
-    the other, get ``count`` switches (``None``: all of them together).  A network card is a switch
-    of a single NPU.  ``bandwidth`` is bytes per second,
-    ``latency`` picoseconds, one for each device below where cables differ.  ``dim`` is the
-    dimension that the links are counted in (-1: none).
-
-    ``kind`` to ``planes`` are of each switch as a :class:`Device` has them, ``medium`` to ``cable``
-    (its ``part``) of each link as a :class:`Link` has them.
-    """
+    """Links in both directions from each device ``below`` to switches called ``switch``."""
 
     switch: str
     bandwidth: float

@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 
 class BundledLinks:
-    """Capacities between devices, in units; each by the ways of links that it consists of."""
+    """Capacities between devices, in units, each with the paths of links that it consists of."""
 
     def __init__(self, bundles: dict[Pair, Bundle]) -> None:
         self._bundles = bundles
@@ -29,44 +29,45 @@ class BundledLinks:
             self.out[a][b] = self.into[b][a] = sum(bundle.values())
 
     @classmethod
-    def of(cls, capacities: Capacities, times: int, over: int) -> "BundledLinks":
-        """The links by themselves, their capacities ``times / over`` as they are, rounded down."""
+    def from_capacities(cls, capacities: Capacities, times: int, over: int) -> "BundledLinks":
+        """Return links with capacities multiplied by ``times / over`` and rounded down."""
         ends = zip(capacities.tail.tolist(), capacities.head.tolist(), strict=True)
         units = [c * times // over for c in capacities.capacity]
         rows = zip(ends, capacities.link, units, strict=True)
         return cls({pair: {(link,): n} for pair, link, n in rows if n})
 
-    def between(self, a: int, b: int) -> int:
-        """What ``a`` can send to ``b``."""
+    def units_between(self, a: int, b: int) -> int:
+        """Return the units that ``a`` can send to ``b``."""
         return self.out[a].get(b, 0)
 
     def ways(self, a: int, b: int) -> Bundle:
-        """By which ways."""
+        """Return the paths from ``a`` to ``b`` with their units."""
         return self._bundles.get((a, b), {})
 
     def items(self) -> Iterator[tuple[int, int, int]]:
-        """All pairs of devices with what one can send to the other."""
+        """Yield each pair of devices with the units that the first can send to the second."""
         for a, targets in self.out.items():
             for b, n in targets.items():
                 yield a, b, n
 
     def joins(self, ranks: Collection[int]) -> bool:
-        """Whether each of the ranks reaches all others."""
+        """Return whether each rank reaches all others."""
         first = next(iter(ranks))
         return all(set(ranks) <= _reached(first, ways) for ways in (self.out, self.into))
 
     def times(self, factor: int) -> "BundledLinks":
-        """As many times the capacities."""
-        told = self._bundles.items()
+        """Return these links with capacities multiplied by ``factor``."""
+        bundles = self._bundles.items()
         return BundledLinks(
-            {pair: {way: n * factor for way, n in own.items()} for pair, own in told}
+            {pair: {way: n * factor for way, n in own.items()} for pair, own in bundles}
         )
 
     def copy(self) -> "BundledLinks":
+        """Return an independent copy."""
         return BundledLinks({pair: dict(bundle) for pair, bundle in self._bundles.items()})
 
     def take(self, a: int, b: int, n: int) -> Bundle:
-        """Take ``n`` units out, of the shortest ways first."""
+        """Remove and return ``n`` units, those of the shortest paths first."""
         bundle, taken = self._bundles[a, b], Bundle()
         for way in sorted(bundle, key=lambda way: (len(way), way)):
             part = min(n, bundle[way])
@@ -79,7 +80,7 @@ class BundledLinks:
         return taken
 
     def put(self, a: int, b: int, bundle: Bundle) -> None:
-        """Add what can be sent."""
+        """Add the units of ``bundle``."""
         own = self._bundles.setdefault((a, b), {})
         for way, n in bundle.items():
             own[way] = own.get(way, 0) + n
@@ -93,8 +94,7 @@ class BundledLinks:
             del self._bundles[a, b], self.out[a][b], self.into[b][a]
 
     def join(self, a: int, device: int, b: int, n: int) -> None:
-        """Let ``n`` units from ``a`` through a device to ``b`` be units from ``a`` to ``b``; back
-        to ``a`` itself they are of no use."""
+        """Turn ``n`` units from ``a`` over a device to ``b`` into units from ``a`` to ``b``."""
         first, second = self.take(a, device, n), self.take(device, b, n)
         if a == b:
             return
@@ -110,14 +110,14 @@ class BundledLinks:
         self.put(a, b, joined)
 
     def drop(self, device: int) -> None:
-        """Take a device out, with all that goes through it."""
+        """Remove a device with all its links."""
         for a, n in list(self.into[device].items()):
             self.take(a, device, n)
         for b, n in list(self.out[device].items()):
             self.take(device, b, n)
 
     def capacities(self, like: Capacities) -> Capacities:
-        """As capacities of the same devices, each pair of devices one link."""
+        """Return the capacities between the same devices, one link for each pair."""
         rows = list(self.items())
         tail, head, capacity = zip(*rows, strict=True) if rows else ((), (), ())
         return replace(
@@ -130,7 +130,7 @@ class BundledLinks:
 
 
 def _reached(first: int, ways: Mapping[int, Mapping[int, int]]) -> set[int]:
-    """All devices that ways from the first one lead to."""
+    """Return all devices that are reachable from ``first``."""
     reached, open_ = {first}, [first]
     while open_:
         new = set(ways.get(open_.pop(), ())) - reached
@@ -162,14 +162,14 @@ class Join(NamedTuple):
 
 
 class Splitter:
-    """Takes devices out of ``wires`` while each of the ranks receives ``k`` units from each."""
+    """Removes devices from ``wires`` while each rank can receive ``k`` units from each rank."""
 
     def __init__(self, wires: BundledLinks, like: Capacities, k: int) -> None:
         self.wires, self._like, self._k = wires, like, k
         self._hops = _hops(like)
 
     def run(self) -> BundledLinks:
-        """What is left with no devices but the ranks; those with the fewest links go first."""
+        """Remove all devices but the ranks, those with the fewest links first."""
         ranks = set(self._like.ranks)
         wires = self.wires
         devices = [i for i in range(len(self._like.nodes)) if i not in ranks]
@@ -187,8 +187,7 @@ class Splitter:
         self.wires.drop(device)
 
     def _shares(self, device: int) -> list[Join]:
-        """What comes in from each side, shared by what goes on from here to where it is no detour;
-        and the other way round: the less of the two."""
+        """Return joins that divide incoming units over outgoing links without detour."""
         wires = self.wires
         into, out = wires.into[device], wires.out[device]
         on = {a: [b for b in out if self._is_on_a_way(a, device, b)] for a in into}
@@ -202,14 +201,14 @@ class Splitter:
         ]
 
     def _is_on_a_way(self, a: int, device: int, b: int) -> bool:
-        """Whether some rank's shortest way to another leads through all three."""
+        """Return whether a shortest path between two ranks passes all three devices."""
         hops = self._hops
         through = hops.to[:, a] + hops.between[a, device] + hops.between[device, b]
         total = through[:, None] + hops.back[None, :, b]
         return a != b and bool((total == hops.ranks).any())
 
     def _join(self, device: int, joins: Sequence[Join]) -> None:
-        """Do them if nobody then lacks anything, else half of them, and the other half."""
+        """Apply the joins if no rank then lacks units; else try each half of them."""
         if not joins:
             return
         before = self.wires.copy()
@@ -224,8 +223,8 @@ class Splitter:
             self._join(device, joins[half:])
 
     def _one(self, device: int, a: int, b: int) -> None:
-        """Join as much of a pair as can be."""
-        n = min(self.wires.between(a, device), self.wires.between(device, b))
+        """Join as many units of a pair as possible."""
+        n = min(self.wires.units_between(a, device), self.wires.units_between(device, b))
         if not n:
             return
         after = self.wires.copy()
@@ -240,12 +239,12 @@ class Splitter:
         return wires
 
     def _lack(self, wires: BundledLinks) -> int:
-        """The most that any rank lacks of what all ranks have for it."""
+        """Return the largest number of units that a rank lacks."""
         return lack(wires, self._like, self._k)
 
 
 class _Hops(NamedTuple):
-    """The fewest links between all devices, from ranks, to them, and among them."""
+    """Least numbers of links between all devices, from ranks, to ranks, and among ranks."""
 
     between: np.ndarray
     to: np.ndarray
@@ -266,7 +265,7 @@ def _hops(like: Capacities) -> _Hops:
 
 
 def lack(wires: BundledLinks, like: Capacities, k: int) -> int:
-    """The most that any rank lacks of receiving ``k`` units from each of the ranks."""
+    """Return the most units that a rank lacks of receiving ``k`` units from each rank."""
     capacities = wires.capacities(like)
     flows = Flows(capacities, Fraction(1, k))
     return max(flows.wanted - flows.value(twins[0]) for twins in capacities.equivalent_ranks)
@@ -288,8 +287,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Grown:
-    """``n`` trees from ``root``: ``edges`` are from parent to child, each after that of its parent;
-    ``depth`` is how many of them lead to each NPU."""
+    """``n`` trees from ``root`` with the same edges.
+
+    ``edges`` lead from parent to child, each after that of its parent; ``depth`` is the number of
+    edges from the root to each NPU.
+    """
 
     root: int
     n: int
@@ -298,7 +300,7 @@ class Grown:
 
 
 class Branchings:
-    """Builds ``k`` trees from each of the ranks, from ``wires`` between them that suffice."""
+    """A builder of ``k`` trees from each rank, from ``wires`` with enough capacity."""
 
     def __init__(self, wires: BundledLinks, ranks: tuple[int, ...], k: int) -> None:
         self._ranks, self._k = ranks, k
@@ -309,7 +311,7 @@ class Branchings:
         self._waiting = set(ranks)  # roots that have no trees yet
 
     def run(self) -> list[Grown]:
-        """All of them."""
+        """Build and return all trees."""
         done = []
         for root in self._ranks:
             self._waiting.discard(root)
@@ -321,7 +323,7 @@ class Branchings:
         return done
 
     def _grow(self, tree: Grown, open_: list[Grown]) -> None:
-        """Let a tree reach all ranks; those alike that cannot go the same way are put aside."""
+        """Extend a tree to all ranks; equal trees that cannot use the same edge are split off."""
         place, refused = self._place, set[tuple[int, int]]()
         while len(tree.depth) < len(self._ranks):
             for a, b in self._candidates(tree):
@@ -341,8 +343,7 @@ class Branchings:
             tree.depth[b] = tree.depth[a] + 1
 
     def _candidates(self, tree: Grown) -> list[tuple[int, int]]:
-        """Edges out of the tree, those first that end closest to the root, and have room for all
-        of its kind."""
+        """Return the edges out of a tree, those nearest to the root and with most room first."""
         inside = np.array([self._place[rank] for rank in tree.depth])
         outside = np.ones(len(self._ranks), np.bool_)
         outside[inside] = False
@@ -355,7 +356,7 @@ class Branchings:
         return [(ranks[inside[rows[i]]], ranks[columns[i]]) for i in order.tolist()]
 
     def _allowed(self, a: int, b: int, tree: Grown, open_: list[Grown]) -> int:
-        """How many of a kind of trees may go on from ``a`` to ``b``."""
+        """Return how many trees of a kind may use the edge from ``a`` to ``b``."""
         from scipy.sparse.csgraph import maximum_flow
 
         others = sum(each.n for each in open_) + self._k * len(self._waiting)
@@ -363,8 +364,7 @@ class Branchings:
         return int(min(self._room[a, b], tree.n, found - others))
 
     def _aside(self, a: int, open_: list[Grown]) -> "csr_array":
-        """The room, and what ``a`` has to leave for others: an edge to each root that waits, and to
-        all that each tree put aside has reached."""
+        """Return the room as a graph, with the units that ``a`` must reserve for other trees."""
         from scipy.sparse import csr_array
 
         n, m = len(self._ranks), len(open_)

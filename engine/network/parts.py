@@ -1,4 +1,4 @@
-"""Parts that are bought whole, and dated lists of what they cost and draw."""
+"""Parts that are bought whole, and dated lists of their prices and powers."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _PORTS = 2**16
 
 
 class PartKind(StrEnum):
-    """What a part is: the devices of a network, and what joins them."""
+    """The kind of a part: a device of a network, or a joint between devices."""
 
     NPU = "npu"
     NIC = "nic"
@@ -28,7 +28,7 @@ class PartKind(StrEnum):
 
     @property
     def plural(self) -> str:
-        """Several of them."""
+        """Plural of the kind, as in ``switches``."""
         return {"npu": "NPUs", "nic": "NICs", "switch": "switches", "memory": "memories"}.get(
             self.value, f"{self.value}s"
         )
@@ -45,8 +45,11 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Amount:
-    """USD, or W, of one part, of a ``date`` (a year, or a year and a month) by a ``source``;
-    ``level`` is one of :data:`LEVELS`."""
+    """The price (USD) or power (W) of one part, with its ``date`` (``2025``, ``2025-03``) and
+    ``source``.
+
+    ``level`` is one of :data:`LEVELS`.
+    """
 
     value: float
     date: str = ""
@@ -83,25 +86,27 @@ class Part:
 
     @property
     def label(self) -> str:
-        """What it is called: its title, or else its name in the list."""
+        """Title, or else the name in the list."""
         return self.title or self.name
 
     def split(self, bandwidth: float) -> int:
-        """Into how many ports of a ``bandwidth`` each of its own goes; 0: it is too slow."""
+        """Return the ports of ``bandwidth`` that one port splits into; 0: it is too slow."""
         if not self.bandwidth:
             return 1
         return min(self.splits, math.floor(self.bandwidth / bandwidth * (1 + _NOISE)))
 
     def ports_for(self, bandwidth: float) -> tuple[float, int]:
-        """The bandwidth and the number of its ports as they are used for ``bandwidth`` (bytes/s):
-        split as far as each still has it, and whole where none does."""
+        """Return the bandwidth and the number of ports when each must have ``bandwidth`` bytes/s.
+
+        Ports are split as far as each part still has this bandwidth, and not at all if none has it.
+        """
         n = max(1, self.split(bandwidth))
         return self.bandwidth / n, self.ports * n
 
 
 @dataclass(frozen=True)
 class Cabling:
-    """How the links of a tier run: their medium, which is empty on a board, and their metres."""
+    """The medium (empty on a board) and the length (m) of a tier's links."""
 
     medium: Medium
     length: float = 0.0
@@ -109,11 +114,11 @@ class Cabling:
 
 @dataclass(frozen=True)
 class Need:
-    """What a network has, as far as it decides which part it is.
+    """The properties of a device or cable of a network that decide which part it is.
 
-    ``ports`` are bandwidths (bytes/s) and how many ports in use have each, the fastest first;
-    ``radix`` how many it must have, free ones too, however narrow (0: any number).  ``part``
-    names what the network says that it is, and ``price`` and ``watts`` are those that it says.
+    ``ports`` are bandwidths (bytes/s) and the number of used ports of each, the fastest first.
+    ``radix`` is the least number of ports, free ones included (0: any number).  ``part`` is the
+    part that the network names, and ``price`` and ``watts`` are the values that it states.
     """
 
     kind: PartKind
@@ -128,29 +133,29 @@ class Need:
 
     @property
     def n_ports(self) -> int:
-        """Its ports of all bandwidths together."""
+        """Number of used ports of all bandwidths together."""
         return sum(n for _, n in self.ports)
 
     @property
     def description(self) -> str:
-        """What it is like: ``64 x 400 Gb/s``, or of a cable ``fibre, 30 m, 400 Gb/s``."""
+        """Ports, or a cable's properties: ``64 x 400 Gb/s``, ``fibre, 30 m, 400 Gb/s``."""
         if self.kind is PartKind.CABLE:
             return f"{self.medium}, {self.length:g} m, {format_bit_rate(self.ports[0][0])}"
         return ", ".join(f"{n} x {format_bit_rate(bandwidth)}" for bandwidth, n in self.ports)
 
 
 def format_bit_rate(bandwidth: float) -> str:
-    """Bytes/s as ports are called: by their bits."""
+    """Format a bandwidth (bytes/s) in bits, as ports are called: ``400 Gb/s``."""
     bits = bandwidth * 8e-9
     return f"{bits:g} Gb/s" if bits < 1e4 else format_quantity(bandwidth, BANDWIDTH)
 
 
 @dataclass(frozen=True)
 class PriceList:
-    """Parts of which each has another name, and how the links of each tier run.
+    """Parts with unique names, and the cabling of each tier.
 
-    ``pue`` is what a data centre draws over what its machines do.  Raises :class:`DimsweepError`
-    for a part that is there twice.
+    ``pue`` is the power of a data centre over the power of its machines.  Raises
+    :class:`DimsweepError` for a repeated part.
     """
 
     parts: tuple[Part, ...]
@@ -163,19 +168,22 @@ class PriceList:
             raise DimsweepError(f"{twice} is there twice", where="parts", hint="keep one of them")
 
     def cables(self, tier: str) -> Cabling | None:
-        """How the links of a tier run, where the list says so."""
+        """Return the cabling of a tier; None if the list has none."""
         return dict(self.cabling).get(tier)
 
-    def of(self, kind: PartKind) -> list[Part]:
-        """The parts of a kind."""
+    def parts_of_kind(self, kind: PartKind) -> list[Part]:
+        """Return the parts of a kind."""
         return [part for part in self.parts if part.kind is kind]
 
     def find(self, need: Need) -> tuple[Part, int] | None:
-        """The cheapest part that has a price and is what is needed, and how many of it that takes;
-        where the network names a part, that one.  None if there is none."""
+        """Return the cheapest part that meets ``need``, and the number of pieces; None if there is
+        none.
+
+        Only parts with a price count.  If the network names a part, only that part counts.
+        """
         fitting = [
             (part.price.value * n, part.name, part, n)
-            for part in self.of(need.kind)
+            for part in self.parts_of_kind(need.kind)
             if part.price is not None and (n := _pieces(part, need))
         ]
         if not fitting:
@@ -185,7 +193,7 @@ class PriceList:
 
 
 def _pieces(part: Part, need: Need) -> int:
-    """How many of a part are what is needed; 0: it is not."""
+    """Return the number of pieces of ``part`` that meet ``need``; 0: it does not fit."""
     if need.part and need.part != part.name:
         return 0
     if need.kind is PartKind.CABLE:

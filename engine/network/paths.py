@@ -26,9 +26,11 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PathLengths:
-    """Links on a shortest way, a mean over all pairs of NPUs: ``mean`` in the whole network, and
-    ``failed``, a mean over its switches of the same without that switch, of the pairs that are
-    still joined."""
+    """Links on a shortest path, averaged over all pairs of NPUs.
+
+    ``mean`` is the value of the whole network.  ``failed`` is its average over networks that lack
+    one switch each; pairs that are disconnected do not count.
+    """
 
     mean: float
     failed: float
@@ -46,15 +48,15 @@ class _Graph(NamedTuple):
 
 
 def path_lengths(network: Network, servers: int = 1) -> PathLengths:
-    """The path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
+    """Return the path lengths of a network (Yan et al., SIGCOMM 2025, table 3).
 
-    With ``servers`` above 1, so many NPUs that follow each other are one link apart.  NPUs pass
-    messages on; switches fail that a cable is bought for, not those on a board.
+    With ``servers`` above 1, that number of consecutive NPUs are one link apart.  NPUs forward
+    messages.  Switches with a cable fail; switches on a board do not.
 
-    Where switches are as far from as many NPUs, and so are their neighbours, theirs, and so on, two
-    of them fail for all, the first and the last: if the lengths without the one are not those
-    without the other, each of them fails.  That those in between are like both is assumed, not
-    proven.  Raises :class:`DimsweepError` for servers that do not share out the NPUs.
+    Switches of one colour (see ``_colours``) should be interchangeable.  Two of each colour fail,
+    the first and the last; if their results differ, all of them fail one by one.  That the others
+    behave like equal ones is assumed, not proven.  Raises :class:`DimsweepError` if ``servers``
+    does not divide the number of NPUs.
     """
     n = network.n_npus
     if servers < 1 or n % servers:
@@ -96,8 +98,11 @@ def _graph(edges: _Ints, n: int, nodes: int, servers: int) -> _Graph:
 
 
 def _colours(edges: _Ints, graph: _Graph) -> _Ints:
-    """A stable colouring: nodes of a colour are as far from as many NPUs, and have as many
-    neighbours of each colour.  Sums of random numbers stand for multisets of colours."""
+    """Return a stable colouring of the nodes.
+
+    Nodes of a colour have equal numbers of NPUs at each distance, and of neighbours of each colour.
+    Sums of random numbers represent multisets of colours.
+    """
     random, (n, nodes, servers, *_) = np.random.default_rng(0), graph
     profiles = _profiles(edges, graph)
     colours = np.unique(profiles, axis=0, return_inverse=True)[1].reshape(-1)
@@ -116,8 +121,11 @@ def _colours(edges: _Ints, graph: _Graph) -> _Ints:
 
 
 def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
-    """How many NPUs reach each node in 0, 1, ... hops; its sort, servers next to it, and by how
-    many ways of two to four hops it reaches other switches (sums of their squares)."""
+    """Return, for each node, the number of NPUs that reach it in 0, 1, ... hops.
+
+    Further columns: its kind, adjacent servers, and sums of squares of the numbers of paths of two
+    to four hops to other switches.
+    """
     from scipy.sparse import csr_array  # here: few runs ask for path lengths
 
     near = edges[edges[:, 0] < graph.n]
@@ -143,7 +151,7 @@ def _profiles(edges: _Ints, graph: _Graph) -> _Ints:
 
 
 def _mean(graph: _Graph) -> float:
-    """The mean over all ordered pairs of different NPUs that can reach each other."""
+    """Return the mean over all ordered pairs of different NPUs that can reach each other."""
     total = pairs = 0
     for own in _chunks(graph.n):
         met = [int(np.bitwise_count(reached[: graph.n]).sum()) for reached in _spread(own, graph)]
@@ -160,8 +168,7 @@ def _chunks(n: int) -> Iterator[_Ints]:
 
 
 def _spread(own: _Ints, graph: _Graph) -> Iterator[NDArray[np.uint64]]:
-    """From which NPUs of ``own`` a node is reached, a bit for each, after 0, 1, ... hops, till no
-    more are."""
+    """Yield, for 0, 1, ... hops, a bit set of the NPUs of ``own`` that reach each node."""
     n, nodes, servers, sources, targets, starts = graph
     place = own - own[0]
     reached = np.zeros((nodes, (len(own) + 63) // 64), dtype=np.uint64)
@@ -196,8 +203,10 @@ _PIECE = 2_000_000  # senders times links that are looked at together
 
 
 class Wiring(NamedTuple):
-    """Links as arrays (links,): the nodes that they lead from and to, of which the first are the
-    NPUs; their lanes, and bytes/s of all of these together."""
+    """Links as arrays (links,): source nodes, target nodes, lanes, and bytes/s of all lanes.
+
+    The first nodes are the NPUs.
+    """
 
     tail: Longs
     head: Longs
@@ -206,6 +215,7 @@ class Wiring(NamedTuple):
 
     @classmethod
     def from_network(cls, network: Network) -> "Wiring":
+        """Return the links of a network, with NPUs numbered first."""
         nodes = sorted(network.graph, key=lambda node: (isinstance(node, str), node))
         number = {node: i for i, node in enumerate(nodes)}
         return cls(
@@ -217,8 +227,7 @@ class Wiring(NamedTuple):
 
 
 class Spread:
-    """The shortest ways between some NPUs, the ``ends``, through links that are as wide both
-    ways."""
+    """The shortest paths between the NPUs ``ends``, through links that are as wide both ways."""
 
     def __init__(self, wiring: Wiring, ends: ArrayLike) -> None:
         self._wiring, own = wiring, np.unique(ends)
@@ -247,7 +256,8 @@ class Spread:
 
     def seconds(self, senders: ArrayLike, targets: ArrayLike) -> Floats:
         """How long each link is busy (links,) if each sender sends a byte to its target, all of
-        them ends."""
+        them ends.
+        """
         tail, head, lanes, bandwidth = self._wiring
         one, other = self._row[np.asarray(senders)], self._row[np.asarray(targets)]
         loads, to = np.zeros(len(tail)), np.asarray(targets)

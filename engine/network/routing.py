@@ -1,4 +1,4 @@
-"""Which links a message takes through a network."""
+"""Routing: the choice of the links that a message takes through a network."""
 
 import hashlib
 from collections import Counter
@@ -16,8 +16,7 @@ _Layer = dict[Node, list[int]]  # of nodes as far from a target: the links that 
 
 
 class _Between(NamedTuple):
-    """How many ways there are, how many of them lead on from each node, what share of them passes
-    each link, and how many lead to each of the last nodes."""
+    """Counts of shortest paths between two sets of nodes: in total, per node, link and end node."""
 
     total: int
     onwards: Counter[Node]
@@ -26,16 +25,16 @@ class _Between(NamedTuple):
 
 
 class Routing(StrEnum):
-    """How a way is chosen.
+    """A rule that chooses a route.
 
-    Of an NPU's equally near next hops those inside its server count, NVLink's before a leaf's.
-    ``SHORTEST``: fewest hops; ``ECMP``: the same, ties broken by a hash; ``DIMENSION_ORDER``: a
-    shortest way inside dimension 0 to the target's coordinate, then inside dimension 1, and so on;
-    ``FAT_TREE``: fewest hops, ties broken on the first half of the way by the number of the sending
-    NPU, then by that of the receiving one, modulo how many ways there are.  Where they differ in
-    some dimensions only, such as in that of their rail, NPUs are counted there; ``SPRAY``: all
-    ways of the fewest hops at once, each with as much (as NDP's senders take their paths in turn,
-    Handley et al., SIGCOMM 2017), which whole messages cannot.
+    Among equally near next hops of an NPU, the links inside its server count, NVLink before a leaf.
+    ``SHORTEST``: fewest hops.  ``ECMP``: fewest hops, ties broken by a hash.  ``DIMENSION_ORDER``:
+    a shortest path inside dimension 0 to the target's coordinate, then inside dimension 1, and so
+    on. ``FAT_TREE``: fewest hops; ties are broken on the first half of the route by the number of
+    the sending NPU, then by that of the receiving NPU, modulo the number of choices.  NPUs that
+    differ in some dimensions only, such as that of their rail, are numbered within these.
+    ``SPRAY``: all paths of the fewest hops at once, with equal shares (NDP's senders take their
+    paths in turn, Handley et al., SIGCOMM 2017); whole messages cannot be sprayed.
     """
 
     DIMENSION_ORDER = "dimension_order"
@@ -46,7 +45,7 @@ class Routing(StrEnum):
 
 
 class Router:
-    """The ways through a network, each found once.
+    """The routes through a network, each computed once.
 
     Raises :class:`DimsweepError` for dimension order in a network without coordinates.
     """
@@ -74,13 +73,13 @@ class Router:
             self._in[link.target].append(link.source)
 
     def route(self, source: int, target: int, way: int = 0) -> tuple[int, ...]:
-        """The numbers of the links from NPU ``source`` to NPU ``target``; none when they are one.
+        """Return the numbers of the links from NPU ``source`` to NPU ``target``; () if equal.
 
-        Equally short next hops are taken by ``way`` modulo their number, in the order of their
-        links (so on a Ring, to the opposite NPU, way 0 goes up and way 1 down), or by a hash of
-        ``way`` and the rest (ECMP).  A ``way`` below zero has the links of :meth:`Network.way`, and
-        back from its end (ACKs) it is way 0.  Raises :class:`DimsweepError` for an NPU or a way
-        that is not there.
+        Ties between next hops are broken by ``way`` modulo their number, in the order of their
+        links (on a Ring, way 0 to the opposite NPU goes up and way 1 down), or by a hash of ``way``
+        and the rest (ECMP).  A negative ``way`` is a registered route
+        (:meth:`Network.register_route`); in the opposite direction (ACKs) it is way 0.  Raises
+        :class:`DimsweepError` for an unknown NPU or way.
         """
         key = (source, target, way)
         if key not in self._routes:
@@ -94,7 +93,7 @@ class Router:
         return self._routes[key]
 
     def _given_way(self, source: int, target: int, way: int) -> tuple[int, ...]:
-        """The links of a way that has a number; none if it leads back."""
+        """Return the links of a registered route; () in its opposite direction."""
         given = self._network.links_of_route(way)
         ends = self._network.links[given[0]].source, self._network.links[given[-1]].target
         if ends == (target, source):
@@ -104,7 +103,7 @@ class Router:
         return given
 
     def has_choice(self, source: int, target: int) -> bool:
-        """Whether the first of the shortest ways passes a switch with several next hops."""
+        """Return whether the first shortest path passes a switch with several next hops."""
         distances, route = self._distances_to(target), self.route(source, target)
         nodes = [self._network.links[number].source for number in route]
         return any(
@@ -114,33 +113,32 @@ class Router:
         )
 
     def routes(self, source: int, target: int) -> tuple[tuple[int, ...], ...]:
-        """All shortest ways from NPU to NPU; in dimension order if that is how ways are chosen."""
+        """Return all shortest paths between two NPUs; in dimension order if the routing is."""
         if not self._network.sizes or self._routing is not Routing.DIMENSION_ORDER:
-            return tuple(self._all(source, target))
+            return tuple(self._list_paths(source, target))
         ways: list[tuple[int, ...]] = [()]
         here = source
         for dim, coordinate in enumerate(coordinates_of(target, self._network.sizes)):
             there = line(here, self._network.sizes, dim)[coordinate]
-            ways = [way + more for way in ways for more in self._all(here, there)]
+            ways = [way + more for way in ways for more in self._list_paths(here, there)]
             here = there
         return tuple(ways)
 
     def spread(self, source: int, target: int) -> dict[int, float]:
-        """The links of all shortest ways, and the share of the ways that pass each of them.
+        """Return the links of all shortest paths, each with the share of the paths that pass it.
 
-        Each link is one way, however many lanes it has, as where a switch hashes or sprays over
-        its links; :class:`engine.network.paths.Spread` counts each lane.
-
-        What lies between the switches of two NPUs is found once for all pairs that have these.
+        A link is one path whatever its number of lanes, as where a switch hashes or sprays over its
+        links; :class:`engine.network.paths.Spread` counts each lane.  The part between the switches
+        of two NPUs is computed once for all pairs of NPUs on these switches.
         """
         distances = self._distances_to(target)
         hops = distances.next_to(self._out[source]) + 1
-        layers = [self._next(distances, hops - 1, source)]
+        layers = [self._next_links(distances, hops - 1, source)]
         heads = [*map(self._heads.__getitem__, layers[0])]
         tails, back = list[Node]([target]), 0  # and how far these are from the target
         if hops > 1 and isinstance(distances, _Behind):
             tails, back = distances.nearest(self._out[source], hops)
-        switches = [_beyond(self._out[card], source) for card in heads] if hops > 3 else [None]
+        switches = [_find_switch(self._out[card], source) for card in heads] if hops > 3 else [None]
         beyond = [node for node in switches if node is not None]
         if len(beyond) == len(heads):
             layers.append([self._out[card][node] for card, node in zip(heads, beyond, strict=True)])
@@ -155,7 +153,7 @@ class Router:
         shares.update(between.shares)
         passing = between.passing
         for remaining in reversed(range(back)):
-            layer: _Layer = {node: self._next(distances, remaining, node) for node in passing}
+            layer: _Layer = {node: self._next_links(distances, remaining, node) for node in passing}
             found = {number: passing[node] for node, links in layer.items() for number in links}
             shares.update({number: ways / between.total for number, ways in found.items()})
             passing = {self._heads[number]: ways for number, ways in found.items()}
@@ -164,12 +162,14 @@ class Router:
     def _count(
         self, distances: "_Distances", heads: list[Node], tails: list[Node], far: range
     ) -> "_Between":
-        """The ways from ``heads`` to ``tails`` (each is named as often as ways lead to it, or on
-        from it) by links to nodes that are so ``far`` from the target."""
+        """Count the paths from ``heads`` to ``tails`` by links to nodes ``far`` from the target.
+
+        A node is repeated once for each path that leads to it, or from it.
+        """
         layers, passing = list[_Layer](), Counter(heads)
         nodes = [*passing]
         for remaining in reversed(far):
-            options: _Layer = {node: self._next(distances, remaining, node) for node in nodes}
+            options: _Layer = {node: self._next_links(distances, remaining, node) for node in nodes}
             layers.append(options)
             nodes = [*dict.fromkeys(map(self._heads.__getitem__, chain(*options.values())))]
         onwards = Counter(tails)
@@ -184,16 +184,16 @@ class Router:
                 shares[number] = passing[node] * onwards[end] / total
         return _Between(total, onwards, shares, {node: passing[node] for node in nodes})
 
-    def _all(self, source: Node, target: int) -> Iterator[tuple[int, ...]]:
-        """All shortest ways, the first links' order first."""
+    def _list_paths(self, source: Node, target: int) -> Iterator[tuple[int, ...]]:
+        """Yield all shortest paths, in the order of their first links."""
         if source == target:
             yield ()
             return
         distances = self._distances_to(target)
         nearest = distances.next_to(self._out[source])
-        for number in self._next(distances, nearest, source):
+        for number in self._next_links(distances, nearest, source):
             after = self._network.links[number].target
-            yield from ((number, *way) for way in self._all(after, target))
+            yield from ((number, *way) for way in self._list_paths(after, target))
 
     def _find(self, source: int, target: int, way: int) -> tuple[int, ...]:
         if self._routing is not Routing.DIMENSION_ORDER:
@@ -213,7 +213,7 @@ class Router:
         remaining, heads = hops, self._heads
         while remaining:
             remaining -= 1
-            options = self._next(distances, remaining, node)
+            options = self._next_links(distances, remaining, node)
             number = options[0]
             if len(options) > 1:
                 choice = way
@@ -227,9 +227,11 @@ class Router:
             node = heads[number]
         return tuple(found)
 
-    def _next(self, distances: "_Distances", remaining: int, node: Node) -> list[int]:
-        """The links out of a node to those that are ``remaining`` hops away.  Of an NPU's those
-        that are no cables, if there are any: NVLink, where a leaf is as near."""
+    def _next_links(self, distances: "_Distances", remaining: int, node: Node) -> list[int]:
+        """Return the links of a node that lead to nodes ``remaining`` hops away.
+
+        An NPU prefers links without a medium (NVLink) to cables.
+        """
         while remaining and distances.before is not None:
             distances, remaining = distances.before, remaining - 1
         numbers = distances.found.get((remaining, node))
@@ -242,7 +244,7 @@ class Router:
         return numbers
 
     def _distances_to(self, target: Node) -> "_Distances":
-        """Those to a node; NPUs that hang on the same switches share what lies behind them."""
+        """Return the distances to a node; NPUs on the same switches share most of them."""
         if target not in self._distances:
             before = self._in[target]
             if isinstance(target, int) and before and all(isinstance(each, str) for each in before):
@@ -253,13 +255,12 @@ class Router:
         return self._distances[target]
 
     def _distances_of_last(self, node: Node, target: int) -> "_Distances":
-        """Those to the node before a target, by which no way to that node comes; of a card that has
-        one switch, these are the switch's."""
-        switch = _beyond(self._in[node], target)
+        """Return the distances to the node before a target, which no other route passes."""
+        switch = _find_switch(self._in[node], target)
         return _Behind(node, [self._distances_to(switch)]) if switch else self._distances_to(node)
 
     def _number(self, npu: int, other: int) -> int:
-        """The number of ``npu`` in the dimensions in which it differs from ``other``."""
+        """Return the number of ``npu`` in the dimensions in which it differs from ``other``."""
         sizes, number, stride = self._network.sizes, 0, 1
         if not sizes:
             return npu
@@ -291,17 +292,20 @@ def first_hops(network: Network, source: int) -> dict[Node, set[Node]]:
 
 
 def has_equal_paths(network: Network) -> bool:
-    """Whether switches choose among ways of the fewest hops; those from the first NPU to three
-    others are looked at.  The NPU's own choice is that of an adapter, such as its server's."""
+    """Return whether switches choose among paths of the fewest hops.
+
+    Samples the routes from the first NPU to three others.  A choice of the NPU itself does not
+    count: its adapter makes it, such as that of its server.
+    """
     router, n = Router(network, Routing.SHORTEST), network.n_npus
     return any(router.has_choice(0, target) for target in {1, n // 2, n - 1} if 0 < target < n)
 
 
 class _Distances:
-    """``layers[k]``: the nodes ``k`` hops from a target; only as many layers as were asked for.
+    """Layers of nodes by distance: ``layers[k]`` are ``k`` hops from a target, built on demand.
 
-    ``before`` are those to the switch over which all ways to the target lead, if it is one;
-    ``found`` are the links that lead so many hops near from a node.
+    ``before`` are the distances to the switch that all paths to the target pass, if there is one;
+    ``found`` caches the links of a node that lead to a given distance.
     """
 
     before: "_Distances | None" = None
@@ -313,10 +317,10 @@ class _Distances:
         self._predecessors = predecessors
 
     def next_to(self, neighbours: dict[Node, int], most: int | None = None) -> int:
-        """How far the nearest of ``neighbours`` is, or ``most`` if that is as near.
+        """Return the distance of the nearest of ``neighbours``, or ``most`` if it is no nearer.
 
-        Asking for a node's neighbours and not for the node itself spares a layer, which for two
-        NPUs of a switch is all the others.
+        Asking for a node's neighbours instead of the node saves a layer, which for two NPUs of a
+        switch contains all others.
         """
         hops = 0
         while hops != most and neighbours.keys().isdisjoint(self.layer(hops)):
@@ -324,11 +328,11 @@ class _Distances:
         return hops
 
     def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
-        """The links that lead so many hops near, lowest number first."""
+        """Return the links that lead to nodes ``hops`` away, lowest number first."""
         return _links_into(self.layer(hops), out)
 
     def layer(self, hops: int) -> set[Node]:
-        """The nodes so many hops away; none beyond the last ones."""
+        """Return the nodes ``hops`` away."""
         while hops >= len(self.layers):
             layer = {before for node in self.layers[-1] for before in self._predecessors[node]}
             layer -= self._seen
@@ -338,9 +342,9 @@ class _Distances:
 
 
 class _Behind(_Distances):
-    """Where all ways to a target lead over one of some ``switches``, what is behind these.
+    """Distances to a target that all paths reach over one of ``switches``.
 
-    From one of them the target itself is a hop away, and no shortest way comes by.
+    The target is one hop from each of them, and no shortest path passes the target.
     """
 
     def __init__(self, target: Node, switches: list[_Distances]) -> None:
@@ -350,8 +354,10 @@ class _Behind(_Distances):
             (self.before,) = switches
 
     def nearest(self, neighbours: dict[Node, int], hops: int) -> tuple[list[Node], int]:
-        """The nodes by which those of ``hops`` from a node with these neighbours come to the
-        target, and how far they are: its switches, or those of its cards."""
+        """Return the nodes through which paths of ``hops`` reach the target, and their distance.
+
+        The nodes are the target's switches, or the switches of its cards.
+        """
         last = [each for each in self._switches if each.next_to(neighbours, hops - 1) < hops - 1]
         cards = [each for each in last if isinstance(each, _Behind)]
         if hops > 3 and len(cards) == len(last):
@@ -367,15 +373,14 @@ class _Behind(_Distances):
         return most
 
     def links_into(self, hops: int, out: dict[Node, int]) -> list[int]:
-        """Of a node from which nothing is nearer."""
         if not hops:
             return super().links_into(0, out)
         found = {n for switch in self._switches for n in switch.links_into(hops - 1, out)}
         return sorted(found)
 
 
-def _beyond(neighbours: Collection[Node], npu: int) -> str | None:
-    """The switch of a card that has no other neighbour than its NPU and that one."""
+def _find_switch(neighbours: Collection[Node], npu: int) -> str | None:
+    """Return the switch of a card whose only neighbours are ``npu`` and that switch."""
     if len(neighbours) != 2 or npu not in neighbours:
         return None
     (switch,) = (node for node in neighbours if node != npu)
@@ -383,16 +388,15 @@ def _beyond(neighbours: Collection[Node], npu: int) -> str | None:
 
 
 def _links_into(layer: set[Node], out: dict[Node, int]) -> list[int]:
-    """The links that lead into ``layer``, lowest number first; looks through the smaller one."""
+    """Return the links that lead into ``layer``, lowest number first."""
     if len(layer) < len(out):
         return sorted(out[node] for node in layer if node in out)
     return [number for node, number in out.items() if node in layer]
 
 
 def _hash(text: str) -> int:
-    """The same on every machine, unlike ``hash``.
+    """Return a hash that is the same on every machine.
 
-    A checksum such as CRC will not do: it is linear, so that choices on successive switches would
-    go together.
+    A checksum such as CRC is linear, so choices on successive switches would be correlated.
     """
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

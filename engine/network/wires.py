@@ -178,7 +178,8 @@ def check_count(name: str, value: int) -> None:
 
 def check_divides(name: str, value: int, n: int, what: str, hint: str = "") -> None:
     """Raise :class:`DimsweepError` unless ``value`` divides ``n``; by default, hint at another
-    ``n``."""
+    ``n``.
+    """
     check_count(name, value)
     if n % value:
         raise DimsweepError(

@@ -18,7 +18,7 @@ from dimsweep.engine.units import BANDWIDTH, LONG_TIME, format_duration
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Checkpoints of training, written while training stands still and then beside it."""
+    """Checkpoints of training: training pauses for a checkpoint, then overlaps with its writing."""
 
     #: Time of training between two checkpoints; by default the best.
     interval: Annotated[float, LONG_TIME, Bounds(above=0)] | None = None
@@ -31,11 +31,11 @@ class Checkpoint:
         check_settings(self)
 
     def pause_times(self, state: float) -> tuple[float, float]:
-        """The seconds that training stands still for a checkpoint of ``state`` bytes (0: nobody
-        knows how many), and those after these until it is kept.
+        """Return the seconds that training pauses for a checkpoint, and those until it is stored.
 
-        Raises :class:`DimsweepError` naming the key where they follow from nothing that is known,
-        and where the next one would begin before this one is kept.
+        A checkpoint has ``state`` bytes (0: unknown).  Raises :class:`DimsweepError` naming the key
+        if the times cannot be derived, and if the next checkpoint would begin before this one is
+        stored.
         """
         if self.bandwidth is not None and state:
             written = state / self.bandwidth
@@ -72,19 +72,21 @@ _MOST = 100_000  # nodes
 
 @dataclass(frozen=True)
 class Spares:
-    """Spare ``nodes`` of ``npus`` each.  A share ``broken`` of all interruptions breaks the
-    node of the NPU that they began at, which is back ``repair`` seconds later in the mean.
+    """Spare ``nodes`` of ``npus`` each.
 
-    A job that lacks a node waits.  As many nodes as there are spares may be in repair while it
-    trains, and one more while it waits, when nothing breaks: by Erlang's loss formula (1917), the
-    share of the time in which all n + 1 are in repair is
+    A share ``broken`` of all interruptions breaks the node on which they began; it is back after
+    ``repair`` seconds on average.
+
+    A job that lacks a node waits.  As many nodes as there are spares can be in repair during
+    training, and one more while the job waits, when nothing breaks.  By Erlang's loss formula
+    (1917), all n + 1 are in repair for the share of the time
 
         B(n + 1, a),  B(0, a) = 1,  B(k, a) = a B(k - 1, a) / (k + a B(k - 1, a))
 
-    of a = ``broken`` x ``repair`` / (time between interruptions).  It assumes that nodes break one
-    at a time and independently, at the same rate while the job restarts as while it trains, that
-    spares do not break before they are used, and that each node is repaired by itself.  How repairs
-    are distributed about their mean makes no difference (Sevastyanov 1957).
+    with a = ``broken`` x ``repair`` / (time between interruptions).  It assumes that nodes break
+    independently, at the same rate during restarts as during training, that spares do not break
+    before they are used, and that repairs do not wait for each other.  The distribution of repair
+    times about their mean makes no difference (Sevastyanov 1957).
     """
 
     #: Spare nodes.
@@ -100,29 +102,35 @@ class Spares:
         check_settings(self)
 
     def broken_at_once(self, between: float) -> float:
-        """The nodes that would be in repair in the mean, if the job never waited: it is interrupted
-        every ``between`` seconds while it does not wait."""
+        """Return the mean number of nodes in repair if the job never waited.
+
+        The job is interrupted every ``between`` seconds while it does not wait.
+        """
         return self.broken * self.repair / between
 
     def waiting(self, between: float) -> float:
-        """The share of the time in which the job waits for a repair."""
+        """Return the share of the time in which the job waits for a repair."""
         *_, last = _lost(self.broken_at_once(between), self.nodes)
         return last
 
     def cost_multiplier(self, training: int, billed: int) -> float:
-        """How many times as much is paid as for the NPUs that are ``billed``, some of which may be
-        spares already, where so many are ``training``: a spare node costs what another one does,
-        its share of the network with it."""
+        """Return the cost with spares, relative to the ``billed`` NPUs.
+
+        ``training`` NPUs run the job; billed NPUs beyond these serve as spares.  A spare node costs
+        as much as another node, including its share of the network.
+        """
         return max(1.0, (training + self.nodes * self.npus) / billed)
 
     def per_node(self, training: int, between: float) -> float:
-        """What is trained for each node that is paid for, where so many NPUs are ``training``, as a
-        share of what is trained if nothing ever breaks and there are no spares."""
+        """Return the training per paid node, relative to nodes that never break without spares.
+
+        ``training`` is the number of NPUs of the job.
+        """
         nodes = self._needed(training)
         return nodes * (1 - self.waiting(between)) / (nodes + self.nodes)
 
     def best_count(self, training: int, between: float) -> int:
-        """With how many spare nodes :meth:`per_node` is most."""
+        """Return the number of spare nodes that maximises :meth:`per_node`."""
         nodes = self._needed(training)
         shares = _lost(self.broken_at_once(between), min(_MOST, 1000 + nodes))
         return max(range(len(shares)), key=lambda n: (1 - shares[n]) / (nodes + n))
@@ -132,7 +140,7 @@ class Spares:
 
 
 def _lost(load: float, nodes: int) -> list[float]:
-    """The share of the time in which a job waits that has no spare node, one, and so on."""
+    """Return the share of the time that a job waits with 0, 1, ... ``nodes`` spare nodes."""
     found, lost = list[float](), 1.0
     for k in range(1, nodes + 2):
         lost = load * lost / (k + load * lost)
@@ -172,10 +180,13 @@ _SMALL = 1e-8  # below it, Lambert's W has lost half of its digits
 
 @dataclass(frozen=True)
 class Renewal:
-    """Seconds: ``interval`` of training between two checkpoints (one, or several to be compared),
-    the ``stall`` for each, the time ``beside`` training until it is kept, the ``restart`` after an
-    interruption, and the mean time ``between`` interruptions.  ``waiting`` is the share of the time
-    in which the job waits for a repair; the rest goes as if it never did."""
+    """The use of a job's time between interruptions, in seconds.
+
+    ``interval`` is the training between two checkpoints (one, or several to compare), ``stall`` the
+    pause for each, ``beside`` the overlapped time until it is stored, ``restart`` the time after an
+    interruption, and ``between`` the mean time between interruptions.  ``waiting`` is the share of
+    the time in which the job waits for a repair; all other shares refer to the rest.
+    """
 
     interval: _Seconds
     stall: float
@@ -186,8 +197,7 @@ class Renewal:
 
     @property
     def effective_share(self) -> _Seconds:
-        """The share of the time in which training does what it need not do again: the effective
-        training time ratio (ETTR), or goodput."""
+        """Effective training time ratio (ETTR, goodput): the share of lasting training."""
         tried = (self.interval + self.stall) / self.between
         lost = (self.restart + self.beside) / self.between
         # Divided by the exponentials, which overflow where interruptions are frequent.
@@ -196,29 +206,30 @@ class Renewal:
 
     @property
     def writing_share(self) -> _Seconds:
-        """The share in which training stands still for the checkpoints between which it keeps
-        what it does."""
+        """Share of the time in which training pauses for checkpoints that it does not lose."""
         return self.effective_share * self.stall / self.interval
 
     @property
     def restarting_share(self) -> float:
-        """The share in which training restarts, also anew where that is interrupted."""
+        """Share of the time in restarts, including restarts that are interrupted."""
         return (1 - self.waiting) * -math.expm1(-self.restart / self.between)
 
     @property
     def repeated_share(self) -> _Seconds:
-        """The share in which training does what interruptions undo."""
+        """Share of the time in training that interruptions undo."""
         others = self.effective_share + self.writing_share + self.restarting_share + self.waiting
         return np.maximum(0.0, 1 - others)
 
 
 def find_best_interval(stall: float, between: float) -> float:
-    """The seconds of training between two checkpoints that keep the largest share of the time,
-    whatever the restart and the time until a checkpoint is kept; 0 without a stall.
+    """Return the training time (s) between checkpoints that maximises the effective share.
+
+    It does not depend on the restart and on the time until a checkpoint is stored; 0 without a
+    stall.
 
     The share is largest where e^((tau + s)/M) (1 - tau/M) = 1, so tau = M (1 + W(-e^(-s/M - 1)))
     with Lambert's W on its principal branch (Daly 2006), which is near Young's sqrt(2 s M) (1974)
-    where s is small.
+    for small s.
     """
     share = stall / between
     if share < _SMALL:
@@ -236,7 +247,7 @@ _LEAST = 1e-6  # of the time that must be left
 
 @dataclass(frozen=True)
 class Reliability:
-    """What interrupts the training on a cluster, and what is done about it."""
+    """Interruptions of training on a cluster, and the measures against them."""
 
     #: NPU time between interruptions of any cause: a job of N NPUs is interrupted every
     #: `npu_time` / N in the mean.
@@ -255,12 +266,13 @@ class Reliability:
     def renewal(
         self, n_npus: int, state: float, iteration: float | NDArray[np.float64] = 0.0
     ) -> Renewal:
-        """What becomes of the time of a job on ``n_npus``, whose checkpoints have ``state`` bytes
-        (0: nobody knows how many).  Between two there is an ``iteration`` (seconds, (P,) or one)
-        at least.
+        """Return the use of the time of a job on ``n_npus`` NPUs.
 
-        Raises :class:`DimsweepError` naming the key for checkpoints that are too near, or that take
-        nobody knows how long, and :class:`InfeasibleError` where nothing is left of the time.
+        Its checkpoints have ``state`` bytes (0: unknown), at least one ``iteration`` (s, (P,) or
+        one) apart.
+
+        Raises :class:`DimsweepError` naming the key for checkpoints that are too close or of
+        unknown duration, and :class:`InfeasibleError` if no time is left for training.
         """
         between = self.npu_time / n_npus
         with prefixing_errors("checkpoint"):
@@ -287,8 +299,7 @@ class Reliability:
         return replace(found, interval=np.maximum(interval, iteration))
 
     def cost_multiplier(self, training: int, billed: int) -> float:
-        """How many times as much is paid as for the NPUs that are ``billed``, with spares; see
-        :meth:`Spares.cost_multiplier`."""
+        """Return the cost with spares, relative to the ``billed`` NPUs."""
         return 1.0 if self.spares is None else self.spares.cost_multiplier(training, billed)
 
 
@@ -313,20 +324,20 @@ class Outage:
 
     @property
     def slowdown(self) -> float:
-        """How many times as long an iteration takes while one is down, in the mean."""
+        """Mean factor by which an iteration takes longer while one device is down."""
         return len(self.speeds) / sum(self.speeds)
 
     @property
     def time(self) -> float:
-        """The share of the time in which at least one is down."""
+        """Share of the time in which at least one device is down."""
         return float(1 - (1 - self.down) ** self.count)
 
 
 def compute_mean_speed(outages: Iterable[Outage]) -> float:
-    """The speed of training in the mean, as a share of that on the whole network.
+    """Return the mean speed of training, as a fraction of the speed of the whole network.
 
-    Things are down independently of each other, and the speeds of several that are down at once
-    multiply: each takes a factor 1 - u (1 - v), with its share u of the time and the speed v.
+    Devices fail independently, and the speeds of concurrent outages multiply: each outage
+    contributes a factor 1 - u (1 - v), with its share u of the time and the speed v.
     """
     left = 1.0
     for outage in outages:
@@ -336,8 +347,11 @@ def compute_mean_speed(outages: Iterable[Outage]) -> float:
 
 
 def compute_share_down(device: Device) -> float | None:
-    """Return the fraction of the time that a device is down, from its failures per year of
-    operation and its repair time; None if either is unknown."""
+    """Return the fraction of the time that a device is down.
+
+    It follows from the failures per year of operation and the repair time; None if either is
+    unknown.
+    """
     if device.fails is None or device.repair is None:
         return None
     down = device.fails * device.repair / _YEAR

@@ -28,8 +28,11 @@ from dimsweep.engine.workload.plan.mesh import EXPERT_REPLICAS, REPLICAS, SHARDS
 
 @dataclass(frozen=True)
 class Pair:
-    """Dimensions ``inner`` < ``outer`` that collectives of ``group`` cross, just enough for each
-    other when the inner one has ``balance`` times the bandwidth of the outer one."""
+    """Dimensions ``inner`` < ``outer`` that collectives of ``group`` cross.
+
+    Each is sufficient for the other if the inner one has ``balance`` times the outer one's
+    bandwidth.
+    """
 
     group: str
     inner: int
@@ -37,10 +40,10 @@ class Pair:
     balance: float
 
     def provision(self, bandwidth: Floats) -> float:
-        """Return the outer dimension's bandwidth over the sufficient one, for ``bandwidth`` (D,) in
-        bytes/s.
+        """Return the outer dimension's bandwidth over the sufficient one.
 
-        Above 1 it is over-, below 1 under-provisioned.
+        ``bandwidth`` is in bytes/s, shape (D,).  Above 1 the outer dimension is over-provisioned,
+        below 1 under-provisioned.
         """
         return float(self.balance * bandwidth[self.outer] / bandwidth[self.inner])
 
@@ -71,11 +74,10 @@ def list_crossed_pairs(program: Program) -> list[Pair]:
 
 
 def balanced_times(program: Program, pairs: Sequence[Pair]) -> Floats:
-    """Return the relative time of ``program`` with sufficient bandwidth in the outer dimension of
-    each pair.
+    """Return the relative time of ``program`` with each pair balanced, shape (pairs,).
 
-    One number for each of ``pairs``, over the time at the program's own point. Costs one run for
-    each, and one more.
+    Each run gives the outer dimension of one pair sufficient bandwidth; its time is divided by the
+    time at the program's own point.
     """
     points = np.tile(program.bandwidth, (1 + len(pairs), 1))
     for point, pair in zip(points[1:], pairs, strict=True):
@@ -92,8 +94,7 @@ _GROUPS = (REPLICAS, EXPERT_REPLICAS, SHARDS)
 
 @dataclass(frozen=True)
 class Exchange:
-    """A collective of ``n_bytes`` that a member of ``group`` holds, and the ps of its hops and of
-    its bytes."""
+    """A collective of ``n_bytes`` of a ``group``, with the ps of its hops and of its bytes."""
 
     group: str
     n_bytes: float

@@ -1,4 +1,4 @@
-"""What of a design cannot matter to its time, and what its measurements do not cover."""
+"""Settings of a design that cannot affect its time, and collectives beyond its measurements."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -125,15 +125,16 @@ _TIMES = np.array([1_000_000, 7_000_000])  # ps; figures of merit are compared a
 
 
 class KernelInputs:
-    """The inputs of a kernel and of its reports for a program; expensive parts are computed once
-    for all comparisons."""
+    """The inputs of a kernel, and of the reports about it, for one program.
+
+    Expensive parts are computed once for all comparisons.
+    """
 
     def __init__(self, program: Program, fidelity: Fidelity = Fidelity.PHASE) -> None:
         self.program, self._fidelity = program, fidelity
 
     def parts(self, *, priced: bool) -> Iterator[Any]:
-        """Yield the cheap parts first; prices and figures that depend on them only if
-        ``priced``."""
+        """Yield the inputs, cheap ones first; prices and dependent figures if ``priced``."""
         program = self.program
         workload, cluster = program.workload, program.cluster
         yield program.structure
@@ -166,10 +167,10 @@ def has_equal_inputs(one: KernelInputs, other: KernelInputs, *, priced: bool = T
     if one.program.witness is not None or other.program.witness is not None:
         return False  # it looks at traces of its own
     parts = zip(one.parts(priced=priced), other.parts(priced=priced), strict=False)
-    return all(_same(ours, theirs) for ours, theirs in parts)
+    return all(_is_equal(ours, theirs) for ours, theirs in parts)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if type(one) is not type(other):
@@ -177,10 +178,10 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         return one.shape == other.shape and one.dtype == other.dtype and bool((one == other).all())
     if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_is_equal(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_is_equal, one, other))
     if dataclasses.is_dataclass(one):
         names = [field.name for field in dataclasses.fields(one)]
-        return all(_same(getattr(one, name), getattr(other, name)) for name in names)
+        return all(_is_equal(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)

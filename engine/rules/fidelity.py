@@ -18,16 +18,22 @@ from dimsweep.engine.topology.blocks import SubgroupBandwidth
 
 
 class PlanKind(NamedTuple):
-    """The distinguishing features of plans: whether ranks send messages, as pipeline stages do, and
-    whether a group or a message takes a part of a dimension whose NPUs share links."""
+    """The features of a plan that decide how well fidelities agree.
+
+    ``stages``: ranks send messages, as pipeline stages do.  ``shares``: a group or a message takes
+    a part of a dimension whose NPUs share links.
+    """
 
     stages: bool
     shares: bool
 
 
 class Observation(NamedTuple):
-    """Plans of a kind: how many were simulated, how many of them take equally long in both kernels
-    to the picosecond, and the least and the most by which messages take longer, over phases."""
+    """The measured agreement of plans of a kind.
+
+    Numbers of simulated plans and of plans whose times are equal to the picosecond, and the least
+    and the greatest excess of messages over phases.
+    """
 
     plans: int
     equal: int

@@ -25,32 +25,30 @@ Part = Literal["link", "switch", "nic"]  # parts that a tier table prices per ba
 
 
 class SubgroupBandwidth(StrEnum):
-    """What a group that uses part of a dimension gets: its own links, or (optimistically) all."""
+    """The bandwidth of a group in a part of a dimension: its links, or (optimistically) all."""
 
     PHYSICAL = "physical"
     FULL = "full"
 
 
 class LinkUse(NamedTuple):
-    """What the members of a group get of a block's links.
+    """The links of a block that the members of a group can use.
 
-    ``share`` is the share of an NPU's bandwidth, ``hops`` the links on the way to the next member.
-    ``wrap_hops`` is the way from the last member back to the first; it differs from ``hops`` on a
-    line, where no link closes the circle.  ``sharers`` groups take turns on every link, so that a
-    step's bytes come in as many messages.
+    On a line, where no link closes the ring, ``wrap_hops`` differs from ``hops``.  A step sends its
+    bytes in ``sharers`` messages, because the groups take turns on every link.
     """
 
-    share: float
-    hops: int
-    wrap_hops: int
-    sharers: int = 1
+    share: float  # of an NPU's bandwidth
+    hops: int  # links to the next member
+    wrap_hops: int  # links from the last member back to the first
+    sharers: int = 1  # groups that take turns on each link
 
 
 class MessagePath(NamedTuple):
-    """What a message from point to point gets: ``share`` of an NPU's bandwidth, over ``hops``."""
+    """The links of a message between two NPUs."""
 
-    share: float
-    hops: int
+    share: float  # of an NPU's bandwidth
+    hops: int  # links
 
 
 ENTRANCES = 4  # of an NPU in a block: links on which messages of several NPUs come
@@ -76,94 +74,97 @@ class Block(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in shapes: ``Ring`` for ``Ring(4)``."""
+        """Name in shapes: ``Ring`` for ``Ring(4)``."""
 
     def label(self, n: int) -> str:
-        """A block of ``n`` NPUs in shapes: ``Ring(4)``."""
+        """Return the notation of a block of ``n`` NPUs in shapes: ``Ring(4)``."""
         return f"{self.name}({n})"
 
     @property
     @abstractmethod
     def algorithms(self) -> tuple[str, ...]:
-        """The names of the collective algorithms that run here; the first one is the default."""
+        """Names of the collective algorithms that run on the block, the default first."""
 
     @property
     @abstractmethod
     def all_to_all(self) -> str:
-        """The name of the algorithm of an all-to-all: ``direct``, or ``relay`` where bytes pass
-        through other members on their way."""
+        """Algorithm of an all-to-all: ``direct``, or ``relay`` if other members pass bytes on."""
 
     @property
     @abstractmethod
     def hops(self) -> int:
-        """The links between neighbours: 1, or 2 where a switch is between them."""
+        """Links between neighbours: 1, or 2 if a switch is between them."""
 
     @property
     @abstractmethod
     def sends_concurrently(self) -> bool:
-        """Whether an NPU sends to several others at once, on links of their own; otherwise one
-        message after another leaves through the same port."""
+        """Whether an NPU sends to several NPUs at once; if not, messages leave in turn."""
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether NPUs may change places: each is as far from all others."""
+        """Whether NPUs are interchangeable: each is equally far from all others."""
         return False
 
     @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """What an NPU pays for beside a link of its whole bandwidth."""
+        """Parts that an NPU pays for in addition to a link of its whole bandwidth."""
 
     @abstractmethod
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """The links that a group of ``p`` members can physically use."""
+        """Return the links that a group of ``p`` members can physically use."""
 
     @abstractmethod
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """The links of a message to the NPU ``offset`` coordinates further on, modulo ``n``."""
+        """Return the path of a message to the NPU ``offset`` coordinates ahead, modulo ``n``."""
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int | None:
-        """On which of its target's links a message comes that ``senders`` send to the NPU
-        ``offset`` coordinates further on, a number below ``ENTRANCES``; None where it is a link
-        that no other NPU sends on.  ``senders``, shape (lines, n), says which NPUs of each of
-        several such blocks do."""
+        """Return the link on which a message arrives at its target, a number below ``ENTRANCES``.
+
+        None if no other NPU sends on this link.  The target is ``offset`` coordinates ahead of the
+        sender. ``senders``, shape (lines, n), marks the sending NPUs of each of several equal
+        blocks.
+        """
         return None
 
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
-        """How many messages the busiest link carries when all ``senders`` send one at once, each
-        ``offset`` coordinates further on; 1 where NPUs have links of their own.
+        """Return the number of messages on the busiest link when all ``senders`` send at once.
+
+        Each message goes ``offset`` coordinates ahead.  1 if each NPU has separate links.
         """
         return 1
 
     @abstractmethod
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
-        """Whether a group closes a circle on which it can send both ways round."""
+        """Return whether a group forms a ring on which it can send both ways round."""
 
     @abstractmethod
     def links(self, n: int) -> int:
-        """How many links an NPU's bandwidth is divided among, for ``n`` > 1."""
+        """Return the number of links that share an NPU's bandwidth, for ``n`` > 1."""
 
     @abstractmethod
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
-        """The one-way links among ``npus``, the NPUs of one block in the order of coordinates.
+        """Yield the one-way links among ``npus``, the NPUs of one block in order of coordinates.
 
         ``place`` makes the names of switches unique.  Routing breaks ties between equally short
-        ways by the order in which the links of a node come.
+        routes by the order of a node's links.
         """
 
     @abstractmethod
     def cut(self, n: int) -> float:
-        """What the halves of a block of ``n`` > 1 NPUs can send each other in one direction, in
-        units of an NPU's bandwidth."""
+        """Return the bandwidth between the halves of a block of ``n`` > 1 NPUs, in one direction.
+
+        The unit is the bandwidth of an NPU.
+        """
 
     def link_use_under(self, policy: SubgroupBandwidth, n: int, p: int, stride: int) -> LinkUse:
-        """The links of a group: its own, or under ``FULL`` all of the NPU's bandwidth."""
+        """Return the links of a group; under ``FULL`` it has the whole bandwidth of its NPUs."""
         if policy is SubgroupBandwidth.FULL:
             return LinkUse(1.0, self.hops, self.hops)
         return self.link_use(n, p, stride)
 
     def message_path_under(self, policy: SubgroupBandwidth, n: int, offset: int) -> MessagePath:
-        """The links of a message: its own, or under ``FULL`` all of the NPU's bandwidth."""
+        """Return a message's path; under ``FULL`` it has the NPU's whole bandwidth."""
         way = self.message_path(n, offset)
         return way._replace(share=1.0) if policy is SubgroupBandwidth.FULL else way
 
@@ -179,10 +180,10 @@ class Block(ABC):
 class Grid(Block):
     """``columns`` by ``rows`` NPUs, each joined to its neighbours by links of equal bandwidth.
 
-    The bandwidth of an NPU is that of all links of one with the most; NPUs at an edge of a mesh
-    leave some of it unused.  A group is taken together with all that look like it, whose traffic
-    shares the links: of 20 NPUs, the five pairs of a row with those of every other row.
-    Raises :class:`DimsweepError` for a side of less than 2.
+    The bandwidth of an NPU is the sum over the links of an NPU with the most links; NPUs at an edge
+    of a mesh leave some of it unused.  All equivalent groups send at once and share the links: of
+    20 NPUs, the five pairs of a row send together with the pairs of every other row. Raises
+    :class:`DimsweepError` for a side of less than 2.
     """
 
     columns: int
@@ -210,7 +211,7 @@ class Grid(Block):
 
     @property
     def size(self) -> int:
-        """How many NPUs the grid has."""
+        """Number of NPUs."""
         return self.columns * self.rows
 
     def label(self, n: int) -> str:
@@ -229,13 +230,17 @@ class Grid(Block):
         return LinkUse(ways / (self.links(n) * load), hops[1], hops[0], load)
 
     def busiest_link_load(self, p: int, stride: int, pairs: Iterable[tuple[int, int]]) -> int:
-        """How many messages the busiest link carries when each of ``pairs`` (two members of a group
-        by their numbers) exchanges one, in all groups alike at once."""
+        """Return the number of messages on the busiest link in one exchange of all groups.
+
+        In each group, each of ``pairs`` (two members by their numbers) exchanges one message.
+        """
         return _busiest(self, p, stride, tuple(pairs))
 
     def round_trip(self, p: int, stride: int) -> list[int]:
-        """The hops from each member of a group to the next one and from the last to the first, the
-        longest first, in the group whose chain of p - 1 of them is the longest."""
+        """Return the hops between consecutive members of a ring, the longest first.
+
+        The group is the one whose chain of p - 1 steps is the longest.
+        """
         trips = (
             sorted((len(self.route(a, b)) for a, b in pairwise([*ring, ring[0]])), reverse=True)
             for ring in _groups(self.size, p, stride)
@@ -243,25 +248,24 @@ class Grid(Block):
         return max(trips, key=lambda trip: sum(trip[:-1]))
 
     def diameter(self, p: int, stride: int) -> int:
-        """The hops between the two members of a group that are farthest apart."""
+        """Return the hops between the two members of a group that are farthest apart."""
         ends = (
             (a, b) for members in _groups(self.size, p, stride) for a in members for b in members
         )
         return max(len(self.route(a, b)) for a, b in ends)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """One link at a time, over the hops that most NPUs have to theirs: few wrap round."""
+        """Return a path of one link at a time; its length is that of most NPUs' messages."""
         hops = Counter(len(self._to(i, offset)) for i in range(n))
         return MessagePath(1 / self.links(n), hops.most_common(1)[0][0])
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """The one on which most of them come, if offsets wrap round rows for some only."""
+        """Return the link on which most messages arrive, as some may wrap round a row."""
         (sending,) = np.nonzero(senders.any(axis=0))
         ends = (self._to(i, offset)[-1] for i in sending.tolist())
         return Counter(map(self._entrance, ends)).most_common(1)[0][0]
 
     def _entrance(self, link: Pair) -> int:
-        """Which of the four links that lead to its target it is."""
         source, target = map(int, link)
         neighbours = [target - 1, target + 1, target - self.columns, target + self.columns]
         if source in neighbours:
@@ -270,7 +274,6 @@ class Grid(Block):
         return (0 if along_row else 2) + int(source < target)
 
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
-        """Messages take X-Y routes."""
         load = [
             Counter(link for i, sends in enumerate(line) if sends for link in self._to(i, offset))
             for line in np.unique(senders, axis=0).tolist()
@@ -281,7 +284,7 @@ class Grid(Block):
         return self.route(npu, (npu + offset) % self.size)
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
-        """A group that goes all round a row, or a column, of a torus."""
+        """Return whether the group fills a row, or a column, of a torus."""
         along_row = p * stride == self.columns
         along_column = stride % self.columns == 0 and p * stride == self.size
         return self.closes and p > 2 and (along_row or along_column)
@@ -290,7 +293,7 @@ class Grid(Block):
         return min(2, self.columns - 1) + min(2, self.rows - 1)
 
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
-        """The links along rows before those along columns, so that routes are X-Y."""
+        """Yield a node's links along its row before those along its column: routes are X-Y."""
         for i, npu in enumerate(npus):
             for neighbour in self._neighbours(i):
                 yield npu, npus[neighbour]
@@ -302,8 +305,7 @@ class Grid(Block):
         return [there + self.columns * level for there, level in (*row, *column)]
 
     def _next_to(self, place: int, size: int) -> list[int]:
-        """The next place and the previous one, of which a line of two has but one; first the one on
-        the way to the opposite place."""
+        """Return the next and the previous place, the one towards the opposite place first."""
         both = [place + 1, place - 1]
         if self.closes:
             both = both[:: _upwards(place)]
@@ -311,7 +313,7 @@ class Grid(Block):
         return [there for there in both if 0 <= there < size]
 
     def route(self, source: int, target: int) -> list[Pair]:
-        """The links of the X-Y way between two NPUs of the grid, the shorter way round a torus."""
+        """Return the links of the X-Y route between two NPUs, the shorter way round a torus."""
         (y, x), (row, column) = divmod(source, self.columns), divmod(target, self.columns)
         xs = self._line(x, column, self.columns)
         ys = self._line(y, row, self.rows)
@@ -320,7 +322,7 @@ class Grid(Block):
         return list(pairwise(stops))
 
     def _line(self, start: int, end: int, size: int) -> list[int]:
-        """The places from ``start`` to ``end``, the shorter way round a torus."""
+        """Return the places from ``start`` to ``end``, the shorter way round a torus."""
         up = (end - start) % size
         if not self.closes:
             step = 1 if end >= start else -1
@@ -329,7 +331,7 @@ class Grid(Block):
         return [(start + step * k) % size for k in range(min(up, size - up) + 1)]
 
     def cut(self, n: int) -> float:
-        """The links between halves, across a side of even length where there is one."""
+        """Return the links between the halves, across a side of even length if possible."""
         sides = ((self.columns, self.rows), (self.rows, self.columns))
         links = {side: other * (2 if self.closes and side > 2 else 1) for side, other in sides}
         even = [n_links for side, n_links in links.items() if side % 2 == 0]
@@ -337,12 +339,12 @@ class Grid(Block):
 
 
 def _upwards(place: int) -> int:
-    """1 or -1: which way round a torus leads to the opposite place."""
+    """Return 1 or -1, the direction in which a torus leads to the opposite place."""
     return 1 if place % 2 == 0 else -1
 
 
 def _groups(n: int, p: int, stride: int) -> Iterator[range]:
-    """The members of all groups of ``p`` that are ``stride`` apart."""
+    """Yield the members of every group of ``p`` that are ``stride`` apart."""
     for block in range(0, n - p * stride + 1, p * stride):
         for first in range(block, block + stride):
             yield range(first, first + p * stride, stride)
@@ -359,7 +361,7 @@ def _busiest(grid: Grid, p: int, stride: int, pairs: tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Mesh2D(Grid):
-    """Rows and columns are lines: ``Mesh2D(5,4)`` is a grid of 5 by 4."""
+    """A grid whose rows and columns are lines: ``Mesh2D(5,4)`` has 5 columns and 4 rows."""
 
     name = "Mesh2D"
     closes = False
@@ -367,7 +369,7 @@ class Mesh2D(Grid):
 
 @dataclass(frozen=True)
 class Torus2D(Grid):
-    """Rows and columns are rings: ``Torus2D(4,4)``; a side of two has one link."""
+    """A grid whose rows and columns are rings: ``Torus2D(4,4)``; a side of two has one link."""
 
     name = "Torus2D"
     closes = True
@@ -377,7 +379,7 @@ class Torus2D(Grid):
 
 
 class Ring(Block):
-    """Two links of half an NPU's bandwidth; on a ring of two NPUs one link of all of it."""
+    """NPUs in a ring, each with two links of half its bandwidth; two NPUs share one full link."""
 
     name = "Ring"
     algorithms = ("ring",)
@@ -387,46 +389,47 @@ class Ring(Block):
     parts = ()
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """``stride`` interleaved groups share every link; unless the group closes the ring it is a
-        line, which has one of the two directions for its one logical direction."""
+        """Return the links of a group that shares every link with ``stride`` - 1 other groups.
+
+        A group that does not close the ring is a line and can use one of the two directions.
+        """
         if p * stride == n:
             return LinkUse(1 / stride, stride, stride, stride)
         return LinkUse(1 / (2 * stride), stride, (p - 1) * stride, stride)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
-        """The shorter way round, on one of the links."""
+        """Return the shorter way round, on one of the links."""
         return MessagePath(1 / self.links(n), min(offset, n - offset))
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """From below, where both ways are as short, too."""
+        """Return 0 (from below) also if both ways round are equally short, else 1."""
         return int(offset > n - offset)
 
     def link_load(self, n: int, offset: int, senders: Senders) -> int:
-        """Messages cross the links of those between their ends."""
         hops = min(offset, n - offset)  # those that pass an NPU are ``hops`` neighbours'
         return int(np.sum([np.roll(senders, k, axis=1) for k in range(hops)], axis=0).max())
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
-        """A group that goes all round; two NPUs are joined by one link."""
+        """Return whether the group fills the ring; two NPUs are joined by one link."""
         return p * stride == n > 2
 
     def links(self, n: int) -> int:
         return min(2, n - 1)
 
     def wire(self, npus: range, place: str) -> Iterator[Pair]:
-        """Each NPU to its next and its previous; of two NPUs those are the same, and one link."""
+        """Yield the links of each NPU to the next and the previous one; two NPUs have one link."""
         for i, npu in enumerate(npus):
             yield npu, npus[(i + 1) % len(npus)]
             if len(npus) > 2:
                 yield npu, npus[i - 1]
 
     def cut(self, n: int) -> float:
-        """Two links of b/2, or one of b on a ring of two."""
+        """Return 1: two links of b/2, or one of b on a ring of two."""
         return 1.0
 
 
 class FullyConnected(Block):
-    """n - 1 links of equal shares of an NPU's bandwidth."""
+    """NPUs with a link to every other NPU; the n - 1 links share the bandwidth equally."""
 
     name = "FullyConnected"
     algorithms = ("direct",)
@@ -437,7 +440,7 @@ class FullyConnected(Block):
     parts = ()
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """The links to the group's other members."""
+        """Return the links to the group's other members."""
         return LinkUse((p - 1) / (n - 1), 1, 1)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
@@ -453,12 +456,12 @@ class FullyConnected(Block):
         return permutations(npus, 2)
 
     def cut(self, n: int) -> float:
-        """floor(n/2) * ceil(n/2) links of b/(n-1)."""
+        """Return the bandwidth of floor(n/2) * ceil(n/2) links of b/(n-1)."""
         return (n // 2) * (n - n // 2) / (n - 1)
 
 
 class Switch(Block):
-    """One link of an NPU's whole bandwidth, and two hops to any other NPU."""
+    """NPUs with one link of their whole bandwidth to a switch, two hops from each other."""
 
     name = "Switch"
     algorithms = (
@@ -476,14 +479,14 @@ class Switch(Block):
     parts = ("switch", "nic")
 
     def link_use(self, n: int, p: int, stride: int) -> LinkUse:
-        """The NPU's port, whatever the group."""
+        """Return the NPU's port, for any group."""
         return LinkUse(1.0, 2, 2)
 
     def message_path(self, n: int, offset: int) -> MessagePath:
         return MessagePath(1.0, 2)
 
     def entrance(self, n: int, offset: int, senders: Senders) -> int:
-        """The one link from the switch."""
+        """Return 0, the one link from the switch."""
         return 0
 
     def closes_ring(self, n: int, p: int, stride: int) -> bool:
@@ -499,7 +502,7 @@ class Switch(Block):
             yield switch, npu
 
     def cut(self, n: int) -> float:
-        """What the ports of the smaller half carry."""
+        """Return the bandwidth of the smaller half's ports."""
         return float(n // 2)
 
 

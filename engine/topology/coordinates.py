@@ -18,7 +18,7 @@ Offset = tuple[int, ...]  # how much further on in each dimension, modulo its si
 
 
 def coordinates_of(rank: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of one rank."""
+    """Return the coordinates of one rank."""
     place = []
     for n in sizes:
         rank, digit = divmod(rank, n)
@@ -27,26 +27,26 @@ def coordinates_of(rank: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def all_coordinates(sizes: Sequence[int]) -> Coordinates:
-    """The coordinates of every rank, shape (N, D)."""
+    """Return the coordinates of every rank, shape (N, D)."""
     ranks = np.arange(math.prod(sizes))
     return np.stack(np.unravel_index(ranks, tuple(sizes), order="F"), axis=1)
 
 
 def ranks_at(coordinates: Coordinates, sizes: Sequence[int]) -> Ranks:
-    """The ranks at coordinates of shape (..., D)."""
+    """Return the ranks at ``coordinates`` of shape (..., D)."""
     steps = np.concatenate(([1], np.cumprod(sizes)[:-1]))
     return (coordinates * steps).sum(axis=-1)
 
 
 def line(rank: int, sizes: Sequence[int], dim: int) -> range:
-    """The ranks that differ from ``rank`` in dimension ``dim`` only, and itself, in their order."""
+    """Return ``rank`` and the ranks that differ from it in dimension ``dim`` only, in order."""
     step = math.prod(sizes[:dim])
     first = rank - rank // step % sizes[dim] * step
     return range(first, first + sizes[dim] * step, step)
 
 
 def lines(sizes: Sequence[int], dim: int) -> Iterator[range]:
-    """Every :func:`line` of a dimension, by its first rank."""
+    """Yield every :func:`line` of a dimension, in order of first ranks."""
     step = math.prod(sizes[:dim])
     for start in range(0, math.prod(sizes), step * sizes[dim]):
         for first in range(start, start + step):
@@ -54,23 +54,23 @@ def lines(sizes: Sequence[int], dim: int) -> Iterator[range]:
 
 
 def offset_between(here: int, there: int, sizes: Sequence[int]) -> Offset:
-    """How much further on ``there`` is than ``here``."""
+    """Return the offset that leads from rank ``here`` to rank ``there``."""
     places = zip(coordinates_of(here, sizes), coordinates_of(there, sizes), sizes, strict=True)
     return tuple((b - a) % n for a, b, n in places)
 
 
 def wrap_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
-    """The same offset with every part in 0..n-1."""
+    """Return the offset with each component reduced to 0..n-1."""
     return tuple(o % n for o, n in zip(offset, sizes, strict=True))
 
 
 def reverse_offset(offset: Sequence[int], sizes: Sequence[int]) -> Offset:
-    """The offset that leads back."""
+    """Return the offset that leads back."""
     return tuple(-o % n for o, n in zip(offset, sizes, strict=True))
 
 
 def ranks_at_offset(offset: Sequence[int], sizes: Sequence[int]) -> Ranks:
-    """The rank at ``offset`` from every rank, shape (N,)."""
+    """Return the rank at ``offset`` from every rank, shape (N,)."""
     return ranks_at((all_coordinates(sizes) + np.asarray(offset)) % np.asarray(sizes), sizes)
 
 
@@ -90,11 +90,12 @@ class Group:
 
     @property
     def n_members(self) -> int:
+        """Number of members."""
         return math.prod(self.sizes)
 
 
 def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> range:
-    """The members of the rank's group that differ from it in dimension ``dim`` only, and itself."""
+    """Return the members of the rank's group that differ from it at most in dimension ``dim``."""
     p, stride = group.sizes[dim], group.strides[dim]
     whole = line(rank, sizes, dim)
     place = whole.index(rank)
@@ -103,23 +104,23 @@ def members_along(group: Group, rank: int, sizes: Sequence[int], dim: int) -> ra
 
 
 def member_numbers(group: Group, at: Coordinates) -> NDArray[np.int64]:
-    """Which member of its group the rank at each coordinate is, in the order of ranks."""
+    """Return the number of the rank at each coordinate within its group, in order of ranks."""
     return ranks_at(at // np.asarray(group.strides) % np.asarray(group.sizes), group.sizes)
 
 
 def first_members(group: Group, sizes: Sequence[int]) -> Ranks:
-    """The lowest rank of every rank's group, shape (N,)."""
+    """Return the lowest rank of every rank's group, shape (N,)."""
     return ranks_at(_corners(group, sizes), sizes)
 
 
 def group_members(group: Group, sizes: Sequence[int]) -> Ranks:
-    """The members of every rank's group, shape (N, P)."""
+    """Return the members of every rank's group, shape (N, P)."""
     steps = all_coordinates(group.sizes) * np.asarray(group.strides)
     return ranks_at(_corners(group, sizes)[:, None, :] + steps[None, :, :], sizes)
 
 
 def _corners(group: Group, sizes: Sequence[int]) -> Coordinates:
-    """The coordinates of every rank, with the group's own digits taken out, shape (N, D)."""
+    """Return the coordinates of the first member of every rank's group, shape (N, D)."""
     here = all_coordinates(sizes)
     span = np.asarray(group.sizes) * np.asarray(group.strides)
     return here - here % span + here % np.asarray(group.strides)

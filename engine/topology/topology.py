@@ -50,7 +50,7 @@ class Dimension:
 
     @property
     def name(self) -> str:
-        """As in shapes: ``Ring(4)``."""
+        """Notation in shapes: ``Ring(4)``."""
         return self.block.label(self.size)
 
 
@@ -66,15 +66,17 @@ class Topology:
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Number of NPUs along each dimension."""
         return tuple(dim.size for dim in self.dims)
 
     @property
     def n_npus(self) -> int:
+        """Number of NPUs."""
         return math.prod(self.sizes)
 
     @property
     def name(self) -> str:
-        """The notation of the field: ``Ring(4)_FullyConnected(8)_Switch(32)``."""
+        """Notation of the shape: ``Ring(4)_FullyConnected(8)_Switch(32)``."""
         return "_".join(dim.name for dim in self.dims)
 
     @classmethod
@@ -86,10 +88,10 @@ class Topology:
         latency: Sequence[int],
         tiers: Sequence[str] = (),
     ) -> "Topology":
-        """A topology from a shape such as ``Ring(4)_Switch(8)``.
+        """Build a topology from a shape such as ``Ring(4)_Switch(8)``.
 
-        ``bandwidth`` (bytes/s), ``latency`` (ps) and ``tiers`` hold one entry a dimension.
-        Raises :class:`DimsweepError` when the shape is malformed or a list has another length.
+        ``bandwidth`` (bytes/s), ``latency`` (ps) and ``tiers`` hold one entry for each dimension.
+        Raises :class:`DimsweepError` if the shape is malformed or a list has a different length.
         """
         blocks = parse_shape(shape)
         for name, values in (("bandwidth", bandwidth), ("latency", latency), ("tiers", tiers)):
@@ -117,7 +119,10 @@ _MOST = 10**7  # NPUs of a dimension
 
 
 def parse_shape(shape: str) -> list[tuple[Block, int]]:
-    """``Ring(4)_Switch(8)`` as pairs of block and size; ``Mesh2D(5,4)`` has two sides."""
+    """Return the pairs of block and size of a shape such as ``Ring(4)_Switch(8)``.
+
+    A grid has two sides: ``Mesh2D(5,4)``.
+    """
     blocks = []
     if not isinstance(shape, str):
         hint = f"write {_alternatives()}, joined by _"
@@ -138,7 +143,7 @@ def parse_shape(shape: str) -> list[tuple[Block, int]]:
 
 
 def _find(name: str, sides: str) -> tuple[Block, int] | None:
-    """The block of that name in lower case, and its size; nothing where it has other sides."""
+    """Return the block called ``name`` (lower case) and its size; None if its sides are wrong."""
     block = {known.lower(): block for known, block in BLOCKS.items()}.get(name)
     grid = {known.lower(): grid for known, grid in GRIDS.items()}.get(name)
     numbers = [int(side) for side in sides.split(",")]
@@ -150,7 +155,7 @@ def _find(name: str, sides: str) -> tuple[Block, int] | None:
 
 
 def _asked(shape: str) -> str:
-    """The shape that was meant, as a question, where its parts are blocks but for a slip."""
+    """Return a "did you mean" question for a misspelt shape, or an empty string."""
     if "-" in shape.replace(")-", ")_") or "." in shape:
         return ""
     meant = []

@@ -67,8 +67,8 @@ GENERATORS: Registry[type[Generator]] = Registry(
 
 
 def register(generator: type[Generator]) -> None:
-    """Makes a generator of a plug-in known by its ``kind``.
+    """Register a generator of a plug-in under its ``kind``.
 
-    Raises :class:`DimsweepError` if there is one of that kind already.
+    Raises :class:`DimsweepError` if the kind is taken.
     """
     GENERATORS[generator.kind] = generator

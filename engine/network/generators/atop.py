@@ -13,7 +13,8 @@ from dimsweep.engine.topology.blocks import Node
 @dataclass(frozen=True, kw_only=True)
 class Between:
     """The connection of two layers: ``blocks`` of each (H), ``links`` of each node of the lower one
-    (E; none: to all of the block), and their ``width`` in ports (B)."""
+    (E; none: to all of the block), and their ``width`` in ports (B).
+    """
 
     lower: int
     upper: int
@@ -27,7 +28,8 @@ class Within:
     """The connections within a layer: the ``sizes`` of its dimensions (S; D is how many there are),
     and how many a node has in each (``outward``, P).  Node X leads, in dimension t and for
     m = 1 .. P, to (a[t][0] m + sum of a[t][r] X_r + c[t]) mod S (A and C).  ``width`` in ports
-    (B)."""
+    (B).
+    """
 
     layer: int
     sizes: tuple[int, ...]

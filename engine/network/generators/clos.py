@@ -13,7 +13,8 @@ from dimsweep.engine.units import BANDWIDTH
 class FatTree(Generator):
     """``npus`` under one to three tiers of switches of ``radix`` ports (Al-Fares et al., SIGCOMM
     2008); each tier below the top has ``oversubscription`` times as many ports down as up, one
-    number for each of them.  With several ``rails`` a leaf has NPUs of one rail each."""
+    number for each of them.  With several ``rails`` a leaf has NPUs of one rail each.
+    """
 
     kind: ClassVar[str] = "fat_tree"
 
@@ -37,7 +38,8 @@ class FatTree(Generator):
 @dataclass(frozen=True, kw_only=True)
 class Roft(FatTree):
     """A rail-optimised fat tree: one of several ``rails`` (NVIDIA, DGX SuperPOD reference
-    architecture, 2023)."""
+    architecture, 2023).
+    """
 
     kind: ClassVar[str] = "roft"
 
@@ -48,7 +50,8 @@ class Roft(FatTree):
 class RailOnly(Generator):
     """A fat tree of its own for each of ``rails``, and none between them: other rails are reached
     by way of the servers (Wang et al., Rail-only, arXiv:2307.12169).  ``spread`` out, each link up
-    of a leaf leads to a spine of its own, also where fewer spines have ports enough."""
+    of a leaf leads to a spine of its own, also where fewer spines have ports enough.
+    """
 
     kind: ClassVar[str] = "rail_only"
 
@@ -96,7 +99,8 @@ class NvlRacks(Generator):
     """``racks`` of ``rack`` NPUs, each with a link to each of ``trays`` NVLink switches, which have
     ``scale_up`` bytes/s for each NPU together (NVIDIA, GB200 NVL72: 18 switches, 900 GB/s one way);
     between racks, a fat tree of switches of ``radix`` ports, NPUs of the same place next to each
-    other."""
+    other.
+    """
 
     kind: ClassVar[str] = "nvl_racks"
 

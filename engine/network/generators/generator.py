@@ -41,7 +41,8 @@ class Generator(ABC):
     @abstractmethod
     def lay(self, wires: "Wires") -> None:
         """Lay the wires; raises :class:`DimsweepError` naming the parameter that makes no such
-        network."""
+        network.
+        """
 
     def build(self) -> Network:
         """The network.  Raises :class:`DimsweepError` for parameters that make none."""
@@ -66,7 +67,8 @@ class Generator(ABC):
 
 def along_rails(npus: range, size: int, rails: int) -> list[Node]:
     """The NPUs in groups of ``size`` or, if they are fewer, one, those of a group rail by rail.
-    Raises :class:`DimsweepError` for what cannot be shared out so."""
+    Raises :class:`DimsweepError` for what cannot be shared out so.
+    """
     size = max(1, min(len(npus), size))
     check_divides("npus", size, len(npus), "NPUs")
     check_divides("rails", rails, size, "NPUs of a group")
@@ -169,7 +171,8 @@ def _split(radix: int, over: float, wide: int) -> tuple[int, int]:
 
 def _n_tops(n_below: int, up: int, radix: int, wide: int, spread: bool) -> int:
     """Return the fewest switches of ``radix`` ports that ``up`` links of each of ``n_below``
-    switches can be shared out to evenly."""
+    switches can be shared out to evenly.
+    """
     n = up if spread else -(-n_below * up * wide // radix)
     while up % n:
         n += 1

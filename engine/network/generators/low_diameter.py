@@ -50,7 +50,8 @@ class DragonflyNetwork(Generator):
 class DragonflyPlus(Generator):
     """Dragonfly+: groups of ``leaves`` and ``spines``, each leaf joined to each spine, ``hosts``
     NPUs at a leaf; one cable between each pair of ``groups`` or more, from spine to spine
-    (Shpiner et al., HiPINEB 2017)."""
+    (Shpiner et al., HiPINEB 2017).
+    """
 
     kind: ClassVar[str] = "dragonfly_plus"
 
@@ -124,7 +125,8 @@ class SlimFly(Generator):
 @dataclass(frozen=True, kw_only=True)
 class Jellyfish(Generator):
     """``switches`` of ``radix`` ports with ``hosts`` NPUs each; the other ports make a random
-    regular graph of the ``seed`` (Singla et al., NSDI 2012)."""
+    regular graph of the ``seed`` (Singla et al., NSDI 2012).
+    """
 
     kind: ClassVar[str] = "jellyfish"
 
@@ -156,7 +158,8 @@ class Jellyfish(Generator):
 @dataclass(frozen=True, kw_only=True)
 class HyperX(Generator):
     """Switches on a lattice of ``sizes``, each joined to all that differ from it in one coordinate
-    by ``lanes`` cables, ``hosts`` NPUs at each (Ahn et al., HyperX, SC 2009)."""
+    by ``lanes`` cables, ``hosts`` NPUs at each (Ahn et al., HyperX, SC 2009).
+    """
 
     kind: ClassVar[str] = "hyperx"
 

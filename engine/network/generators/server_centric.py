@@ -13,7 +13,8 @@ from dimsweep.engine.topology.blocks import Node
 class BCube(Generator):
     """BCube(n, k): n^k NPUs, whose numbers in base ``n`` have ``k`` digits; those that differ in
     digit i only share a switch of level i (Guo et al., SIGCOMM 2009).  No switch is joined to
-    another: NPUs pass messages on."""
+    another: NPUs pass messages on.
+    """
 
     kind: ClassVar[str] = "bcube"
 
