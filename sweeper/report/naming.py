@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _WORD = r"\s+|\d[\d.,]* [a-zA-Z]+(?:/\w+)?|[^\s.,:_]*[.,:_]*"
 _LETTERS, _LINES, _LINES_AT_MOST = 22, 3, 8  # of a row's name
+_FEW_NAMES = 12  # names that a chart has room for in full
 _SPEAK_FOR_THEMSELVES = ("workload", "shape")
 _DEGREES = {"tensor": "TP", "context": "CP", "expert": "EP", "pipeline": "PP", "data": "DP"}
 _DEGREE = re.compile(r"(\w+)'?: '?(\w+)")  # of a mapping, as YAML or Python writes it
@@ -123,7 +124,7 @@ def narrow(name: str) -> str:
 def folded_apart(names: Sequence[str]) -> list[str]:
     """Names in lines, as :func:`folded` gives them, but with so many lines that none that differ
     are cut alike."""
-    for most in range(_LINES, _LINES_AT_MOST):
+    for most in range(_LINES if len(names) > _FEW_NAMES else _LINES_AT_MOST - 1, _LINES_AT_MOST):
         texts = [folded(name, most=most) for name in names]
         if len(set(texts)) == len(set(names)):
             return texts
