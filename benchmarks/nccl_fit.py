@@ -33,7 +33,7 @@ _GOLDEN = Path("tests/golden/nccl.csv")
 
 
 def main(path: Path = _GOLDEN) -> None:
-    rows = [row for row in read_rows(path) if row.of_fitted_machine]
+    rows = [row for row in read_rows(path) if row.is_of_fitted_machine]
     for name in dict.fromkeys(row.gpu for row in rows):
         mine = [row for row in rows if row.gpu == name]
         _print(fitted(GPUS[name], mine))

@@ -15,7 +15,7 @@ from dimsweep.engine import (
     simulate,
 )
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.files import published
+from dimsweep.sweeper.extensions.verify.files import find_published
 from dimsweep.sweeper.extensions.verify.points import read_lines
 from tests.support.programs import one_collective
 
@@ -29,13 +29,13 @@ SCHEDULERS = {
 
 def published_values(study: str) -> Mapping[str, float]:
     """The numbers that a study's table has, by the names of its points."""
-    lines = read_lines(published()[study].points)
+    lines = read_lines(find_published()[study].points)
     return {line.name: line.published for line in lines if isinstance(line.published, float)}
 
 
 def published_table(study: str, name: str) -> list[dict[str, str]]:
     """A table of measurements beside a study."""
-    file = published()[study].table(name)
+    file = find_published()[study].table(name)
     assert file is not None
     with file.open(newline="", encoding="utf-8") as opened:
         return list(csv.DictReader(opened))

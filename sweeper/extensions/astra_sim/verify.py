@@ -30,10 +30,10 @@ from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
     Value,
-    absolute,
+    find_recorded,
     json_option,
     print_json,
-    recorded,
+    within_amount,
 )
 from dimsweep.sweeper.terminal import plural, say, waiting
 
@@ -86,17 +86,17 @@ class Case:
     @property
     def left_out(self) -> str:
         """Why there is nothing to compare, or nothing."""
-        recorded = self.result.get("per_rank") and self.result.get("ranks_finished")
-        return "" if recorded else "ASTRA-sim recorded no cycles"
+        find_recorded = self.result.get("per_rank") and self.result.get("ranks_finished")
+        return "" if find_recorded else "ASTRA-sim recorded no cycles"
 
     def expected(self) -> tuple[list[int], list[int]]:
         """Cycles and exposed cycles of each rank."""
-        recorded = self.result["per_rank"]
-        if "all_ranks" in recorded:
+        find_recorded = self.result["per_rank"]
+        if "all_ranks" in find_recorded:
             n = self.result["npus"]
-            alike = recorded["all_ranks"]
+            alike = find_recorded["all_ranks"]
             return [alike["cycles"]] * n, [alike["exposed"]] * n
-        return recorded["cycles"], recorded["exposed"]
+        return find_recorded["cycles"], find_recorded["exposed"]
 
 
 def find_cases(folders: Sequence[Path]) -> list[Case]:
@@ -171,7 +171,7 @@ def command(folders: Sequence[Path], fold: bool, as_json: bool) -> int:
     left_out, points = 0, list[Point]()
     console = Console(stderr=as_json)
     with waiting("simulating recorded runs", console):
-        for case in find_cases(folders or [recorded("astra", "FOLDERS")]):
+        for case in find_cases(folders or [find_recorded("astra", "FOLDERS")]):
             name = f"{case.section}/{case.folder.name}"
             if case.left_out:
                 left_out += 1
@@ -212,7 +212,7 @@ def _point(case: Case, name: str, faults: list[str]) -> Point:
         ranks = plural(len(case.expected()[0]), "rank")
         return Shape(name, f"the cycles of {ranks}", "; ".join(faults[:4]), False, source)
     last = max(case.expected()[0])
-    return Value(name, last, last, absolute(0), source, "cycles", basis="recorded")
+    return Value(name, last, last, within_amount(0), source, "cycles", basis="recorded")
 
 
 def _faults(case: Case, ours: Cycles) -> list[str]:

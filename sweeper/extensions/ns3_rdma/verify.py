@@ -20,12 +20,12 @@ from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
     Value,
-    absolute,
+    find_recorded,
     json_option,
     print_json,
-    recorded,
-    relative,
-    say_left_out,
+    print_left_out,
+    within_amount,
+    within_share,
 )
 from dimsweep.sweeper.terminal import say, waiting
 
@@ -272,10 +272,14 @@ class Compared:
         self.faults += [f"{case.name}: {told}"] if fault and not close else []
         source = VERIFICATION.source
         if fault and not close:
-            recorded = f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
-            self.points.append(Shape(case.name, recorded, told, False, source, basis="recorded"))
+            find_recorded = (
+                f"{out['pfc_pauses']} pauses, a mean completion time of {expected:,.0f} ns"
+            )
+            self.points.append(
+                Shape(case.name, find_recorded, told, False, source, basis="recorded")
+            )
         else:
-            allowed = relative(_CLOSE) if fault else absolute(0)
+            allowed = within_share(_CLOSE) if fault else within_amount(0)
             self.points.append(Value(case.name, expected, mean, allowed, source, "ns", fault))
 
 
@@ -293,7 +297,7 @@ def compare(folder: Path, *, as_json: bool) -> int:
                 case.simulate()  # once before, so that no time is the compiler's
             key = str(case.line["variant"]), str(case.line["build"])
             compared.setdefault(key, Compared()).add(case, case.simulate())
-    say_left_out(left_out, "run", console)
+    print_left_out(left_out, "run", console)
     if as_json:
         print_json([point for of in compared.values() for point in of.points])
     return _report(compared, console)
@@ -346,4 +350,4 @@ def command(folder: Path | None, as_json: bool) -> int:
     Example:
       dimsweep verify packets tests/golden/roce
     """
-    return compare(folder or recorded("roce", "FOLDER"), as_json=as_json)
+    return compare(folder or find_recorded("roce", "FOLDER"), as_json=as_json)

@@ -24,12 +24,12 @@ from dimsweep.engine.kernels.packet.transports import Balance
 from dimsweep.sweeper.extensions.uet_htsim import VERIFICATION
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
-    console_for,
+    create_console,
+    find_recorded,
     json_option,
     print_json,
-    recorded,
-    relative,
-    say_left_out,
+    print_left_out,
+    within_share,
 )
 from dimsweep.sweeper.report.summary import Floats
 from dimsweep.sweeper.terminal import plural, say, table, waiting
@@ -101,11 +101,11 @@ def read_runs(folder: Path) -> Iterator[Recorded]:
         line = validated(_Line, parse_json(text, where), where)
         suite = line.suite.removeprefix("validate_").removesuffix(".txt")
         (resent,) = re.findall(r"Rtx: (\d+)", line.summary)
-        recorded = f"{suite}: {line.name} ({Path(line.matrix).stem})"
+        find_recorded = f"{suite}: {line.name} ({Path(line.matrix).stem})"
         found = _experiment(folder, line, where)
         experiment, why = (None, found) if isinstance(found, str) else (found, "")
         yield Recorded(
-            recorded, line.first_us, line.last_us, int(resent), line.cpu_s, experiment, why
+            find_recorded, line.first_us, line.last_us, int(resent), line.cpu_s, experiment, why
         )
 
 
@@ -211,7 +211,13 @@ class Compared:
         allowed = max(_EXACT, _DEVIATIONS * deviation * (1 + 1 / _SEEDS) ** 0.5 / mean)
         source = VERIFICATION.source
         return Value(
-            self.run.name, self.run.last, mean, relative(allowed), source, "us", basis="recorded"
+            self.run.name,
+            self.run.last,
+            mean,
+            within_share(allowed),
+            source,
+            "us",
+            basis="recorded",
         )
 
     @property
@@ -243,7 +249,7 @@ def _compared(run: Recorded) -> Compared:
 def compare(folder: Path, *, as_json: bool) -> int:
     """Simulate the recorded runs, and print both; the exit code is 1 if some last completion is
     farther off than chance explains."""
-    console = console_for(as_json)
+    console = create_console(as_json)
     compared, left_out, compiled = list[Compared](), list[str](), set[bool]()
     with waiting("simulating recorded runs", console):
         for run in read_runs(folder):
@@ -254,7 +260,7 @@ def compare(folder: Path, *, as_json: bool) -> int:
                 run.experiment.run()  # once before, so that no time is the compiler's
                 compiled.add(kernel)
             compared.append(_compared(run))
-    say_left_out(left_out, "run", console)
+    print_left_out(left_out, "run", console)
     if as_json:
         print_json([each.point for each in compared])
     else:
@@ -282,4 +288,4 @@ def command(folder: Path | None, as_json: bool) -> int:
     Example:
       dimsweep verify uet tests/golden/uet
     """
-    return compare(folder or recorded("uet", "FOLDER"), as_json=as_json)
+    return compare(folder or find_recorded("uet", "FOLDER"), as_json=as_json)

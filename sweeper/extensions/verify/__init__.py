@@ -6,7 +6,7 @@ which an extension offers as a :class:`Verification`, and a plug-in registers in
 :data:`sweeper.extensions.verify.registry.VERIFICATIONS`.  One that compares the points of a
 published study has a function ``find`` beside it, which returns
 :class:`sweeper.extensions.verify.points.Findings`, and makes its command of it with
-:func:`sweeper.extensions.verify.points.verification`.
+:func:`sweeper.extensions.verify.points.create_command`.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Verification(NamedTuple):
     its command.  ``target`` is the command, as "module:object".
     """
 
-    what: str
+    title: str
     source: str
     is_study: bool = False
     target: str = "verify:command"

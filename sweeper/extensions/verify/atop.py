@@ -9,35 +9,37 @@ from rich.console import Console
 
 from dimsweep.engine.network import PriceList, build_bill, list_needs
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.atop_space import SERVER, Limits, layered
+from dimsweep.sweeper.extensions.verify.atop_space import SERVER, Limits, generate_networks
 from dimsweep.sweeper.extensions.verify.atop_traffic import (
-    Cases,
     Front,
-    Trained,
-    front_of,
-    mean_time,
+    TrafficCases,
+    TrainingJob,
+    compute_mean_time,
+    find_front,
 )
-from dimsweep.sweeper.extensions.verify.networks import named
+from dimsweep.sweeper.extensions.verify.networks import build_generator
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
     Point,
     Shape,
     Value,
-    console_for,
+    create_console,
     json_option,
-    relative,
-    show,
+    run_verification,
+    within_share,
 )
 from dimsweep.sweeper.terminal import say, table
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, figure 9 as others read it"
 _TABLE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, section 3 and table 8"
-_PRICED = relative(0.11)  # as near as prices could be fitted to figure 9 (conf/cost/atop_2025.yaml)
+_PRICED = within_share(
+    0.11
+)  # as near as prices could be fitted to figure 9 (conf/cost/atop_2025.yaml)
 _BITS = 1e9 / 8
 # By NPUs: what is trained (table 8), Gb/s of all ports of a switch (section 7), hours on 256 cores.
 SCALES = {
-    256: (Trained(256, layers=48, hidden=6144, batch=384, chunks=3), 6_400, 6.5),
-    1024: (Trained(1024, layers=96, hidden=12288, batch=1536, chunks=3), 12_800, 10.6),
+    256: (TrainingJob(256, layers=48, hidden=6144, batch=384, chunks=3), 6_400, 6.5),
+    1024: (TrainingJob(1024, layers=96, hidden=12288, batch=1536, chunks=3), 12_800, 10.6),
 }
 # Their networks, with Gb/s of a port and the costs that were read off, of 1,024 GPUs, in MUSD.
 THEIRS = {
@@ -49,20 +51,20 @@ THEIRS = {
 }
 
 
-def prices() -> PriceList:
+def read_prices() -> PriceList:
     """Those that were fitted to the source's costs."""
     return compose(["workload=all_reduce", "cost=atop_2025"]).config.cost.price_list()
 
 
-def points(npus: int, console: Console) -> Iterator[Point]:
+def find_points(npus: int, console: Console) -> Iterator[Point]:
     """What the front is, and how their networks compare with it."""
     start = time.process_time()
     trained, switch, hours = SCALES[npus]
-    cases, parts = Cases(trained), prices()
-    front = front_of([*layered(Limits(npus, switch * _BITS))], cases, parts)
+    cases, parts = TrafficCases(trained), read_prices()
+    front = find_front([*generate_networks(Limits(npus, switch * _BITS))], cases, parts)
     spent = time.process_time() - start
     rows = [
-        (f"{step.cost / 1e6:.3f}", f"{step.mean * 1e3:.4g}", step.network.told())
+        (f"{step.cost / 1e6:.3f}", f"{step.mean * 1e3:.4g}", step.network.describe())
         for step in front.steps
     ]
     console.print(table(("MUSD", "mean ms", "network"), rows, left=3))
@@ -75,16 +77,16 @@ def points(npus: int, console: Console) -> Iterator[Point]:
     for topology, (gbps, read) in THEIRS.items():
         name = topology.format(n=round(npus**0.5))
         radix = {} if "(" in name else {"radix": round(switch / gbps)}
-        made = named(name, npus, radix.get("radix"), {"port_gbps": str(gbps)})
+        made = build_generator(name, npus, radix.get("radix"), {"port_gbps": str(gbps)})
         network = replace(made, bandwidth=gbps * _BITS, server=SERVER).build()
         cost = build_bill(list_needs(network), parts).cost
         assert cost is not None
         if npus == 1024:
             yield Value(f"{name}, {npus}: cost", read, cost / 1e6, _PRICED, _SOURCE, "MUSD")
-        yield _compared(name, cost, mean_time(cases, network), front)
+        yield _compare_with_front(name, cost, compute_mean_time(cases, network), front)
 
 
-def _compared(name: str, cost: float, mean: float, front: Front) -> Shape:
+def _compare_with_front(name: str, cost: float, mean: float, front: Front) -> Shape:
     better, own = front.dominates(cost, mean), f"{cost / 1e6:.3g} MUSD, {mean * 1e3:.4g} ms"
     ours = f"{own}: none of the front is as good"
     if better is not None:
@@ -117,5 +119,7 @@ def command(npus: str, as_json: bool) -> int:
     the space is as fast as one of the front and costs less. It takes half a minute of one core for
     256 GPUs, and seven minutes for 1,024.
     """
-    console = console_for(as_json)
-    return show("atop", lambda: Findings([*points(int(npus), console)]), as_json=as_json)
+    console = create_console(as_json)
+    return run_verification(
+        "atop", lambda: Findings([*find_points(int(npus), console)]), as_json=as_json
+    )

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from dimsweep.engine.network import Network, PriceList, Spread, Wiring
 from dimsweep.sweeper.extensions.verify.atop_space import (
     SERVER,
+    Connection,
     Floats,
-    Folded,
-    Joined,
-    Layered,
+    FoldedLinks,
+    LayeredNetwork,
     Longs,
-    Shop,
+    PriceCache,
 )
 
 Pattern = tuple[str, int]  # who sends to whom: a swap of ranks so far apart, or a shift by so many
@@ -32,7 +32,7 @@ KINDS = ("DP", "PP", "DP and PP")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingJob:
     """What is trained on ``npus``, as far as it decides how much is sent: a transformer of so many
     ``layers`` of ``hidden``, its ``batch``, and so many ``chunks`` a stage.  There are 12 layers
     hidden^2 weights, gradients and activations of 2 bytes, ``sequence`` tokens a micro-batch."""
@@ -57,12 +57,12 @@ class Trained:
         return 2.0 * passes * self.sequence * self.hidden / SERVER
 
 
-class Cases:
+class TrafficCases:
     """The nine cases of what is trained: ``patterns`` are whom each NPU sends to in a round, and
     ``rounds`` the bytes by pattern of all rounds of each case.  Shifts are by multiples of
     ``far``."""
 
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: TrainingJob) -> None:
         self.patterns = dict[Pattern, Longs]()
         self.rounds = dict[tuple[int, str], list[Round]]()
         self.far = SERVER * trained.replicas(max(STAGES))
@@ -73,9 +73,9 @@ class Cases:
             next_stage = {("shift", by): (npus + by) % trained.npus for by in (far, -far)}
             strides = [SERVER * 2**k for k in range(replicas.bit_length() - 2, -1, -1)]
             self.patterns |= next_stage | {("swap", by): npus ^ by for by in strides}
-            summed = _halving(trained.gradients(stages), strides)
+            summed = _list_halving_rounds(trained.gradients(stages), strides)
             passed: list[Round] = [dict.fromkeys(next_stage, trained.activations(stages))]
-            both = _beside(summed, passed[0]) or passed
+            both = _add_share(summed, passed[0]) or passed
             for kind, rounds in zip(KINDS, (summed, passed, both), strict=True):
                 self.rounds[stages, kind] = rounds
 
@@ -83,20 +83,22 @@ class Cases:
         """The mean of the cases' times, by how long links are busy with a byte of each NPU to its
         target; what it is not below, as soon as that is ``enough``."""
         busy, found = dict[Pattern, Floats](), 0.0
-        for name in sorted(self._sent, key=self._sent.__getitem__, reverse=True):
+        for name in sorted(
+            self._bytes_by_pattern, key=self._bytes_by_pattern.__getitem__, reverse=True
+        ):
             busy[name] = seconds(self.patterns[name])
             rounds = (own for case in self.rounds.values() for own in case)
-            found = sum(_longest(own, busy) for own in rounds) / len(self.rounds)
+            found = sum(_find_longest(own, busy) for own in rounds) / len(self.rounds)
             if found >= enough:
                 break
         return found
 
-    def at_best(self, bandwidth: float) -> float:
+    def bound_by_bandwidth(self, bandwidth: float) -> float:
         """What the mean of the times is not below where all ports of an NPU have that bandwidth."""
-        return sum(self._sent.values()) / len(self.rounds) / bandwidth
+        return sum(self._bytes_by_pattern.values()) / len(self.rounds) / bandwidth
 
     @cached_property
-    def _sent(self) -> dict[Pattern, float]:
+    def _bytes_by_pattern(self) -> dict[Pattern, float]:
         """The bytes that an NPU sends by pattern, in all cases."""
         found = dict.fromkeys(self.patterns, 0.0)
         for own in (own for case in self.rounds.values() for own in case):
@@ -104,14 +106,14 @@ class Cases:
                 found[name] += n
         return found
 
-    def least(self, network: Layered, known: "Ports") -> float:
+    def bound_on_network(self, network: LayeredNetwork, known: "PortBounds") -> float:
         """What the mean of the cases' times is not below on a network, whose graph is not built."""
-        bounds = {name: known.of(network, name) for name in self.patterns}
+        bounds = {name: known.bound_pattern(network, name) for name in self.patterns}
         found = 0.0
         for rounds in self.rounds.values():
             for own in rounds:
                 found += max(
-                    *(n * bounds[name].alone for name, n in own.items()),
+                    *(n * bounds[name].busiest_port for name, n in own.items()),
                     sum(n * bounds[name].leaves for name, n in own.items()),
                     sum(n * bounds[name].crosses for name, n in own.items()),
                     sum(n * bounds[name].climbs for name, n in own.items()),
@@ -119,13 +121,13 @@ class Cases:
         return found / len(self.rounds)
 
 
-def _halving(size: float, strides: Sequence[int]) -> list[Round]:
+def _list_halving_rounds(size: float, strides: Sequence[int]) -> list[Round]:
     """Rounds that send half of what is left, the farthest first, and the same backwards."""
     found = [{("swap", by): size / 2 ** (k + 1)} for k, by in enumerate(strides)]
     return [each for each in found for _ in range(2)]
 
 
-def _beside(rounds: Sequence[Round], others: Round) -> list[Round]:
+def _add_share(rounds: Sequence[Round], others: Round) -> list[Round]:
     """Rounds with their share of what others send."""
     whole = sum(sum(each.values()) for each in rounds)
     return [
@@ -134,23 +136,23 @@ def _beside(rounds: Sequence[Round], others: Round) -> list[Round]:
     ]
 
 
-def _longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
+def _find_longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
     return float(np.max(sum(n * busy[name] for name, n in own.items() if name in busy)))
 
 
 @dataclass(frozen=True)
-class Least:
+class PatternBounds:
     """Seconds for a byte of each NPU in a pattern: of the busiest NPU's ports if it is alone; of a
     server's ports, of all links together, and of those up from the lower layer of switches, which
     add up over patterns."""
 
-    alone: float
+    busiest_port: float
     leaves: float
     crosses: float
     climbs: float
 
 
-class Ports:
+class PortBounds:
     """Bounds by the ports of NPUs, for all networks of a space.
 
     A message to an NPU that shares a switch takes two links, and no others: those to switches of
@@ -167,53 +169,54 @@ class Ports:
         self._apart = dict[object, NDArray[np.bool_]]()
         self._climbing = dict[object, NDArray[np.bool_]]()
 
-    def of(self, network: Layered, name: Pattern) -> Least:
+    def bound_pattern(self, network: LayeredNetwork, name: Pattern) -> PatternBounds:
         low, high = network.lanes
         speed, n = network.speed, network.npus
-        own = [self._shares(join, name) for join in (network.low, network.high) if join]
+        own = [self._share_switch(join, name) for join in (network.low, network.high) if join]
         shared = own[0] * low + (own[1] * high if len(own) > 1 else 0)
         by_ports = [1 / (int(lanes) * speed) for lanes in np.unique(shared) if lanes]
         leaves = 1 / ((low + high) * speed)
-        apart = int(self._apart_of(network, name).sum())
+        apart = int(self._share_no_switch(network, name).sum())
         links = n * (low + high) + network.between_switches
         crosses = (n + apart) / (links * speed)
         climbs = 0.0
         if network.up and not network.high:
             up = network.up
-            lanes_up = up.below * up.room * up.lanes
-            climbs = int(self._below_one(network, name).sum()) / (lanes_up * speed)
-        return Least(max(by_ports, default=0.0), leaves, crosses, climbs)
+            lanes_up = up.below * up.n_above * up.lanes
+            climbs = int(self._share_upper_switch(network, name).sum()) / (lanes_up * speed)
+        return PatternBounds(max(by_ports, default=0.0), leaves, crosses, climbs)
 
-    def _shares(self, join: Joined, name: Pattern) -> NDArray[np.bool_]:
+    def _share_switch(self, join: Connection, name: Pattern) -> NDArray[np.bool_]:
         """Whether each NPU shares a switch of a layer with whom it sends to."""
         key = join.size, join.classes, name
         if key not in self._shared:
-            of = join.of
+            of = join.node_classes
             self._shared[key] = of == of[self._patterns[name]]
         return self._shared[key]
 
-    def _below_one(self, network: Layered, name: Pattern) -> NDArray[np.bool_]:
+    def _share_upper_switch(self, network: LayeredNetwork, name: Pattern) -> NDArray[np.bool_]:
         """Whether each NPU and whom it sends to share no switch, and are below one of the upper
         layer."""
         low, up = network.low, network.up
         assert up is not None
-        key = (low.size, low.classes, low.room, up.size, up.classes, name)
+        key = (low.size, low.classes, low.n_above, up.size, up.classes, name)
         if key not in self._climbing:
-            own = low.of[:, None] * low.room + np.arange(low.room)  # the switches of each NPU
+            # The switches of each NPU.
+            own = low.node_classes[:, None] * low.n_above + np.arange(low.n_above)
             sees = np.zeros((low.below, up.classes), dtype=bool)
-            sees[np.arange(low.below)[:, None], up.of[own]] = True
+            sees[np.arange(low.below)[:, None], up.node_classes[own]] = True
             both = (sees & sees[self._patterns[name]]).any(axis=1)
-            self._climbing[key] = both & self._apart_of(network, name)
+            self._climbing[key] = both & self._share_no_switch(network, name)
         return self._climbing[key]
 
-    def _apart_of(self, network: Layered, name: Pattern) -> NDArray[np.bool_]:
+    def _share_no_switch(self, network: LayeredNetwork, name: Pattern) -> NDArray[np.bool_]:
         """Whether each NPU sends to a server that shares no switch with its own."""
         joins = [join for join in (network.low, network.high) if join]
         key = (*((join.size, join.classes) for join in joins), name)
         if key not in self._apart:
             near = np.zeros(network.npus, dtype=bool)
             for join in joins:
-                of = join.of.reshape(-1, SERVER)
+                of = join.node_classes.reshape(-1, SERVER)
                 sees = np.zeros((len(of), join.classes), dtype=bool)
                 sees[np.repeat(np.arange(len(of)), SERVER), of.reshape(-1)] = True
                 server = np.arange(network.npus) // SERVER
@@ -232,10 +235,10 @@ class Ports:
 _ROUNDING = 1e-9
 
 
-class Step(NamedTuple):
+class FrontStep(NamedTuple):
     """A network of the front: USD, and the mean of the cases' seconds."""
 
-    network: Layered
+    network: LayeredNetwork
     cost: float
     mean: float
 
@@ -244,11 +247,11 @@ class Front(NamedTuple):
     """The networks that no other one is as fast as for as little money, the cheapest first; how
     many there were, and how many were timed, which no bound excludes."""
 
-    steps: Sequence[Step]
+    steps: Sequence[FrontStep]
     networks: int
     timed: int
 
-    def dominates(self, cost: float, mean: float) -> Step | None:
+    def find_dominating(self, cost: float, mean: float) -> FrontStep | None:
         """The fastest network of the front that costs no more, if it is faster, or cheaper and as
         fast; None if there is none."""
         found = [step for step in self.steps if step.cost <= cost and step.mean <= mean]
@@ -256,31 +259,31 @@ class Front(NamedTuple):
         return None if last is not None and (last.cost, last.mean) == (cost, mean) else last
 
 
-def mean_time(cases: Cases, network: Network) -> float:
+def compute_mean_time(cases: TrafficCases, network: Network) -> float:
     """The mean of the cases' seconds on a network."""
     npus = np.arange(network.n_npus)
     spread = Spread(Wiring.from_network(network), npus)
     return cases.mean(partial(spread.seconds, npus))
 
 
-def front_of(networks: Sequence[Layered], cases: Cases, prices: PriceList) -> Front:
+def find_front(networks: Sequence[LayeredNetwork], cases: TrafficCases, prices: PriceList) -> Front:
     """The front of these networks; those that no parts of a list are, are left out."""
-    ports, shop = Ports(cases.patterns), Shop(prices)
+    ports, shop = PortBounds(cases.patterns), PriceCache(prices)
     costs = np.array([network.cost(shop) for network in networks])
-    wide = np.array([cases.at_best(sum(each.lanes) * each.speed) for each in networks])
-    steps, best, looked_at = list[Step](), np.inf, 0
+    wide = np.array([cases.bound_by_bandwidth(sum(each.lanes) * each.speed) for each in networks])
+    steps, best, looked_at = list[FrontStep](), np.inf, 0
     for cost in np.unique(costs[~np.isnan(costs)]).tolist():
         own = np.flatnonzero((costs == cost) & (wide < best * (1 - _ROUNDING)))
-        bounds = [cases.least(networks[i], ports) for i in own.tolist()]
+        bounds = [cases.bound_on_network(networks[i], ports) for i in own.tolist()]
         for bound, i in sorted(zip(bounds, own.tolist(), strict=True)):
             goal = best * (1 - _ROUNDING)
             if bound >= goal:
                 break
             looked_at += 1
-            folded = Folded(networks[i], cases.patterns.values(), cases.far)
+            folded = FoldedLinks(networks[i], cases.patterns.values(), cases.far)
             mean = cases.mean(folded.seconds, goal)
             if mean < goal:
                 best = mean
                 steps = [step for step in steps if step.cost < cost]
-                steps.append(Step(networks[i], cost, mean))
+                steps.append(FrontStep(networks[i], cost, mean))
     return Front(steps, int((~np.isnan(costs)).sum()), looked_at)

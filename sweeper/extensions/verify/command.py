@@ -10,7 +10,7 @@ import click
 from dimsweep.sweeper.cli.lazy import Commands, Lazy
 from dimsweep.sweeper.cli.overrides import overrides
 from dimsweep.sweeper.extensions.verify import Verification
-from dimsweep.sweeper.extensions.verify.files import Files, find_files, published
+from dimsweep.sweeper.extensions.verify.files import StudyFiles, find_published, find_study_files
 from dimsweep.sweeper.offers import offered
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ Usual keys:
 class _Published(Lazy):
     """The command of a published study that is data."""
 
-    def __init__(self, name: str, files: Files) -> None:
-        super().__init__(name, "", files.what)
+    def __init__(self, name: str, files: StudyFiles) -> None:
+        super().__init__(name, "", files.title)
         self._files = files
 
     def load(self) -> click.Command:
@@ -47,7 +47,7 @@ class _Published(Lazy):
         @json_option
         @picture_option
         def run(overrides: Sequence[str], as_json: bool, picture: Path | None) -> int:
-            from dimsweep.sweeper.extensions.verify.points import console_for, show
+            from dimsweep.sweeper.extensions.verify.points import create_console, run_verification
             from dimsweep.sweeper.extensions.verify.published import find_points
             from dimsweep.sweeper.terminal import say
 
@@ -56,12 +56,12 @@ class _Published(Lazy):
             def find() -> "Findings":
                 return find_points(self._files, *overrides, told=folders)
 
-            code = show(self._files.name, find, as_json=as_json, picture=picture)
+            code = run_verification(self._files.name, find, as_json=as_json, picture=picture)
             for folder in folders:
-                say(f"its rows and page: {folder}", console_for(as_json))
+                say(f"its rows and page: {folder}", create_console(as_json))
             return code
 
-        help_text = _HELP.format(what=self._files.what)
+        help_text = _HELP.format(what=self._files.title)
         return click.command(self.name, help=help_text)(run)
 
 
@@ -92,19 +92,19 @@ def list_command(as_json: bool) -> int:
     from dimsweep.sweeper.terminal import say, table
 
     known = dict[str, Verification]()
-    for name, files in published().items():
+    for name, files in find_published().items():
         lines = sorted(read_lines(files.points), key=lambda line: line.basis != "published")
-        known[name] = Verification(files.what, lines[0].source, is_study=True)
+        known[name] = Verification(files.title, lines[0].source, is_study=True)
     known |= verifications()
     if as_json:
         listed = [
-            {"name": name, "what": each.what, "source": each.source, "is_study": each.is_study}
+            {"name": name, "what": each.title, "source": each.source, "is_study": each.is_study}
             for name, each in known.items()
         ]
         print(json.dumps(listed, indent=1))
         return 0
     console = Console()
-    rows = [(name, each.what, each.source) for name, each in known.items()]
+    rows = [(name, each.title, each.source) for name, each in known.items()]
     console.print(table(("name", "what it does", "published in"), rows, left=3))
     say("dimsweep verify NAME runs one; its --help tells more", console)
     return 0
@@ -116,7 +116,7 @@ class _Verifications(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if listed := super().get_command(ctx, cmd_name):
             return listed
-        found = find_files(cmd_name)
+        found = find_study_files(cmd_name)
         return None if found is None else _Published(cmd_name, found)
 
 
@@ -142,9 +142,9 @@ def command(context: click.Context) -> None:
 
 assert isinstance(command, Commands)
 command.path = "verify"
-for _name, _files in published().items():
+for _name, _files in find_published().items():
     command.add_command(_Published(_name, _files))
 for _name, _each in verifications().items():
-    command.add_command(Lazy(_name, _each.target, _each.what))
+    command.add_command(Lazy(_name, _each.target, _each.title))
 command.add_command(_STUDIES)
 command.add_command(_LIST)

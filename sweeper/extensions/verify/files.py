@@ -14,7 +14,7 @@ from dimsweep.sweeper import places
 _POINTS, _VIEWS, _PICTURE = ".points.csv", ".views.sql", places.PICTURE
 
 
-class Files(NamedTuple):
+class StudyFiles(NamedTuple):
     """The files of a published study."""
 
     study: Path
@@ -25,19 +25,19 @@ class Files(NamedTuple):
 
     @property
     def points(self) -> Path:
-        return self._beside(_POINTS)
+        return self._find_sibling(_POINTS)
 
     @property
     def views(self) -> Path | None:
         """SQL that is run before the points are looked at."""
-        return self._if_there(_VIEWS)
+        return self._find_existing(_VIEWS)
 
     @property
     def picture(self) -> Path | None:
-        return self._if_there(_PICTURE)
+        return self._find_existing(_PICTURE)
 
     @property
-    def what(self) -> str:
+    def title(self) -> str:
         """What is asked: the first sentence of the study's comment."""
         words = list[str]()
         for line in self.study.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -49,31 +49,31 @@ class Files(NamedTuple):
                     return " ".join(words)
         return " ".join(words) or "It does not say what it asks."
 
-    def table(self, name: str) -> Path | None:
+    def find_table(self, name: str) -> Path | None:
         """A table of measurements."""
-        return None if name == "points" else self._if_there(f".{name}.csv")
+        return None if name == "points" else self._find_existing(f".{name}.csv")
 
-    def other(self, name: str) -> Path | None:
+    def find_study(self, name: str) -> Path | None:
         """Another study, beside this one or in studies/."""
         beside = self.study.with_name(f"{name}.yaml")
         return beside if beside.is_file() else places.find_study(name)
 
-    def _beside(self, ending: str) -> Path:
+    def _find_sibling(self, ending: str) -> Path:
         return self.study.with_name(self.name + ending)
 
-    def _if_there(self, ending: str) -> Path | None:
-        file = self._beside(ending)
+    def _find_existing(self, ending: str) -> Path | None:
+        file = self._find_sibling(ending)
         return file if file.is_file() else None
 
 
-def published() -> dict[str, Files]:
+def find_published() -> dict[str, StudyFiles]:
     """The studies of studies/ that have published points, by their names."""
     files = (places.find_study(name) for name in places.study_names())
-    found = {file.stem: Files(file) for file in files if file is not None}
+    found = {file.stem: StudyFiles(file) for file in files if file is not None}
     return {name: each for name, each in found.items() if each.points.is_file()}
 
 
-def find_files(word: str) -> Files | None:
+def find_study_files(word: str) -> StudyFiles | None:
     """The published study that a path means: its yaml, or the folder that it is alone in; a name
     that is no path, and that no study has, means None.
 
@@ -91,9 +91,9 @@ def find_files(word: str) -> Files | None:
             )
             hint = "name one study's yaml" if tables else "write STUDY.points.csv beside STUDY.yaml"
             raise DimsweepError(what, where=word, hint=hint)
-        found = Files(folder / f"{tables[0].name.removesuffix(_POINTS)}.yaml")
+        found = StudyFiles(folder / f"{tables[0].name.removesuffix(_POINTS)}.yaml")
     elif (study := places.find_study(word)) is not None:
-        found = Files(study)
+        found = StudyFiles(study)
     elif places.names_file(word):
         raise DimsweepError("there is no such study or folder", where=word)
     else:

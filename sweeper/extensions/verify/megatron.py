@@ -14,9 +14,9 @@ from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
     Value,
-    absolute,
-    relative,
-    verification,
+    create_command,
+    within_amount,
+    within_share,
 )
 from dimsweep.sweeper.simulation.simulate import simulate
 
@@ -38,7 +38,7 @@ class Case:
     selective: float
     overrides: tuple[str, ...] = ()
 
-    def settings(self, recompute: str) -> list[str]:
+    def list_overrides(self, recompute: str) -> list[str]:
         """The overrides that make the case."""
         return [
             f"workload={self.workload}",
@@ -79,28 +79,28 @@ def find() -> Findings:
         for recompute, published in (("full", case.full), ("selective", case.selective)):
             seconds, memory, formula = simulate_case(case, recompute)
             name = f"{case.name}, {recompute} recomputation"
-            allowed = relative(_WORST_AIM)
+            allowed = within_share(_WORST_AIM)
             times.append(Value(name, published, seconds, allowed, _SOURCE, "s", _FITTED))
             state = (memory.weights + memory.gradients + memory.optimizer) / 1e9
             name += f": activations beside {state:.1f} GB of state"
             sizes = formula / 1e9, memory.activations / 1e9
             memories.append(Value(name, *sizes, None, _FORMULA, "GB", basis="derived"))
     mean = fmean(abs(time.difference) for time in times)
-    whole = Value("mean error of the times", 0, 100 * mean, absolute(_MEAN_AIM), _SOURCE, "%")
+    whole = Value("mean error of the times", 0, 100 * mean, within_amount(_MEAN_AIM), _SOURCE, "%")
     return Findings([*times, whole, *memories])
 
 
 def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
     """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
     paper's formula."""
-    config = compose(case.settings(recompute)).config
+    config = compose(case.list_overrides(recompute)).config
     result = simulate(config)
     memory = result.program.workload.footprint
     assert memory is not None
-    return result.time, memory, _formula(config, recompute)
+    return result.time, memory, _compute_formula(config, recompute)
 
 
-def _formula(config: Config, recompute: str) -> float:
+def _compute_formula(config: Config, recompute: str) -> float:
     """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
     of the embedding's dropout for each micro-batch in flight."""
     workload = config.workload
@@ -114,4 +114,4 @@ def _formula(config: Config, recompute: str) -> float:
     return float(each * model.layers * (1 + ahead) + tokens * stages / cut)
 
 
-command = verification("megatron", find)
+command = create_command("megatron", find)

@@ -26,11 +26,11 @@ from dimsweep.engine.cluster import Nccl
 from dimsweep.engine.formats import read_table
 from dimsweep.sweeper.extensions.verify.points import (
     Value,
+    find_recorded,
     json_option,
     print_json,
-    recorded,
-    relative,
-    say_left_out,
+    print_left_out,
+    within_share,
 )
 from dimsweep.sweeper.terminal import plural, say, table, waiting
 
@@ -102,7 +102,7 @@ class Row:
         return known[0] if known else _GPUS[self.gpu][1]
 
     @property
-    def of_fitted_machine(self) -> bool:
+    def is_of_fitted_machine(self) -> bool:
         """Whether constants were fitted to collectives of this machine, if of other sizes."""
         return self.source.startswith(_SOURCE) and self.gpu in _FITTED and self.nodes == 1
 
@@ -117,7 +117,7 @@ def read_rows(path: Path) -> list[Row]:
     Raises :class:`DimsweepError` for a file that is not of this form, naming it and the line.
     """
     files = sorted(path.glob("*nccl*.csv")) if path.is_dir() else [path]
-    rows = [_row(*row) for file in files for row in read_table(file, _COLUMNS)]
+    rows = [_parse_row(*row) for file in files for row in read_table(file, _COLUMNS)]
     if not rows:
         raise DimsweepError(
             "there is no measured collective here",
@@ -128,7 +128,7 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _row(where: str, found: dict[str, str]) -> Row:
+def _parse_row(where: str, found: dict[str, str]) -> Row:
     place = f"{found['gpu']} {found['note']}".lower()
     gpu = next((name for name in _GPUS if name in found["gpu"].lower()), "")
     try:
@@ -149,7 +149,7 @@ def _row(where: str, found: dict[str, str]) -> Row:
 
 def simulate_row(row: Row) -> float:
     """How long the collective takes in our simulation, in seconds."""
-    cluster = _cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
+    cluster = _build_cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
     kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
     held = row.n_bytes / row.ranks if kind is CollectiveKind.ALL_GATHER else row.n_bytes
     sizes = cluster.topology.sizes
@@ -159,7 +159,7 @@ def simulate_row(row: Row) -> float:
 
 
 @lru_cache
-def _cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
+def _build_cluster(gpu: str, ranks_a_node: int, nodes: int, rail: float) -> Cluster:
     sizes, bandwidth = (ranks_a_node, nodes), (_GPUS[gpu][0] * 1e9, rail * 1e9)
     shape = "_".join(f"Switch({size})" for size in sizes if size > 1)
     used = [b for size, b in zip(sizes, bandwidth, strict=True) if size > 1]
@@ -190,25 +190,25 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
       dimsweep verify nccl --data nccl.csv
     """
     console = Console(stderr=as_json)
-    found = read_rows(data or recorded("nccl.csv", "--data"))
+    found = read_rows(data or find_recorded("nccl.csv", "--data"))
     compared = [row for row in found if not row.left_out]
     with waiting(f"simulating {plural(len(compared), 'collective')}", console):
         errors = {row: simulate_row(row) / row.seconds - 1 for row in compared}
     if as_json:
-        print_json([_point(row, error) for row, error in errors.items()])
+        print_json([_build_point(row, error) for row, error in errors.items()])
     if rows:
         _print_rows(errors, console)
     _print_table(errors, console)
-    say_left_out((row.left_out for row in found if row.left_out), "row", console)
-    return _summary(errors, console)
+    print_left_out((row.left_out for row in found if row.left_out), "row", console)
+    return _print_summary(errors, console)
 
 
-def _point(row: Row, error: float) -> Value:
+def _build_point(row: Row, error: float) -> Value:
     """A row as a point; its tolerance is the aim for the mean of rows like it."""
     name = (
         f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {plural(row.nodes, 'node')}"
     )
-    measured, tolerance = row.seconds * 1e6, relative(AIMS[row.is_large])
+    measured, tolerance = row.seconds * 1e6, within_share(AIMS[row.is_large])
     return Value(name, measured, measured * (1 + error), tolerance, row.source, "us", row.note)
 
 
@@ -233,7 +233,7 @@ def _print_rows(errors: dict[Row, float], console: Console) -> None:
 def _print_table(errors: dict[Row, float], console: Console) -> None:
     grouped: dict[tuple[str, str, str], list[tuple[bool, float]]] = {}
     for row, error in errors.items():
-        seen = "fitted" if row.of_fitted_machine else "not fitted"
+        seen = "fitted" if row.is_of_fitted_machine else "not fitted"
         for kind in (row.kind, "all"):
             grouped.setdefault((seen, row.gpu, kind), []).append((row.is_large, error))
     lines = []
@@ -241,17 +241,17 @@ def _print_table(errors: dict[Row, float], console: Console) -> None:
         cells = []
         for large in (False, True):
             part = [error for is_large, error in found if is_large == large]
-            cells += [f"{len(part)}", *(_mean_and_worst(part) if part else ("", ""))]
+            cells += [f"{len(part)}", *(_format_mean_and_worst(part) if part else ("", ""))]
         lines.append((seen, gpu, kind, *cells))
     columns = ("machine", "GPU", "op", "< 16 MiB", "mean", "worst", "more", "mean", "worst")
     console.print(table(columns, lines, left=3))
 
 
-def _mean_and_worst(errors: list[float]) -> tuple[str, str]:
+def _format_mean_and_worst(errors: list[float]) -> tuple[str, str]:
     return f"{fmean(map(abs, errors)):.1%}", f"{max(errors, key=abs):+.0%}"
 
 
-def _summary(errors: dict[Row, float], console: Console) -> int:
+def _print_summary(errors: dict[Row, float], console: Console) -> int:
     missed = 0
     for gpu in dict.fromkeys(row.gpu for row in errors):
         words = []

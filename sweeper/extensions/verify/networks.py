@@ -46,10 +46,10 @@ from dimsweep.engine.network.generators import (
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
     Value,
-    absolute,
+    find_recorded,
     json_option,
-    recorded,
-    show,
+    run_verification,
+    within_amount,
 )
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025"
@@ -98,7 +98,7 @@ def compare(folder: Path) -> Iterator[Value]:
     """
     found = False
     for file in sorted(folder.glob("*.csv")):
-        for place, row, points in _rows(file):
+        for place, row, points in _read_rows(file):
             found = True
             try:
                 yield from points(row)
@@ -113,32 +113,40 @@ def compare(folder: Path) -> Iterator[Value]:
         raise DimsweepError(what, where=str(folder), hint=f"a CSV file with the columns {columns}")
 
 
-def _rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
+def _read_rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
     """The lines of a table, and what compares them; none of one of something else."""
     rows = read_table(file, ())
-    if rows and (points := _points_of(set(rows[0][1]))):
+    if rows and (points := _choose_comparison(set(rows[0][1]))):
         yield from ((place, row, points) for place, row in rows)
 
 
-def _points_of(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
+def _choose_comparison(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
     """What compares the rows of a table with these columns."""
     if {"gpus", "topology"} <= columns:
         if {"case", "ns3", "unit"} <= columns:
-            return _flows
-        return _paths if columns & set(_LENGTHS) else _counts if columns & set(_PARTS) else None
-    return _clusters if {"nodes", "gpus", "switches"} <= columns else None
+            return _compare_flows
+        return (
+            _compare_path_lengths
+            if columns & set(_LENGTHS)
+            else _compare_counts
+            if columns & set(_PARTS)
+            else None
+        )
+    return _compare_clusters if {"nodes", "gpus", "switches"} <= columns else None
 
 
-def _counts(row: Row) -> Iterator[Value]:
-    network = named(row["topology"], int(row["gpus"]), _whole(row, "radix"), row).build()
-    ours = counts_of(network)
+def _compare_counts(row: Row) -> Iterator[Value]:
+    network = build_generator(
+        row["topology"], int(row["gpus"]), _parse_optional(row, "radix"), row
+    ).build()
+    ours = count_parts(network)
     for name in _PARTS:
         if row.get(name):
             point = f"{row['topology']}, {row['gpus']}: {name}"
-            yield Value(point, float(row[name]), ours[name], absolute(0), _SOURCE)
+            yield Value(point, float(row[name]), ours[name], within_amount(0), _SOURCE)
 
 
-def counts_of(network: Network) -> Mapping[str, int]:
+def count_parts(network: Network) -> Mapping[str, int]:
     """Switches that a cable is bought for, their greatest radix, cables by their medium,
     transceivers, and the ports of an NPU that cables lead to."""
     cables, at = Counter[str](), Counter[int | str]()
@@ -157,7 +165,7 @@ def counts_of(network: Network) -> Mapping[str, int]:
     }
 
 
-def _clusters(row: Row) -> Iterator[Value]:
+def _compare_clusters(row: Row) -> Iterator[Value]:
     """The switches of a cluster of nodes of 8 NPUs, a rail of each: the least fat tree; none of two
     nodes, which are cabled to each other."""
     nodes, npus = int(row["nodes"]), int(row["gpus"])
@@ -175,16 +183,16 @@ def _clusters(row: Row) -> Iterator[Value]:
     whole = npus == _SERVER * nodes
     note = "" if whole else f"{npus / _SERVER:,.1f} nodes there, switches in proportion"
     point = f"H100, {npus} in nodes of {_SERVER}: switches"
-    yield Value(point, float(row["switches"]), ours, absolute(0), _PRICED, note=note)
+    yield Value(point, float(row["switches"]), ours, within_amount(0), _PRICED, note=note)
 
 
-def _flows(row: Row) -> Iterator[Value]:
+def _compare_flows(row: Row) -> Iterator[Value]:
     """How long an all-to-all takes as flows, by ECMP and sprayed; none of another workload."""
     case = _ALL_TO_ALL.fullmatch(row["case"])
     if case is None or row["unit"] != "ms":
         return
     npus = int(row["gpus"])
-    made = replace(named(row["topology"], npus, 32, row), **_SIMULATED)  # type: ignore[arg-type]
+    made = replace(build_generator(row["topology"], npus, 32, row), **_SIMULATED)  # type: ignore[arg-type]
     network = made.build()
     work = Collective(CollectiveKind.ALL_TO_ALL, int(case["size"]) * 1e6, "all")
     topology = Topology.build(f"FullyConnected({npus})", bandwidth=[1e9], latency=[0])
@@ -198,9 +206,9 @@ def _flows(row: Row) -> Iterator[Value]:
         yield Value(point, float(row["ns3"]), ours, None, _SOURCE, "ms", _LEFT_OUT)
 
 
-def _paths(row: Row) -> Iterator[Value]:
-    radix = _whole(row, "radix")
-    network = named(row["topology"], int(row["gpus"]), radix, row, spread=True).build()
+def _compare_path_lengths(row: Row) -> Iterator[Value]:
+    radix = _parse_optional(row, "radix")
+    network = build_generator(row["topology"], int(row["gpus"]), radix, row, spread=True).build()
     for star, servers in (("", 1), ("_star", _SERVER)):
         names = f"apl{star}", f"apl{star}_fail", f"aps{star}_1e-4"
         if not any(row.get(name) for name in names):
@@ -211,12 +219,12 @@ def _paths(row: Row) -> Iterator[Value]:
         for name, value in zip(names, ours, strict=True):
             if row.get(name):
                 point = f"{row['topology']}, {row['gpus']}: {name}"
-                allowed = absolute(0.5 * 10**-_DIGITS)
+                allowed = within_amount(0.5 * 10**-_DIGITS)
                 found = Value(point, float(row[name]), value, allowed, _SOURCE)
                 yield found if found.holds or not star else replace(found, note=_SERVERS)
 
 
-def named(
+def build_generator(
     topology: str, npus: int, radix: int | None, row: Row, *, spread: bool = False
 ) -> Generator:
     """The generator of a network as the source names it.
@@ -228,7 +236,7 @@ def named(
     port = float(row.get("port_gbps") or (200 if topology.startswith("HPN") else 400))
     kind = topology.split(" (")[0]
     if kind in ("ROFT", "Rail-only", "HPN"):
-        ports = radix or _radix(_LARGER.get((kind, npus), npus), port)
+        ports = radix or _find_radix(_LARGER.get((kind, npus), npus), port)
         at = port * _BITS
         if kind == "HPN":
             return Hpn(npus=npus, radix=ports, bandwidth=at)
@@ -249,14 +257,14 @@ def named(
     return ZCube(n=n, k=k, partial=bool(cube["partial"]), copies=copies)
 
 
-def _radix(npus: int, port: float) -> int:
+def _find_radix(npus: int, port: float) -> int:
     if npus not in _SWITCHES:
         hint = f"a column radix, or {', '.join(map(str, _SWITCHES))} NPUs"
         raise DimsweepError(f"the radix at {npus} NPUs is not known", where="gpus", hint=hint)
     return round(_SWITCHES[npus] / port)
 
 
-def _whole(row: Row, name: str) -> int | None:
+def _parse_optional(row: Row, name: str) -> int | None:
     return int(row[name]) if row.get(name) else None
 
 
@@ -283,5 +291,5 @@ def command(data: Path | None, as_json: bool) -> int:
     Example:
       dimsweep verify networks --data tests/golden/networks
     """
-    folder = data or recorded("networks", "--data")
-    return show("networks", lambda: Findings([*compare(folder)]), as_json=as_json)
+    folder = data or find_recorded("networks", "--data")
+    return run_verification("networks", lambda: Findings([*compare(folder)]), as_json=as_json)

@@ -67,7 +67,7 @@ class Picture(Part):
     panels: tuple[Panel, ...] = Field(min_length=1)
 
 
-class _Shown(NamedTuple):
+class _PanelRows(NamedTuple):
     """A panel's rows by series."""
 
     panel: Panel
@@ -83,23 +83,25 @@ class _Shown(NamedTuple):
         """The values of x, in the order in which they come."""
         return list(dict.fromkeys(row["x"] for row in self.rows))
 
-    def colour(self, i: int) -> str:
+    def find_colour(self, i: int) -> str:
         given = self.panel.colours
         return _COLOURS[given[i % len(given)]] if given else series_colour(i)
 
-    def bars(self) -> list[Bars]:
+    def build_bars(self) -> list[Bars]:
         """A series as bars, one for each place; none where it has no row."""
         found = []
         for i, (name, rows) in enumerate(self.series.items()):
             at = {row["x"]: row for row in rows}
             own = [at.get(place, {}) for place in self.places]
-            values = np.array([_number(row.get("y")) for row in own])
-            found.append(Bars(values, [row.get("text") or "" for row in own], self.colour(i), name))
+            values = np.array([_parse_number(row.get("y")) for row in own])
+            found.append(
+                Bars(values, [row.get("text") or "" for row in own], self.find_colour(i), name)
+            )
         return found
 
     def marks(self, series: str) -> "NDArray[np.float64]":
         """What was published of a series, for each place; NaN where nothing was."""
-        of = {row["x"]: _number(row.get("published")) for row in self.series[series]}
+        of = {row["x"]: _parse_number(row.get("published")) for row in self.series[series]}
         return np.array([of.get(place, np.nan) for place in self.places])
 
 
@@ -109,20 +111,20 @@ def read_picture(file: Path) -> Picture:
         return Picture.of(OmegaConf.to_container(read_options(file).node))
 
 
-def draw(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
+def draw_picture(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
     """The picture with the ``rows`` of its panels' queries, as a file of that kind."""
     n = len(picture.panels)
     with frame(picture.title, picture.height) as figure:
         axes = list(figure.subplots(-(-n // picture.beside), picture.beside, squeeze=False).flat)
         for ax, panel, own in zip(axes, picture.panels, rows, strict=False):
-            _check(panel, own)
-            _KINDS[panel.kind](ax, _Shown(panel, own))
-            _label(ax, panel)
-        _explain(figure, axes[:n])
+            _check_columns(panel, own)
+            _KINDS[panel.kind](ax, _PanelRows(panel, own))
+            _label_axes(ax, panel)
+        _draw_legend(figure, axes[:n])
         return encoded(figure, kind)
 
 
-def _explain(figure: "Figure", axes: "Sequence[Axes]") -> None:
+def _draw_legend(figure: "Figure", axes: "Sequence[Axes]") -> None:
     """One legend below panels that have the same series, else one in each."""
     legends = [ax.get_legend_handles_labels() for ax in axes]
     if all(names == legends[0][1] for _, names in legends):
@@ -135,38 +137,40 @@ def _explain(figure: "Figure", axes: "Sequence[Axes]") -> None:
             ax.legend(handles, names, fontsize=8)
 
 
-def _check(panel: Panel, rows: Rows) -> None:
+def _check_columns(panel: Panel, rows: Rows) -> None:
     columns = rows[0] if rows else {}
     if missing := [name for name in ("series", "x", "y") if name not in columns]:
         what = f"its query has no {', '.join(missing)}" if rows else "its query finds nothing"
         raise DimsweepError(what, where=f"panel {panel.title or panel.y or panel.x!r}")
 
 
-def _label(ax: "Axes", panel: Panel) -> None:
+def _label_axes(ax: "Axes", panel: Panel) -> None:
     ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
     if panel.low is not None or panel.high is not None:
         ax.set_ylim(panel.low, panel.high)
 
 
-def _bars(ax: "Axes", shown: _Shown) -> None:
-    draw_bars(ax, list(map(str, shown.places)), shown.bars())
+def _draw_bars(ax: "Axes", shown: _PanelRows) -> None:
+    draw_bars(ax, list(map(str, shown.places)), shown.build_bars())
     ax.margins(x=0.15)
 
 
-def _stack(ax: "Axes", shown: _Shown) -> None:
-    parts = shown.bars()
+def _draw_stack(ax: "Axes", shown: _PanelRows) -> None:
+    parts = shown.build_bars()
     ends = ["".join(texts) for texts in zip(*(bars.texts for bars in parts), strict=True)]
     draw_stack(ax, list(map(str, shown.places)), parts, ends)
 
 
-def _dots(ax: "Axes", shown: _Shown) -> None:
-    groups, at = shown.bars(), np.arange(len(shown.places))
+def _draw_dots(ax: "Axes", shown: _PanelRows) -> None:
+    groups, at = shown.build_bars(), np.arange(len(shown.places))
     for i, bars in enumerate(groups):
         shift = 0.66 * ((i + 0.5) / len(groups) - 0.5)
-        ax.scatter(bars.values, at + shift, color=bars.colour, s=34, label=bars.label, zorder=3)
+        ax.scatter(
+            bars.values, at + shift, color=bars.find_colour, s=34, label=bars.label, zorder=3
+        )
         marks = shown.marks(bars.label)
         if not np.isnan(marks).all():
-            ax.hlines(at + shift, marks, bars.values, color=bars.colour, lw=2, alpha=0.4)
+            ax.hlines(at + shift, marks, bars.values, color=bars.find_colour, lw=2, alpha=0.4)
             label = shown.panel.marks if i == len(groups) - 1 else None
             ax.plot(marks, at + shift, "|", color="black", markersize=9, label=label)
     if shown.panel.band is not None:
@@ -175,12 +179,12 @@ def _dots(ax: "Axes", shown: _Shown) -> None:
     ax.invert_yaxis()
 
 
-def _columns(ax: "Axes", shown: _Shown) -> None:
-    groups, at = shown.bars(), np.arange(len(shown.places))
+def _draw_columns(ax: "Axes", shown: _PanelRows) -> None:
+    groups, at = shown.build_bars(), np.arange(len(shown.places))
     width, marked_before = 0.8 / len(groups), False
     for i, bars in enumerate(groups):
         places = at + width * (i - (len(groups) - 1) / 2)
-        drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.colour, label=bars.label)
+        drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.find_colour, label=bars.label)
         ax.bar_label(drawn, bars.texts, padding=5, fontsize=8)
         marks = shown.marks(bars.label)
         if not np.isnan(marks).all():
@@ -195,14 +199,14 @@ def _columns(ax: "Axes", shown: _Shown) -> None:
     ax.grid(visible=False, axis="x")
 
 
-def _lines(ax: "Axes", shown: _Shown) -> None:
+def _draw_lines(ax: "Axes", shown: _PanelRows) -> None:
     dot = "" if any(row.get("published") is not None for row in shown.rows) else "o"
     for i, (name, rows) in enumerate(shown.series.items()):
-        x, y = ([_number(row[key]) for row in rows] for key in ("x", "y"))
+        x, y = ([_parse_number(row[key]) for row in rows] for key in ("x", "y"))
         dashed = bool(shown.panel.dashed) and shown.panel.dashed in name
-        look: dict[str, Any] = {"color": shown.colour(i), "markersize": 4}
+        look: dict[str, Any] = {"color": shown.find_colour(i), "markersize": 4}
         ax.plot(x, y, f"--{dot}" if dashed else f"-{dot}", label=name, **look)
-        published = [_number(row.get("published")) for row in rows]
+        published = [_parse_number(row.get("published")) for row in rows]
         ax.plot(x, published, "s" if dashed else "D", fillstyle="none", **look)
     if shown.panel.log:
         ax.set_xscale("log")
@@ -212,17 +216,17 @@ def _lines(ax: "Axes", shown: _Shown) -> None:
         ax.set_yscale("log")
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     try:
         return np.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise DimsweepError(f"{value!r} in its query is no number", where="panels") from error
 
 
-_KINDS: dict[str, Callable[["Axes", _Shown], None]] = {
-    "bars": _bars,
-    "stack": _stack,
-    "dots": _dots,
-    "columns": _columns,
-    "lines": _lines,
+_KINDS: dict[str, Callable[["Axes", _PanelRows], None]] = {
+    "bars": _draw_bars,
+    "stack": _draw_stack,
+    "dots": _draw_dots,
+    "columns": _draw_columns,
+    "lines": _draw_lines,
 }

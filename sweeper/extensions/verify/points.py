@@ -24,7 +24,7 @@ _HERE = Path(__file__).resolve().parents[2]
 _HOMES = (_HERE.parent / "golden", _HERE.parent / "tests" / "golden")
 
 
-def recorded(name: str, given: str) -> Path:
+def find_recorded(name: str, given: str) -> Path:
     """The recorded results of that name: a file or a folder.
 
     Raises :class:`DimsweepError` saying how they are ``given`` where there are none.
@@ -51,7 +51,7 @@ class Tolerance(NamedTuple):
     high: float
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """As a table has it: ``1%`` of the published value, ``0.06`` in its unit, or ``4.3 to 5``.
 
         Raises :class:`ValueError` for anything else.
@@ -86,17 +86,17 @@ class Tolerance(NamedTuple):
         return f"±{self.high:.3g}" if self.kind == "absolute" else f"±{self.high * 100:.3g}%"
 
 
-def relative(share: float) -> Tolerance:
+def within_share(share: float) -> Tolerance:
     """Within a share of the published value: 0.01 is 1 %."""
     return Tolerance("relative", -share, share)
 
 
-def absolute(amount: float) -> Tolerance:
+def within_amount(amount: float) -> Tolerance:
     """Within an amount, in the point's unit."""
     return Tolerance("absolute", -amount, amount)
 
 
-def between(low: float, high: float) -> Tolerance:
+def within_range(low: float, high: float) -> Tolerance:
     """From ``low`` to ``high``, in the point's unit."""
     return Tolerance("between", low, high)
 
@@ -142,7 +142,7 @@ class Value:
         published, ours = (f"{x:,.5g} {self.unit}".strip() for x in (self.published, self.ours))
         return (
             self.name,
-            _named(published, self.basis),
+            _label_basis(published, self.basis),
             ours,
             f"{self.difference * 100:+.2f}%" if share else f"{self.difference:+.3g}",
             "" if self.tolerance is None else str(self.tolerance),
@@ -175,14 +175,14 @@ class Shape:
     def cells(self) -> tuple[str, ...]:
         """The columns of the table."""
         verdict = "holds" if self.holds else "FAILS"
-        return (self.name, _named(self.published, self.basis), self.ours, "", "", verdict)
+        return (self.name, _label_basis(self.published, self.basis), self.ours, "", "", verdict)
 
 
 Point = Value | Shape
 _RECORD = ("name", "kind", "published", "basis", "unit", "source", "ours", "difference")
 
 
-def record(point: Point) -> dict[str, object]:
+def build_record(point: Point) -> dict[str, object]:
     """A point for other programs; there is no ``verdict`` on what is not judged."""
     return {
         **{name: getattr(point, name) for name in _RECORD},
@@ -192,7 +192,7 @@ def record(point: Point) -> dict[str, object]:
     }
 
 
-def _named(reference: str, basis: Basis) -> str:
+def _label_basis(reference: str, basis: Basis) -> str:
     """In the column of what was published, what was not."""
     return reference if basis == "published" else f"{reference} ({basis})"
 
@@ -210,10 +210,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the po
 
 def print_json(points: Sequence[Point]) -> None:
     """The points for other programs, on the standard output; all else goes to the other one."""
-    print(json.dumps([record(point) for point in points], indent=1))
+    print(json.dumps([build_record(point) for point in points], indent=1))
 
 
-def say_left_out(reasons: Iterable[str], what: str, console: Console) -> None:
+def print_left_out(reasons: Iterable[str], what: str, console: Console) -> None:
     """How many of ``what`` are not compared, by the reason."""
     for why, n in Counter(reasons).items():
         say(f"left out: {plural(n, what)}: {why}", console)
@@ -226,18 +226,18 @@ picture_option = click.option(
 )
 
 
-def verification(name: str, find: Callable[[], Findings]) -> click.Command:
+def create_command(name: str, find: Callable[[], Findings]) -> click.Command:
     """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``."""
 
     @click.command(name, help=find.__doc__)
     @json_option
     def command(as_json: bool) -> int:
-        return show(name, find, as_json=as_json)
+        return run_verification(name, find, as_json=as_json)
 
     return command
 
 
-def show(
+def run_verification(
     name: str, find: Callable[[], Findings], *, as_json: bool, picture: Path | None = None
 ) -> int:
     """Print what a verification finds, and draw its ``picture``; returns the exit code, which is 1
@@ -246,7 +246,7 @@ def show(
     Raises :class:`DimsweepError` if a picture is asked for and there is none.
     """
     kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
-    console = console_for(as_json)
+    console = create_console(as_json)
     with waiting(f"simulating {name}", console):
         found = find()
     if as_json:
@@ -266,7 +266,7 @@ def write_picture(file: Path, drawn: bytes, kind: str) -> None:
     file.write_bytes(reduced(drawn) if kind == "png" else drawn)
 
 
-def console_for(as_json: bool) -> Console:
+def create_console(as_json: bool) -> Console:
     """Where a verification prints its table, the standard output being another's or not."""
     return wide_console(160, stderr=as_json)
 
@@ -320,13 +320,13 @@ def read_lines(file: Path) -> list[Line]:
 
     Raises :class:`DimsweepError` naming the line that is wrong.
     """
-    lines = [_line(cells, place) for place, cells in read_table(file, COLUMNS, MORE)]
+    lines = [_parse_line(cells, place) for place, cells in read_table(file, COLUMNS, MORE)]
     if not lines:
         raise DimsweepError("it has no points", where=str(file), hint="write a line for each")
     return lines
 
 
-def _line(cells: Mapping[str, str], place: str) -> Line:
+def _parse_line(cells: Mapping[str, str], place: str) -> Line:
     holds, basis = cells.get("holds", ""), cells.get("basis", "") or "published"
     for name in ("name", "published", "source", "ours"):
         if not cells[name]:
@@ -340,9 +340,9 @@ def _line(cells: Mapping[str, str], place: str) -> Line:
     return Line(
         place,
         cells["name"],
-        cells["published"] if holds else _number(cells["published"], place),
+        cells["published"] if holds else _parse_number(cells["published"], place),
         cells["unit"],
-        _tolerance(cells["tolerance"], place),
+        _parse_tolerance(cells["tolerance"], place),
         cells["source"],
         cells["note"],
         cells["ours"],
@@ -351,7 +351,7 @@ def _line(cells: Mapping[str, str], place: str) -> Line:
     )
 
 
-def _number(text: str, place: str) -> float:
+def _parse_number(text: str, place: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -362,9 +362,9 @@ def _number(text: str, place: str) -> float:
     return value
 
 
-def _tolerance(text: str, place: str) -> Tolerance | None:
+def _parse_tolerance(text: str, place: str) -> Tolerance | None:
     try:
-        return Tolerance.read(text) if text else None
+        return Tolerance.parse(text) if text else None
     except ValueError:
         hint = "such as 1%, 0.06, or 4.3 to 5; without one ours is shown, and not judged"
         what = f"tolerance: {text!r} cannot be read"
@@ -378,7 +378,7 @@ _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
 
 
-def side_by_side(
+def map_in_processes(
     find: Callable[[_Given], _Found], given: Sequence[_Given], *, chunksize: int = 1
 ) -> Iterator[_Found]:
     """What ``find``, a function of a module, returns for each, in their order, as they come.
@@ -391,13 +391,13 @@ def side_by_side(
         yield from map(find, given)
         return
     cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(cores, get_context("spawn"), initializer=_leave_stopping) as pool:
+    with ProcessPoolExecutor(cores, get_context("spawn"), initializer=_ignore_interrupts) as pool:
         try:
             yield from pool.map(find, given, chunksize=chunksize)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _leave_stopping() -> None:
+def _ignore_interrupts() -> None:
     """Let Ctrl-C stop the process that asks alone, which then stops the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -22,20 +22,20 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.draw.canvas import reduced
 from dimsweep.sweeper.draw.page import write_report
 from dimsweep.sweeper.extensions.verify.command import verifications
-from dimsweep.sweeper.extensions.verify.files import Files, published
-from dimsweep.sweeper.extensions.verify.picture import Picture, draw, read_picture
+from dimsweep.sweeper.extensions.verify.files import StudyFiles, find_published
+from dimsweep.sweeper.extensions.verify.picture import Picture, draw_picture, read_picture
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
     Line,
     Point,
     Shape,
     Value,
-    console_for,
+    build_record,
+    create_console,
     json_option,
+    map_in_processes,
     print_points,
     read_lines,
-    record,
-    side_by_side,
 )
 from dimsweep.sweeper.ledger.ledger import Ledger
 from dimsweep.sweeper.ledger.place import Place
@@ -52,7 +52,7 @@ ROWS = "rows"  # the study's own
 _NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
 
 
-def named_tables(text: str) -> list[str]:
+def find_table_names(text: str) -> list[str]:
     """What SQL may mean by tables: each word that stands after FROM or JOIN."""
     return list(dict.fromkeys(_NAMED.findall(text)))
 
@@ -65,7 +65,7 @@ class Answers:
 
     @classmethod
     @contextmanager
-    def over(cls, tables: Mapping[str, pa.Table], views: Path | None) -> Iterator["Answers"]:
+    def connect(cls, tables: Mapping[str, pa.Table], views: Path | None) -> Iterator["Answers"]:
         """Answers from ``tables``; ``views`` is SQL that names more of them, and macros.
 
         Raises :class:`DimsweepError` naming the file that is no SQL.
@@ -77,17 +77,17 @@ class Answers:
                 try:
                     connection.execute(views.read_text(encoding="utf-8"))
                 except (duckdb.Error, UnicodeDecodeError) as error:
-                    raise _told(error, str(views)) from error
+                    raise _convert_error(error, str(views)) from error
             yield cls(connection)
 
     def check(self, query: str, where: str) -> None:
         """Raise :class:`DimsweepError` for a query that these tables cannot answer, whatever is in
         them."""
-        self._bound(query, where)
+        self._prepare(query, where)
 
-    def value(self, expression: str, where: str) -> Any:
+    def evaluate(self, expression: str, where: str) -> Any:
         """What an expression over the rows is: it has one value, whatever the row."""
-        found = [each["value"] for each in self.rows(asking(expression), where)]
+        found = [each["value"] for each in self.rows(build_query(expression), where)]
         if len(found) > 1:
             what = f"{len(found)} values answer {expression!r}"
             hint = "ask for one, such as max(time_s) FILTER (WHERE ...)"
@@ -100,27 +100,27 @@ class Answers:
     def rows(self, query: str, where: str) -> list[dict[str, Any]]:
         """The rows of a query."""
         try:
-            found = self._bound(query, where)
+            found = self._prepare(query, where)
             return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         except (duckdb.Error, UnicodeDecodeError) as error:
-            raise _told(error, where) from error
+            raise _convert_error(error, where) from error
 
-    def _bound(self, query: str, where: str) -> duckdb.DuckDBPyRelation:
+    def _prepare(self, query: str, where: str) -> duckdb.DuckDBPyRelation:
         """A query that has not been asked yet."""
         try:
             if len(duckdb.extract_statements(query)) != 1:
                 raise DimsweepError("it is not one query", where=where)
             return self._connection.sql(query)
         except (duckdb.Error, UnicodeDecodeError) as error:  # a table's names may be any bytes
-            raise _told(error, where) from error
+            raise _convert_error(error, where) from error
 
 
-def asking(expression: str) -> str:
+def build_query(expression: str) -> str:
     """The query for the value of an expression."""
     return f"SELECT DISTINCT ({expression}\n) AS value FROM {ROWS}"
 
 
-def _told(error: Exception, where: str) -> DimsweepError:
+def _convert_error(error: Exception, where: str) -> DimsweepError:
     """DuckDB's own words, in one line."""
     lines = [line for line in str(error).splitlines() if line and not line.startswith("LINE")]
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), "")
@@ -131,101 +131,103 @@ def _told(error: Exception, where: str) -> DimsweepError:
 _QUIET = "what_if=null"
 
 
-def find_points(files: Files, *overrides: str, told: list[Place] | None = None) -> Findings:
+def find_points(files: StudyFiles, *overrides: str, told: list[Place] | None = None) -> Findings:
     """Sweep a published study, or continue it, and look its points up in its rows.
 
     ``overrides`` are Hydra's, such as ``executor=inline``.  The folders of the results are added to
     ``told``.  Raises :class:`DimsweepError` for a table, an expression or a study that is wrong,
     before anything is simulated, and for a point that no row answers.
     """
-    of = asked(files)
-    tables = of.measured()
+    of = read_queries(files)
+    tables = of.read_tables()
     plans = {
         name: plan_study(compose([f"study={file}", _QUIET, *overrides], may_sweep=True))
-        for name, file in of.files("study")
+        for name, file in of.find_files("study")
     }
-    empty = {name: with_bounds(plan.schema.empty_table(), {}) for name, plan in plans.items()}
-    with Answers.over(tables | empty, files.views) as answers:
+    empty = {name: add_bounds(plan.schema.empty_table(), {}) for name, plan in plans.items()}
+    with Answers.connect(tables | empty, files.views) as answers:
         for query, where in of.queries:
             answers.check(query, where)
     for name, plan in plans.items():
-        sweep(plan)
-        tables[name] = own_rows(plan.folder)
+        sweep_study(plan)
+        tables[name] = read_rows(plan.folder)
         if told is not None:
             told.append(plan.folder)
-    with Answers.over(tables, files.views) as answers:
-        points = [_point(line, answers) for line in of.lines]
+    with Answers.connect(tables, files.views) as answers:
+        points = [_build_point(line, answers) for line in of.lines]
         picture = of.picture
         if picture is None:
             return Findings(points)
         drawn = [answers.rows(panel.query, str(files.picture)) for panel in picture.panels]
-    return Findings(points, lambda kind: draw(picture, drawn, kind))
+    return Findings(points, lambda kind: draw_picture(picture, drawn, kind))
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyQueries:
     """What the files of a published study ask its rows."""
 
-    study: Files
+    study: StudyFiles
     lines: Sequence[Line]
     picture: Picture | None
 
     @property
     def queries(self) -> list[tuple[str, str]]:
         """All of them, each with where it stands."""
-        found = [(asking(line.ours), f"{line.place}: ours") for line in self.lines]
+        found = [(build_query(line.ours), f"{line.place}: ours") for line in self.lines]
         claims = [line for line in self.lines if line.holds]
-        found += [(asking(line.holds), f"{line.place}: holds") for line in claims]
+        found += [(build_query(line.holds), f"{line.place}: holds") for line in claims]
         panels = self.picture.panels if self.picture else ()
         return found + [(panel.query, str(self.study.picture)) for panel in panels]
 
-    def files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
+    def find_files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
         """The tables of measurements or the studies that are named, each by its name."""
         of = self.study
         views = "" if of.views is None else of.views.read_text(encoding="utf-8", errors="replace")
         text = "\n".join([*(query for query, _ in self.queries), views])
-        for name in named_tables(text):
-            table = of.table(name)
-            study = of.study if name == ROWS else of.other(name)
+        for name in find_table_names(text):
+            table = of.find_table(name)
+            study = of.study if name == ROWS else of.find_study(name)
             file = study if kind == "study" and table is None else table
             if file is not None and (kind == "table") == (table is not None):
                 yield name, file
 
-    def measured(self) -> dict[str, pa.Table]:
+    def read_tables(self) -> dict[str, pa.Table]:
         """The tables of measurements that are named, and the published numbers as ``points``."""
         values = [line for line in self.lines if isinstance(line.published, float)]
         columns = {name: [getattr(line, name) for line in values] for name in ("name", "published")}
         points = pa.table(columns, pa.schema([("name", pa.string()), ("published", pa.float64())]))
-        return {"points": points} | {name: _measured(file) for name, file in self.files("table")}
+        return {"points": points} | {
+            name: _read_measurements(file) for name, file in self.find_files("table")
+        }
 
 
-def asked(files: Files) -> Asked:
+def read_queries(files: StudyFiles) -> StudyQueries:
     """What a published study asks; raises :class:`DimsweepError` for a file that cannot be read."""
     picture = read_picture(files.picture) if files.picture else None
-    return Asked(files, read_lines(files.points), picture)
+    return StudyQueries(files, read_lines(files.points), picture)
 
 
-def sweep(plan: StudyPlan) -> None:
+def sweep_study(plan: StudyPlan) -> None:
     """Run a study, or continue it, and write its page."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         run_in_ledger(ledger, plan, lambda progress: None, notify=lambda text: None)
     write_report(read_report(plan.folder), plan.folder / "report")
 
 
-def own_rows(folder: Place) -> pa.Table:
+def read_rows(folder: Place) -> pa.Table:
     """The trials of a study's searches, each with the ``bound`` that was proven for its cell."""
     rows = load(folder)
     rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS))))
-    return with_bounds(rows, {cell.cell: cell.bound for cell in read_study(folder).cells})
+    return add_bounds(rows, {cell.cell: cell.bound for cell in read_study(folder).cells})
 
 
-def with_bounds(rows: pa.Table, bounds: Mapping[int, float | None]) -> pa.Table:
+def add_bounds(rows: pa.Table, bounds: Mapping[int, float | None]) -> pa.Table:
     """Rows with the column ``bound``, by the numbers of their cells."""
     column = [bounds.get(number) for number in rows["cell"].to_pylist()]
     return rows.append_column("bound", pa.array(column, pa.float64()))
 
 
-def _measured(file: Path) -> pa.Table:
+def _read_measurements(file: Path) -> pa.Table:
     try:
         return csv.read_csv(file)
     except pa.ArrowInvalid as error:
@@ -233,10 +235,10 @@ def _measured(file: Path) -> pa.Table:
         raise DimsweepError(f"it is no table: {what}", where=str(file)) from error
 
 
-def _point(line: Line, answers: Answers) -> Point:
-    ours = answers.value(line.ours, f"{line.place}: ours")
+def _build_point(line: Line, answers: Answers) -> Point:
+    ours = answers.evaluate(line.ours, f"{line.place}: ours")
     if isinstance(line.published, str):
-        holds = answers.value(line.holds, f"{line.place}: holds")
+        holds = answers.evaluate(line.holds, f"{line.place}: holds")
         if not isinstance(holds, bool):
             what, hint = f"{line.holds!r} is {holds!r}", "true or false, such as a < b"
             raise DimsweepError(what, where=f"{line.place}: holds", hint=hint)
@@ -245,7 +247,7 @@ def _point(line: Line, answers: Answers) -> Point:
     return Value(
         line.name,
         line.published,
-        _finite(ours, line),
+        _check_finite(ours, line),
         line.tolerance,
         line.source,
         line.unit,
@@ -254,7 +256,7 @@ def _point(line: Line, answers: Answers) -> Point:
     )
 
 
-def _finite(ours: Any, line: Line) -> float:
+def _check_finite(ours: Any, line: Line) -> float:
     try:
         value = math.nan if isinstance(ours, bool | str) else float(ours)
     except (TypeError, ValueError):
@@ -277,11 +279,11 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
     As many run at once as there are cores.  The exit code is 1 unless every value is within its
     tolerance and every claim holds.
     """
-    console, found = console_for(as_json), dict[str, Sequence[Point]]()
-    what = {name: files.what for name, files in published().items()}
-    what |= {name: each.what for name, each in verifications().items() if each.is_study}
+    console, found = create_console(as_json), dict[str, Sequence[Point]]()
+    what = {name: files.title for name, files in find_published().items()}
+    what |= {name: each.title for name, each in verifications().items() if each.is_study}
     names = list(what)
-    finding = side_by_side(partial(_found, drawn=pictures is not None), names)
+    finding = map_in_processes(partial(_find_study_points, drawn=pictures is not None), names)
     for name in names:
         say(f"\n{name}: {what[name]}", console, "bold")
         with waiting(f"simulating {name}", console):
@@ -291,7 +293,9 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
         if pictures is not None and picture is not None:
             (pictures / f"{name}.png").write_bytes(picture)
     if as_json:
-        records = [{"study": name, **record(point)} for name in names for point in found[name]]
+        records = [
+            {"study": name, **build_record(point)} for name in names for point in found[name]
+        ]
         print(json.dumps(records, indent=1))
     points = [point for name in names for point in found[name]]
     bad = [point for point in points if not point.holds]
@@ -300,9 +304,9 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
     return int(bool(bad))
 
 
-def _found(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
+def _find_study_points(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
     """A study's points, and its picture if one is wanted and it has one."""
-    if name in (data := published()):
+    if name in (data := find_published()):
         found = find_points(data[name], "executor=inline")  # processes are side by side already
     else:
         found = import_module(verifications()[name].target.partition(":")[0]).find()

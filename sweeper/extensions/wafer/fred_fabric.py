@@ -32,9 +32,9 @@ from dimsweep.sweeper.extensions.verify.points import (
     Point,
     Shape,
     Value,
-    absolute,
-    relative,
-    verification,
+    create_command,
+    within_amount,
+    within_share,
 )
 
 _PAPER = "Rashidi et al., FRED, ISCA 2025, section 8"
@@ -49,7 +49,7 @@ FABRICS = {
 }
 _BYTES = 1.2e9
 _SIZES = (2, 2, 5)  # tensor, pipeline, data
-_EXACT = relative(1e-6)
+_EXACT = within_share(1e-6)
 
 
 def find() -> Findings:
@@ -125,13 +125,13 @@ def fabrics() -> Iterator[Point]:
     mesh = wafer_of("wafer_mesh")
     load = compute_busiest_load(mesh.streams) * mesh.io / 1e9
     yield Value("mesh, I/O on its busiest link", 1152, load, _EXACT, _HOT_SPOT, "GB/s")
-    share = absolute(0.005)
+    share = within_amount(0.005)
     yield Value("mesh, I/O of its line rate", 0.65, mesh.io_share, share, _HOT_SPOT)
     yield Value(
         "mesh, I/O of its line rate, simulated",
         0.65,
         broadcast_share("wafer_mesh"),
-        absolute(0.02),
+        within_amount(0.02),
         _HOT_SPOT,
         note="in 32 pieces a controller, of which the first comes before any of them goes on",
     )
@@ -218,4 +218,4 @@ def _routes(switch: FredSwitch, flows: Sequence[Flow]) -> bool:
     return True
 
 
-command = verification("fred_fabric", find)
+command = create_command("fred_fabric", find)

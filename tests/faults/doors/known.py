@@ -29,7 +29,7 @@ NO_READER = {
     "sweeper.calibrate.measuring.recording_power": _THEIRS,
     "sweeper.cli.calibrate.measure_command": _OURS,
     "sweeper.extensions.verify.clusters.report.write_page": _OURS,
-    "sweeper.extensions.verify.clusters.plans.entries": _OURS,
+    "sweeper.extensions.verify.clusters.plans.read_entries": _OURS,
     "sweeper.part.bounded": _MADE,
     "sweeper.part.one_or_each": _MADE,
     "sweeper.part.quantity": _MADE,
@@ -59,6 +59,6 @@ NO_READER = {
     "sweeper.run.executor.worker.Luggage.pack": _OWN,
     "sweeper.run.executor.worker._data_bytes": "what Linux tells of a process",
     "sweeper.extensions.verify.command.verifications": "plug-ins that are installed",
-    "sweeper.extensions.verify.files.Files.what": "a study's comment, whatever bytes it has",
-    "sweeper.extensions.verify.published.own_rows": "rows that it has just swept",
+    "sweeper.extensions.verify.files.StudyFiles.title": "a study's comment, whatever bytes it has",
+    "sweeper.extensions.verify.published.read_rows": "rows that it has just swept",
 }

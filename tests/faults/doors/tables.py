@@ -11,12 +11,12 @@ import pytest
 from dimsweep.sweeper.extensions.ns3_rdma.verify import read_cases
 from dimsweep.sweeper.extensions.uet_htsim.verify import read_runs
 from dimsweep.sweeper.extensions.verify import published
-from dimsweep.sweeper.extensions.verify.clusters import _predict, _read
+from dimsweep.sweeper.extensions.verify.clusters import _predict, _read_measurements
 from dimsweep.sweeper.extensions.verify.clusters.measurements import Measurement, find_tables
-from dimsweep.sweeper.extensions.verify.files import find_files
+from dimsweep.sweeper.extensions.verify.files import find_study_files
 from dimsweep.sweeper.extensions.verify.nccl import read_rows, simulate_row
 from dimsweep.sweeper.extensions.verify.networks import compare
-from dimsweep.sweeper.extensions.verify.picture import draw, read_picture
+from dimsweep.sweeper.extensions.verify.picture import draw_picture, read_picture
 from dimsweep.sweeper.extensions.verify.published import Answers, find_points
 from tests.faults.doors.door import Files, command, door
 from tests.faults.doors.studies import STUDY
@@ -54,7 +54,7 @@ def measured_collectives() -> None:
 )
 def measured_iterations() -> None:
     for file in find_tables(Path()):
-        for _, row in _read(file):
+        for _, row in _read_measurements(file):
             if isinstance(row, Measurement):
                 _predict(row)
 
@@ -190,7 +190,7 @@ def a_published_study() -> None:
     """All that is read before anything is simulated."""
     with pytest.MonkeyPatch.context() as patch, suppress(_EnoughError):
         patch.setattr(published, "sweep", _stop)
-        of = find_files("mine")
+        of = find_study_files("mine")
         assert of is not None
         find_points(of, "executor=inline")
 
@@ -199,10 +199,10 @@ def a_published_study() -> None:
 def a_picture_of_a_table() -> None:
     """What a panel's query finds, drawn."""
     picture = read_picture(Path("x.picture.yaml"))
-    with Answers.over({"x": published._measured(Path("x.csv"))}, None) as answers:
-        draw(picture, [answers.rows(panel.query, "x") for panel in picture.panels], "png")
+    with Answers.connect({"x": published._read_measurements(Path("x.csv"))}, None) as answers:
+        draw_picture(picture, [answers.rows(panel.query, "x") for panel in picture.panels], "png")
 
 
 @door(good=lambda: {**_published(), "name.txt": b"mine"}, own="name.txt")
 def a_name_of_a_published_study() -> None:
-    find_files(Path("name.txt").read_text("utf-8", "surrogateescape"))
+    find_study_files(Path("name.txt").read_text("utf-8", "surrogateescape"))

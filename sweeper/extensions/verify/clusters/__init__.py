@@ -20,10 +20,10 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Compared,
     Coverage,
     Predicted,
-    calibrated,
+    calibrate_sources,
+    collect_runs,
     print_calibrated,
     print_coverage,
-    runs_of,
 )
 from dimsweep.sweeper.extensions.verify.clusters.measurements import (
     LeftOut,
@@ -34,24 +34,24 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import (
 )
 from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, predict
 from dimsweep.sweeper.extensions.verify.clusters.report import (
-    draw,
-    point_of,
+    build_point,
+    draw_picture,
     print_groups,
     print_rows,
     print_summary,
     write_page,
 )
 from dimsweep.sweeper.extensions.verify.clusters.systems import (
-    family,
-    outside,
-    system_of,
-    with_seconds,
+    add_seconds,
+    compute_uncounted_memory,
+    find_family,
+    find_system,
 )
 from dimsweep.sweeper.extensions.verify.points import (
+    find_recorded,
     json_option,
+    map_in_processes,
     print_json,
-    recorded,
-    side_by_side,
     write_picture,
 )
 from dimsweep.sweeper.output import write_file
@@ -109,8 +109,8 @@ def command(
     console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
-    data = data or recorded("clusters", "--data")
-    files = _chosen(find_tables(data), tables)
+    data = data or find_recorded("clusters", "--data")
+    files = _choose_tables(find_tables(data), tables)
     with waiting("simulating measured iterations", console):
         answers = compare(files)
     for file in files:
@@ -120,7 +120,7 @@ def command(
             say(f"left out: {plural(n, 'row')} of {file.stem}: {why}", console)
     rows = [row for file in files for row in answers[file] if isinstance(row, Compared)]
     if as_json:
-        print_json([point_of(row) for row in rows])
+        print_json([build_point(row) for row in rows])
     times = [row for row in rows if row.is_time]
     memory = [row for row in rows if not row.is_time]
     if not rows:
@@ -128,23 +128,25 @@ def command(
     if times:
         print_groups(times, console)
     if times and picture is not None:
-        write_picture(picture, draw(times, kind), kind)
+        write_picture(picture, draw_picture(times, kind), kind)
         say(f"\n{picture} shows them", console)
-    coverage = _intervals(times, evidence, console)
+    coverage = _cover_intervals(times, evidence, console)
     found: dict[str, list[Predicted]] = {}
     if calibrate:
         with waiting("calibrating each source by three of its rows", console):
-            found = calibrated(times)
+            found = calibrate_sources(times)
         print_calibrated(found, console)
     if page is not None:
         write_page(page, answers, coverage, found)
     return 0 if print_summary(times, memory, console) else 1
 
 
-def _intervals(times: Sequence[Compared], evidence: Path | None, console: Console) -> Coverage:
+def _cover_intervals(
+    times: Sequence[Compared], evidence: Path | None, console: Console
+) -> Coverage:
     """Whether the intervals of times hold; those of the rows themselves, where they are written."""
-    times = [row for row in times if not row.of_peaks]
-    runs, bands = runs_of(times), load_known_errors().bands
+    times = [row for row in times if not row.uses_peaks]
+    runs, bands = collect_runs(times), load_known_errors().bands
     if evidence is not None:
         bands = Bands.fit([run.place for run in runs], [run.logarithm for run in runs])
         write_file(evidence, "the evidence", format_table(bands, runs).encode())
@@ -157,31 +159,31 @@ def _intervals(times: Sequence[Compared], evidence: Path | None, console: Consol
 
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
     """Every row of the tables with its prediction, or the reason why it is left out."""
-    work = [(file, line, row) for file in files for line, row in _read(file)]
+    work = [(file, line, row) for file in files for line, row in _read_measurements(file)]
     rows = [row for _, _, row in work if isinstance(row, Measurement)]
-    predictions = iter([*side_by_side(_predict, rows, chunksize=4)])
+    predictions = iter([*map_in_processes(_predict, rows, chunksize=4)])
     answers: dict[Path, list[Compared | str]] = {file: [] for file in files}
     for file, line, row in work:
         ours = str(row) if isinstance(row, LeftOut) else next(predictions)
         if isinstance(row, LeftOut) or isinstance(ours, str):
             answers[file].append(str(ours))
             continue
-        system, kind, fitted = system_of(row), family(row), is_fitted(row.origin)
+        system, kind, fitted = find_system(row), find_family(row), is_fitted(row.origin)
         compared = Compared(line, row, ours, system.kind, kind, fitted, not system.is_measured)
         if row.seconds is not None or row.used is None:
             answers[file].append(compared)
         if row.used is not None:
-            reserved = row.used - outside(row, system.domain)
+            reserved = row.used - compute_uncounted_memory(row, system.domain)
             of_memory = replace(row, seconds=None, memory=reserved)
             answers[file].append(replace(compared, measured=of_memory))
     return answers
 
 
-def _read(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
+def _read_measurements(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
     """The rows of a table, with seconds where it has FLOP/s."""
     for line, row in read_table(file):
         try:
-            yield line, with_seconds(row) if isinstance(row, Measurement) else row
+            yield line, add_seconds(row) if isinstance(row, Measurement) else row
         except LeftOut as why:
             yield line, why
 
@@ -194,7 +196,7 @@ def _predict(measured: Measurement) -> Prediction | str:
         return str(why)
 
 
-def _chosen(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
+def _choose_tables(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
     known = {file.stem: file for file in files}
     for name in names:
         if name not in known:

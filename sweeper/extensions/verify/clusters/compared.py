@@ -41,8 +41,8 @@ from dimsweep.sweeper.calibrate.posterior import (
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
 from dimsweep.sweeper.extensions.verify.clusters.plans import Prediction, configure, predict
-from dimsweep.sweeper.extensions.verify.clusters.systems import model_keys, system_of
-from dimsweep.sweeper.extensions.verify.points import side_by_side
+from dimsweep.sweeper.extensions.verify.clusters.systems import build_model, find_system
+from dimsweep.sweeper.extensions.verify.points import map_in_processes
 from dimsweep.sweeper.terminal import plural, say, table
 
 
@@ -56,7 +56,7 @@ class Compared:
     gpu: str
     family: str
     fitted: bool
-    of_peaks: bool = False  # of a chip that has its data sheet's peak alone
+    uses_peaks: bool = False  # of a chip that has its data sheet's peak alone
 
     @property
     def is_time(self) -> bool:
@@ -80,7 +80,7 @@ class Compared:
     @property
     def kind(self) -> str:
         """Dense, or with experts: two kinds of evidence."""
-        return "experts" if "experts" in model_keys(self.measured) else "dense"
+        return "experts" if "experts" in build_model(self.measured) else "dense"
 
     @property
     def scale(self) -> str:
@@ -103,7 +103,7 @@ class Errors:
     rank: float
 
     @classmethod
-    def of(cls, rows: Sequence[Compared]) -> "Errors":
+    def from_rows(cls, rows: Sequence[Compared]) -> "Errors":
         sizes = [abs(row.error) for row in rows]
         return cls(
             len(rows),
@@ -111,11 +111,11 @@ class Errors:
             median(sizes),
             max(sizes),
             math.exp(fmean(math.log1p(row.error) for row in rows)) - 1,
-            _rank(rows),
+            _compute_rank(rows),
         )
 
 
-def _rank(rows: Sequence[Compared]) -> float:
+def _compute_rank(rows: Sequence[Compared]) -> float:
     """Spearman's coefficient of measured and predicted; repeated rows would count twice."""
     distinct = sorted({row.values for row in rows})
     theirs, ours = [a for a, _ in distinct], [b for _, b in distinct]
@@ -124,7 +124,9 @@ def _rank(rows: Sequence[Compared]) -> float:
     return float(spearmanr(theirs, ours).statistic)
 
 
-def by(key: Callable[[Compared], str], rows: Iterable[Compared]) -> dict[str, list[Compared]]:
+def group_rows(
+    key: Callable[[Compared], str], rows: Iterable[Compared]
+) -> dict[str, list[Compared]]:
     """The rows in groups, in the order of the keys."""
     groups: dict[str, list[Compared]] = {}
     for row in rows:
@@ -132,12 +134,12 @@ def by(key: Callable[[Compared], str], rows: Iterable[Compared]) -> dict[str, li
     return dict(sorted(groups.items()))
 
 
-def origin(row: Compared) -> str:
+def find_origin(row: Compared) -> str:
     """The document that a row comes from."""
     return row.measured.origin
 
 
-def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
+def correct_fitted_rows(rows: Sequence[Compared]) -> list[Compared]:
     """Leave one source out: about what we would say of each row had its own source not been fitted.
 
     Rows of unfitted sources are as they are.  Those of a fitted source are corrected by the factor
@@ -147,11 +149,11 @@ def without_own_source(rows: Sequence[Compared]) -> list[Compared]:
     found = []
     for row in rows:
         alike = [o for o in rows if o.fitted and (o.gpu, o.kind) == (row.gpu, row.kind)]
-        others = [o for o in alike if origin(o) != origin(row)]
+        others = [o for o in alike if find_origin(o) != find_origin(row)]
         if row.fitted:
             if not others:
                 continue
-            seconds = row.ours.seconds / (1 + Errors.of(others).bias)
+            seconds = row.ours.seconds / (1 + Errors.from_rows(others).bias)
             row = replace(row, ours=replace(row.ours, seconds=seconds))
         found.append(row)
     return found
@@ -173,23 +175,23 @@ class Predicted:
     inside: tuple[bool, ...]
 
 
-def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
+def calibrate_sources(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
     """The rest of each source's rows on a kind of GPU, by three of them; sources of five rows and
     more.
 
     The posterior is that of the three, linear around the preset; the rest is simulated at its mode.
     Their intervals have the three rows' mean slopes.
     """
-    groups = by(lambda row: f"{row.gpu}, {row.kind}: {origin(row)}", rows)
-    groups = {name: own for name, own in groups.items() if len(_distinct(own)) > ROWS + 1}
-    chosen = {name: _chosen(own) for name, own in groups.items()}
+    groups = group_rows(lambda row: f"{row.gpu}, {row.kind}: {find_origin(row)}", rows)
+    groups = {name: own for name, own in groups.items() if len(_select_distinct(own)) > ROWS + 1}
+    chosen = {name: _choose_rows(own) for name, own in groups.items()}
     asked = [
         (row.measured, name, -slope_step(name))
         for own in chosen.values()
         for row in own
         for name in _NAMES
     ]
-    steps = side_by_side(_shifted, asked, chunksize=5)
+    steps = map_in_processes(_simulate_shifted, asked, chunksize=5)
     posteriors = {}
     for group, own in chosen.items():
         slopes = np.array(
@@ -198,32 +200,32 @@ def calibrated(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
                 for row in own
             ]
         )
-        posteriors[group] = (_posterior(own, slopes), slopes.mean(axis=0))
+        posteriors[group] = (_compute_posterior(own, slopes), slopes.mean(axis=0))
     rest = {name: [row for row in own if row not in chosen[name]] for name, own in groups.items()}
     at = [
         (row.measured, _NAMES, tuple(posteriors[name][0].mean))
         for name, own in rest.items()
         for row in own
     ]
-    logs = side_by_side(_shifted, at, chunksize=5)
+    logs = map_in_processes(_simulate_shifted, at, chunksize=5)
     return {
-        name: [_predicted(row, next(logs), *posteriors[name]) for row in own]
+        name: [_predict_row(row, next(logs), *posteriors[name]) for row in own]
         for name, own in rest.items()
     }
 
 
-def _distinct(rows: Sequence[Compared]) -> list[Compared]:
+def _select_distinct(rows: Sequence[Compared]) -> list[Compared]:
     """The rows whose plans differ in what is simulated."""
     return list({row.ours.seconds: row for row in rows}.values())
 
 
-def _chosen(rows: Sequence[Compared]) -> list[Compared]:
+def _choose_rows(rows: Sequence[Compared]) -> list[Compared]:
     """Three of them, spread over the table."""
-    some = _distinct(rows)
+    some = _select_distinct(rows)
     return [some[len(some) * (2 * i + 1) // (2 * ROWS)] for i in range(ROWS)]
 
 
-def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
+def _compute_posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
     configs = [configure(row.measured, 1) for row in rows]
     config = configs[0]
     parameters = {each.name: each for each in list_parameters(config, compute_prior_widths(config))}
@@ -242,7 +244,9 @@ def _posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
     return compute_posterior(linear, prior, most)
 
 
-def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]]) -> float:
+def _simulate_shifted(
+    asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]],
+) -> float:
     """The logarithm of a row's seconds with parameters changed; NaN where it cannot be."""
     measured, names, values = asked
     wanted = dict(zip(*(np.atleast_1d(each).tolist() for each in (names, values)), strict=True))
@@ -258,7 +262,7 @@ def _shifted(asked: tuple[Measurement, str | tuple[str, ...], float | tuple[floa
         return math.nan
 
 
-def _predicted(row: Compared, log: float, posterior: Posterior, slopes: Floats) -> Predicted:
+def _predict_row(row: Compared, log: float, posterior: Posterior, slopes: Floats) -> Predicted:
     theirs = row.values[0]
     error = log - math.log(theirs)
     off = posterior.deviation(slopes, compute_unmeasured_deviation(configure(row.measured, 1)))
@@ -270,7 +274,7 @@ def _predicted(row: Compared, log: float, posterior: Posterior, slopes: Floats) 
 def print_calibrated(found: dict[str, list[Predicted]], console: Console) -> None:
     """Errors of the rest before and after, by source and in all."""
     say("", console)
-    console.print(table(HEADS, cells(found)))
+    console.print(table(HEADS, format_calibrated(found)))
 
 
 HEADS = (
@@ -282,13 +286,13 @@ HEADS = (
 )
 
 
-def cells(found: Mapping[str, Sequence[Predicted]]) -> list[tuple[str, ...]]:
+def format_calibrated(found: Mapping[str, Sequence[Predicted]]) -> list[tuple[str, ...]]:
     """The rows of that table under HEADS: a source each, and all."""
     every = [each for own in found.values() for each in own]
-    return [(name, *_words(own)) for name, own in [*found.items(), ("all", every)] if own]
+    return [(name, *_format_errors(own)) for name, own in [*found.items(), ("all", every)] if own]
 
 
-def _words(own: Sequence[Predicted]) -> tuple[str, ...]:
+def _format_errors(own: Sequence[Predicted]) -> tuple[str, ...]:
     return (
         str(len(own)),
         f"{fmean(abs(each.before) for each in own):.1%}",
@@ -301,32 +305,32 @@ def _words(own: Sequence[Predicted]) -> tuple[str, ...]:
 COVERAGE_AIMS = {0.5: 0.07, 0.9: 0.05}
 _GROUPS: tuple[tuple[str, Callable[[Run], str]], ...] = (
     ("document", lambda run: run.source),
-    ("scale", lambda run: _scale(run.facts.gpus)),
+    ("scale", lambda run: _describe_scale(run.facts.gpus)),
     ("GPU and kind", lambda run: f"{run.facts.gpu}, {run.facts.kind}"),
 )
 
 
-def runs_of(rows: Sequence[Compared]) -> list[Run]:
+def collect_runs(rows: Sequence[Compared]) -> list[Run]:
     """Measured times as evidence for times like them, each without what its own source made of the
     constants."""
-    errors = {id(row.measured): row.error for row in without_own_source(rows)}
-    return [_run(row, errors.get(id(row.measured))) for row in rows]
+    errors = {id(row.measured): row.error for row in correct_fitted_rows(rows)}
+    return [_build_run(row, errors.get(id(row.measured))) for row in rows]
 
 
-def _run(row: Compared, error: float | None) -> Run:
+def _build_run(row: Compared, error: float | None) -> Run:
     """``error``: with its own source left out; None where no other one judges it."""
     own = collect_facts(configure(row.measured, 1), row.gpu)
-    stock = system_of(row.measured).config.npu
+    stock = find_system(row.measured).config.npu
     known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
     software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
     of = replace(own, **software)
     if error is None:
-        return Run(of, origin(row), row.fitted, row.error, alone=True)
-    return Run(of, origin(row), row.fitted, error)
+        return Run(of, find_origin(row), row.fitted, row.error, alone=True)
+    return Run(of, find_origin(row), row.fitted, error)
 
 
 @dataclass(frozen=True)
-class Covered:
+class CoveredRun:
     """A run, whether it lies in each interval of SHARES that other sources give, and how wide the
     last one is."""
 
@@ -344,47 +348,50 @@ class Coverage:
     runs: tuple[Run, ...]
 
     @cached_property
-    def _left(self) -> LeaveSourceOut:
+    def _leave_source_out(self) -> LeaveSourceOut:
         places, errors = zip(*((run.place, run.logarithm) for run in self.runs), strict=True)
         return LeaveSourceOut(self.bands, places, errors)
 
     @cached_property
-    def rows(self) -> list[Covered]:
+    def rows(self) -> list[CoveredRun]:
         """The runs that others judge, and for which other sources give intervals."""
         found = []
         for number, run in enumerate(self.runs):
             others = [each.facts for each in self.runs if each.origin != run.origin]
             if run.alone or not can_be_judged(run.facts, others):
                 continue
-            band = self._left.band(number)
+            band = self._leave_source_out.band(number)
             low, high = band.relative_ends(SHARES[-1])
             inside = tuple(band.contains(run.error, share) for share in SHARES)
-            found.append(Covered(run, inside, high - low))
+            found.append(CoveredRun(run, inside, high - low))
         return found
 
-    def groups(self) -> dict[str, dict[str, list[Covered]]]:
+    def group_rows(self) -> dict[str, dict[str, list[CoveredRun]]]:
         """The rows by document, by scale, and by GPU and kind."""
-        found: dict[str, dict[str, list[Covered]]] = {}
+        found: dict[str, dict[str, list[CoveredRun]]] = {}
         for name, key in _GROUPS:
             for row in self.rows:
                 found.setdefault(name, {}).setdefault(key(row.run), []).append(row)
         return found
 
     def cells(self) -> Iterator[tuple[str, ...]]:
-        """A line for each document, scale, and GPU and kind: see :func:`words_of`."""
-        for groups in self.groups().values():
-            yield from (words_of(name, own) for name, own in groups.items())
+        """A line for each document, scale, and GPU and kind: see :func:`format_coverage`."""
+        for groups in self.group_rows().values():
+            yield from (format_coverage(name, own) for name, own in groups.items())
 
-    def sentences(self) -> list[str]:
+    def list_sentences(self) -> list[str]:
         """How many in all, how many have none and why, and the same of differences."""
         if not self.rows:
             return []
         told = [
-            _share([row.inside[i] for row in self.rows], share, "row")
+            _format_share([row.inside[i] for row in self.rows], share, "row")
             for i, share in enumerate(SHARES)
         ]
         origins = [row.run.origin for row in self.rows]
-        doubts = [doubt([row.inside[i] for row in self.rows], origins) for i in range(len(SHARES))]
+        doubts = [
+            compute_standard_error([row.inside[i] for row in self.rows], origins)
+            for i in range(len(SHARES))
+        ]
         alone = sum(run.alone for run in self.runs)
         none = len(self.runs) - alone - len(self.rows)
         return [
@@ -395,12 +402,12 @@ class Coverage:
             f"without an interval: {plural(none, 'row')} of a kind that no other source has; not "
             f"judged: {plural(alone, 'row')} of sources that constants were fitted to and nobody "
             "else judges",
-            *self._pairs(),
+            *self._describe_pairs(),
         ]
 
-    def _pairs(self) -> Iterator[str]:
+    def _describe_pairs(self) -> Iterator[str]:
         """Differences between two runs of a source, by what pairs of other sources say."""
-        left, couples = self._left, self._left.list_pairs()
+        left, couples = self._leave_source_out, self._leave_source_out.list_pairs()
         if not couples:
             return
         students = {source: left.pairs(source) for source in left.groups}
@@ -411,11 +418,11 @@ class Coverage:
             error = abs(left.errors[a] - left.errors[b])
             for share in SHARES:
                 inside[share].append(error <= deviation * student.ppf((1 + share) / 2, degrees))
-        told = [_share(inside[share], share, "pair") for share in SHARES]
+        told = [_format_share(inside[share], share, "pair") for share in SHARES]
         yield f"differences between two runs of a source: {', '.join(told)}"
 
 
-def doubt(inside: Sequence[bool], sources: Sequence[str]) -> float:
+def compute_standard_error(inside: Sequence[bool], sources: Sequence[str]) -> float:
     """The standard error of a share of rows, of which those of a source are alike (Liang and Zeger,
     "Longitudinal data analysis using generalized linear models", 1986); 0 for one source."""
     share, off = fmean(inside), defaultdict[str, float](float)
@@ -425,7 +432,7 @@ def doubt(inside: Sequence[bool], sources: Sequence[str]) -> float:
     return math.sqrt(sum(o**2 for o in off.values()) * n / max(1, n - 1)) / len(inside)
 
 
-def words_of(name: str, rows: Sequence[Covered]) -> tuple[str, ...]:
+def format_coverage(name: str, rows: Sequence[CoveredRun]) -> tuple[str, ...]:
     """A group's line: its rows and sources, the shares that are inside, and the width."""
     return (
         name,
@@ -438,17 +445,19 @@ def words_of(name: str, rows: Sequence[Covered]) -> tuple[str, ...]:
 
 def print_coverage(coverage: Coverage, console: Console) -> None:
     """The groups, and the sentences."""
-    for name, groups in coverage.groups().items():
+    for name, groups in coverage.group_rows().items():
         shares = (f"in {share:.0%}" for share in SHARES)
         columns = (f"intervals, by {name}", "rows", "sources", *shares, "90% width")
         say("", console)
-        console.print(table(columns, [words_of(group, own) for group, own in groups.items()]))
+        console.print(
+            table(columns, [format_coverage(group, own) for group, own in groups.items()])
+        )
     say("", console)
-    for told in coverage.sentences():
+    for told in coverage.list_sentences():
         say(told, console)
 
 
-def _share(inside: Sequence[bool], share: float, what: str) -> str:
+def _format_share(inside: Sequence[bool], share: float, what: str) -> str:
     """ "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
     return (
         f"{sum(inside)} of {plural(len(inside), what)} within the {share:.0%} band "
@@ -456,7 +465,7 @@ def _share(inside: Sequence[bool], share: float, what: str) -> str:
     )
 
 
-def _scale(gpus: int) -> str:
+def _describe_scale(gpus: int) -> str:
     for limit in (8, 64, 512, 1024):
         if gpus <= limit:
             return f"up to {limit:,} GPUs"

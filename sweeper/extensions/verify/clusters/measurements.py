@@ -121,7 +121,7 @@ def find_tables(folder: Path) -> list[Path]:
             where=str(folder),
             hint="--data DIR with tables like those of tests/golden/clusters",
         )
-    found = [file for file in sorted(folder.glob("*.csv")) if set(_header(file)) >= _COLUMNS]
+    found = [file for file in sorted(folder.glob("*.csv")) if set(_read_header(file)) >= _COLUMNS]
     if not found:
         raise DimsweepError(
             "no table of training iterations is here",
@@ -133,23 +133,23 @@ def find_tables(folder: Path) -> list[Path]:
 
 def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
     """Line number and measurement, or why it is left out, of each row."""
-    with _opened(file) as lines:
+    with _open_table(file) as lines:
         reader = csv.DictReader(lines)
         for row in reader:
             filled = {key: (value or "").strip() for key, value in row.items() if key}
             try:
-                yield reader.line_num, _measurement(file.stem, fill_from_script(filled))
+                yield reader.line_num, _parse_measurement(file.stem, fill_from_script(filled))
             except LeftOut as why:
                 yield reader.line_num, why
 
 
-def _header(file: Path) -> list[str]:
-    with _opened(file) as lines:
+def _read_header(file: Path) -> list[str]:
+    with _open_table(file) as lines:
         return next(csv.reader(lines), [])
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
+def _open_table(file: Path) -> Iterator[TextIO]:
     try:
         with file.open(encoding="utf-8", newline="") as lines:
             yield lines
@@ -157,18 +157,21 @@ def _opened(file: Path) -> Iterator[TextIO]:
         raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
 
 
-def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
+def _parse_measurement(table: str, row: Mapping[str, str]) -> Measurement:
     if row["complete"].startswith("left out: "):
         raise LeftOut(row["complete"].removeprefix("left out: "))
     if not row["complete"].startswith("yes"):
         missing = row["complete"].removeprefix("no:").strip()
         raise LeftOut(f"the source does not print {missing or 'the whole plan'}")
     numbers = {
-        name: _whole(row, name)
+        name: _parse_integer(row, name)
         for name in ("gpus", "tp", "pp", "dp", "micro_batch", "global_batch", "seq")
     }
-    shape = {name: _whole(row, name) for name in ("layers", "hidden", "heads")}
-    shape |= {name: _whole(_of_stack(row), name, 0) for name in ("ffn", "kv_heads", "vocab")}
+    shape = {name: _parse_integer(row, name) for name in ("layers", "hidden", "heads")}
+    shape |= {
+        name: _parse_integer(_choose_vocabulary(row), name, 0)
+        for name in ("ffn", "kv_heads", "vocab")
+    }
     made = Measurement(
         table=table,
         source=row["source"],
@@ -180,16 +183,16 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
         tensor=numbers["tp"],
         pipeline=numbers["pp"],
         data=numbers["dp"],
-        context=_whole(row, "cp", 1),
-        expert=_whole(row, "ep", 1),
-        interleave=_interleave(row),
+        context=_parse_integer(row, "cp", 1),
+        expert=_parse_integer(row, "ep", 1),
+        interleave=_parse_interleave(row),
         micro_batch=numbers["micro_batch"],
         batch=numbers["global_batch"],
         precision=row.get("precision", ""),
         recompute=row.get("recompute", ""),
         sharding=row.get("zero_or_fsdp", ""),
         note=row.get("note", ""),
-        **_value(row),
+        **_parse_value(row),
     )
     for where, why in _INCONSISTENT.items():
         if where in made.source:
@@ -200,7 +203,7 @@ def _measurement(table: str, row: Mapping[str, str]) -> Measurement:
     return made
 
 
-def _whole(row: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
+def _parse_integer(row: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
     """The first whole number of a cell: tables write "51,200 or 50,304" or "8 (model-parallel)"."""
     found = _NUMBER.search(row.get(name, "").replace(",", ""))
     if found:
@@ -210,7 +213,7 @@ def _whole(row: Mapping[str, str], name: str, otherwise: int | None = None) -> i
     return otherwise
 
 
-def _of_stack(row: Mapping[str, str]) -> dict[str, str]:
+def _choose_vocabulary(row: Mapping[str, str]) -> dict[str, str]:
     """The row with the vocabulary of its stack, of a cell such as "51,200 (NeMo) / 50,304
     (maxtext)"."""
     parts = row.get("vocab", "").split(" / ")
@@ -220,28 +223,28 @@ def _of_stack(row: Mapping[str, str]) -> dict[str, str]:
     return {**row, "vocab": next(own, parts[0])}
 
 
-def _interleave(row: Mapping[str, str]) -> int:
+def _parse_interleave(row: Mapping[str, str]) -> int:
     words = row.get("vp", "")
     if words.startswith(">") or "not stated" in words:
         raise LeftOut("the number of its virtual stages is not stated")
-    return _whole(row, "vp", 1)
+    return _parse_integer(row, "vp", 1)
 
 
-def _value(row: Mapping[str, str]) -> dict[str, Any]:
+def _parse_value(row: Mapping[str, str]) -> dict[str, Any]:
     """Seconds of an iteration, bytes, or a rate."""
     value, unit = _NUMBER.search(row["value"].replace(",", "")), row["unit"]
     if value is None:
         raise LeftOut(f"its value is {row['value']!r}")
     number = float(value[0])
-    tokens = _whole(row, "global_batch") * _whole(row, "seq")
+    tokens = _parse_integer(row, "global_batch") * _parse_integer(row, "seq")
     if unit in ("GiB", "B") and row["metric"].lower().startswith("memory"):
         return {"memory": number * (GIB if unit == "GiB" else 1)}
     if unit == "tokens/s":
         return {"seconds": tokens / number}
     if unit == "tokens/s/GPU":
-        return {"seconds": tokens / number / _whole(row, "gpus")}
+        return {"seconds": tokens / number / _parse_integer(row, "gpus")}
     if unit in ("samples/s", "sequences/s"):
-        return {"seconds": _whole(row, "global_batch") / number}
+        return {"seconds": _parse_integer(row, "global_batch") / number}
     if unit.lower().startswith("tflop/s"):
         again = re.search("hardware|recompute", row["metric"].lower())
         return {"rate": number * 1e12, "counts_recomputation": bool(again)}
@@ -280,7 +283,7 @@ def fill_from_script(row: Mapping[str, str]) -> dict[str, str]:
     script says not to be simulated ``complete`` says why.
     """
     found = dict(row)
-    script = next((each for each in _scripts() if _is_of(each, row)), None)
+    script = next((each for each in _read_scripts() if _script_matches(each, row)), None)
     if script is None or found["complete"].startswith("yes"):
         return found
     if why := script.get("left_out"):
@@ -310,12 +313,12 @@ def fill_from_script(row: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _is_of(script: Mapping[str, Any], row: Mapping[str, str]) -> bool:
+def _script_matches(script: Mapping[str, Any], row: Mapping[str, str]) -> bool:
     names = ("source", "model")
     return all(re.search(script[name], row[name].lower()) for name in names)
 
 
 @cache
-def _scripts() -> list[dict[str, Any]]:
+def _read_scripts() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return found

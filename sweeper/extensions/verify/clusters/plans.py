@@ -18,7 +18,7 @@ import yaml
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Measurement
-from dimsweep.sweeper.extensions.verify.clusters.systems import model_keys, system_of
+from dimsweep.sweeper.extensions.verify.clusters.systems import build_model, find_system
 from dimsweep.sweeper.simulation.simulate import simulate
 
 _TABLE = Path(__file__).with_name("recipes.yaml")
@@ -30,7 +30,7 @@ _FEW_GPUS = re.compile("llama.*70b")  # LLAMA3_70B_LORA_CONFIG_* alone run on 8 
 _KNOWN_ISSUE = "[^gpt-oss-note]"  # "Performance regression ... is a known issue", says its footnote
 
 
-def recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
+def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keys of workload.plan, and of npu, for a row of Megatron-Bridge's tables.
 
     Raises :class:`LeftOut` for what is no ordinary run.
@@ -39,7 +39,7 @@ def recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
         raise LeftOut("it trains adapters of low rank (LoRA), which are not simulated")
     if _KNOWN_ISSUE in measured.note:
         raise LeftOut("its source says that a known issue of the release slowed it down")
-    for entry in entries():
+    for entry in read_entries():
         if "plan" in entry and _matches(entry, measured):
             own = {f"npu.{name}": value for name, value in entry.get("npu", {}).items()}
             return _ALL | entry["plan"], own
@@ -47,7 +47,7 @@ def recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @cache
-def entries() -> tuple[Mapping[str, Any], ...]:
+def read_entries() -> tuple[Mapping[str, Any], ...]:
     """The table's recipes, in their order.  Raises :class:`DimsweepError` for one that has other
     keys, or no source."""
     found = tuple(yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
@@ -65,26 +65,26 @@ def _matches(entry: Mapping[str, Any], measured: Measurement) -> bool:
     patterns = zip(_PATTERNS, cells, strict=True)
     if not all(re.search(str(entry.get(name, "")), cell.lower()) for name, cell in patterns):
         return False
-    when = release(measured)
+    when = find_release(measured)
     return (when or entry.get("from", "")) >= entry.get("from", "") and when <= entry.get(
         "until", "~"
     )
 
 
-def release(measured: Measurement) -> str:
+def find_release(measured: Measurement) -> str:
     """The NeMo container that a row's source names, such as 26.04; empty if it names none."""
     found = re.search(r"\[(\d+\.\d+)", measured.source)
     return found[1] if found else ""
 
 
-def in_graphs(measured: Measurement) -> bool:
+def has_graphs(measured: Measurement) -> bool:
     """Whether CUDA graphs hold the layers, attention and router among them, so that the host issues
     few kernels by itself: those of small or NVFP4 Llama models on Blackwell, and those of layers
     with experts as the table says."""
     model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
     if "llama" in model:
         return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
-    return any(entry.get("graphs") and _matches(entry, measured) for entry in entries())
+    return any(entry.get("graphs") and _matches(entry, measured) for entry in read_entries())
 
 
 # --- the configuration of a row: its machine, its model, and its plan ----------------------------
@@ -250,9 +250,9 @@ _LAYOUTS = {
 _ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, innermost first
 
 
-def n_micro_batches(measured: Measurement) -> int:
+def count_micro_batches(measured: Measurement) -> int:
     """Of each replica; raises :class:`LeftOut` where the batch does not divide."""
-    n, rest = divmod(measured.batch, measured.data * _micro_batch(measured))
+    n, rest = divmod(measured.batch, measured.data * _find_micro_batch(measured))
     if rest or not n:
         raise LeftOut(
             f"a batch of {measured.batch} is no number of micro-batches of {measured.micro_batch} "
@@ -266,21 +266,23 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
 
     Raises :class:`LeftOut` for what cannot be simulated.
     """
-    system = system_of(measured)
-    shape = system.shape(measured.gpus, measured.tensor)
+    system = find_system(measured)
+    shape = system.build_shape(measured.gpus, measured.tensor)
     network, n_dims = system.config.text["topology"], shape.count("(")
     plan = {
         "batch": None,
         "micro_batches": micro_batches,
-        "micro_batch": _micro_batch(measured),
+        "micro_batch": _find_micro_batch(measured),
         "interleave": measured.interleave if measured.pipeline > 1 else 1,
-        "precision": _precision(measured),
-        "recompute": _recompute(measured),
-        "recompute_modules": _modules(measured),
-        "stage_layers": list(measured.stage_layers) or _laid_out(measured) or _filled(measured),
+        "precision": _parse_precision(measured),
+        "recompute": _parse_recompute(measured),
+        "recompute_modules": _parse_modules(measured),
+        "stage_layers": list(measured.stage_layers)
+        or _find_layout(measured)
+        or _fill_stages(measured),
         "whole_experts": measured.expert > 1 and measured.tensor > 1,
-        **_sharding(measured),
-        **_stack(measured),
+        **_parse_sharding(measured),
+        **_build_stack(measured),
     }
     return system.config.changed(
         {
@@ -290,15 +292,15 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
                 for name in ("bandwidth", "latency", "tiers")
             },
             "workload.name": measured.model,
-            "workload.model": model_keys(measured),
-            "workload.parallel": _parallel(measured),
+            "workload.model": build_model(measured),
+            "workload.parallel": _build_degrees(measured),
             "workload.plan": {**system.config.text["workload"]["plan"], **plan},
-            **_software(measured),
+            **_build_software(measured),
         }
     )
 
 
-def _laid_out(measured: Measurement) -> Sequence[int]:
+def _find_layout(measured: Measurement) -> Sequence[int]:
     """Megatron-Bridge lays DeepSeek-V3's layers out so that the last share, which has the logits,
     and predicts a further token, has the fewest."""
     name = measured.model.lower()
@@ -306,24 +308,24 @@ def _laid_out(measured: Measurement) -> Sequence[int]:
     return _LAYOUTS.get(measured.pipeline * measured.interleave, ()) if is_its else ()
 
 
-def _filled(measured: Measurement) -> list[int]:
+def _fill_stages(measured: Measurement) -> list[int]:
     """DeepSpeed fills one stage after the other with as many layers as the fullest must have
     (``partition_balanced`` of runtime/utils.py); others spread what is left over."""
     layers, stages = measured.shape["layers"], measured.pipeline
     most = -(-layers // stages)
-    if _entry(measured)[1].get("stack") != "deepspeed":
+    if _find_entry(measured)[1].get("stack") != "deepspeed":
         return []
     filled = [min(most, layers - most * s) for s in range(stages)]
     return filled if layers % stages and min(filled) > 0 else []
 
 
-def _micro_batch(measured: Measurement) -> int:
+def _find_micro_batch(measured: Measurement) -> int:
     """torchtitan prints the batch of a replica, which a pipeline runs one sequence at a time."""
     runs_singly = "torchtitan" in measured.source and measured.pipeline > 1
     return 1 if runs_singly else measured.micro_batch
 
 
-def _parallel(measured: Measurement) -> dict[str, int]:
+def _build_degrees(measured: Measurement) -> dict[str, int]:
     # Megatron's experts are whole: tensor-parallel ranks hold different ones.
     experts, rest = divmod(measured.expert, measured.tensor if measured.expert > 1 else 1)
     if rest or measured.data % experts:
@@ -341,7 +343,7 @@ def _parallel(measured: Measurement) -> dict[str, int]:
     return {axis: degrees[axis] for axis in _ORDER}
 
 
-def _precision(measured: Measurement) -> str:
+def _parse_precision(measured: Measurement) -> str:
     """Raises :class:`LeftOut` where a table names none, and its source is not known to have one."""
     text = measured.precision.lower()
     if not re.search(r"\d", text):
@@ -357,7 +359,7 @@ def _precision(measured: Measurement) -> str:
     raise LeftOut(f"its precision, {measured.precision}, is none that is simulated")
 
 
-def _recompute(measured: Measurement) -> str:
+def _parse_recompute(measured: Measurement) -> str:
     text = measured.recompute.lower()
     if "torchtitan" in measured.source and "full" not in text:
         return "none"  # its selection is one of modules
@@ -369,7 +371,7 @@ def _recompute(measured: Measurement) -> str:
     return "full" if re.match("yes|true|all|activation checkpointing", text) else "none"
 
 
-def _modules(measured: Measurement) -> list[str]:
+def _parse_modules(measured: Measurement) -> list[str]:
     """What Megatron computes again by itself, as tables write it: "norm, act"."""
     words = re.split(r"[^a-z0-9]+", measured.recompute.lower())
     if "torchtitan" in measured.source and "selective" in words:
@@ -383,7 +385,7 @@ def _modules(measured: Measurement) -> list[str]:
     return sorted({names[word] for word in words if word in names})
 
 
-def _sharding(measured: Measurement) -> dict[str, Any]:
+def _parse_sharding(measured: Measurement) -> dict[str, Any]:
     """What the replicas divide among themselves; FSDP exchanges a block at once."""
     text = measured.sharding.lower()
     stage = re.search(r"zero.(\d)|^(\d)", text)
@@ -403,10 +405,10 @@ def _sharding(measured: Measurement) -> dict[str, Any]:
     return {"zero": zero}
 
 
-def _stack(measured: Measurement) -> dict[str, Any]:
-    keys = _entry(measured)[1]
+def _build_stack(measured: Measurement) -> dict[str, Any]:
+    keys = _find_entry(measured)[1]
     if "Megatron-Bridge" in measured.source:
-        keys = keys | recipe(measured)[0]
+        keys = keys | find_recipe(measured)[0]
     if "fsdp" in measured.sharding.lower() and keys == _MEGATRON:
         keys = keys | {"gradients": "bf16"}  # Megatron-FSDP's user guide
     if re.search("deepep", measured.note.lower()):
@@ -418,20 +420,20 @@ def _stack(measured: Measurement) -> dict[str, Any]:
     # torchtitan gathers in float8 with one scale only, and AQT quantises what was gathered.
     if re.search("rowwise|int8", measured.precision.lower()):
         keys = keys | {"wide_gathers": True}
-    if keys.get("overlap_parameters") and _sharding(measured)["zero"] not in (1, 2):
+    if keys.get("overlap_parameters") and _parse_sharding(measured)["zero"] not in (1, 2):
         keys = keys | {"overlap_parameters": False}  # none is gathered once an iteration
     return keys | ({"sequence_parallel": False} if measured.tensor == 1 else {})
 
 
-def _software(measured: Measurement) -> dict[str, Any]:
+def _build_software(measured: Measurement) -> dict[str, Any]:
     """What the stack makes of the GPU: its kernels, and how it launches them."""
-    keys = dict(_entry(measured)[2])
-    if "npu.host" in keys and "experts" in model_keys(measured):
+    keys = dict(_find_entry(measured)[2])
+    if "npu.host" in keys and "experts" in build_model(measured):
         keys |= _HOST_OF_EXPERTS
     if "Megatron-Bridge" in measured.source:
-        if in_graphs(measured):
+        if has_graphs(measured):
             del keys["npu.host"]
-        keys |= recipe(measured)[1]
+        keys |= find_recipe(measured)[1]
     if "bigscience" in measured.source:
         keys |= _BLOCKING if measured.gpus >= _BLOCKING_GPUS else {}
         keys |= _BEFORE_REPAIR if re.search("; 02-2[0-4];", measured.note) else {}
@@ -441,7 +443,7 @@ def _software(measured: Measurement) -> dict[str, Any]:
     return keys
 
 
-def _entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _find_entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, Any]]:
     text = f"{measured.gpu} {measured.source} {measured.note}".lower()
     return next(entry for entry in _STACKS if re.search(entry[0], text))
 
@@ -459,34 +461,32 @@ class Prediction:
 Changed = Callable[[Config], Config]
 
 
-def _as_it_is(config: Config) -> Config:
+def _keep(config: Config) -> Config:
     return config
 
 
-def predict(measured: Measurement, changed: Changed = _as_it_is) -> Prediction:
+def predict(measured: Measurement, changed: Changed = _keep) -> Prediction:
     """Simulate a row, its configuration ``changed``.
 
     A pipeline repeats itself once it is full, so an iteration of many micro-batches is simulated
     with as many as fill it and with one round more, and each further round lasts as long as that
     one to the picosecond.  Raises :class:`LeftOut` for a row that cannot be simulated.
     """
-    n, stages = n_micro_batches(measured), measured.pipeline
+    n, stages = count_micro_batches(measured), measured.pipeline
     chunks = measured.interleave if stages > 1 else 1
     few = max(stages, 2)  # one micro-batch has no gradients to add up
     more = few + (stages if chunks > 1 else 1)
     try:
         if n <= more:
-            return simulated(measured, n, changed)
-        first, second = (simulated(measured, some, changed) for some in (few, more))
+            return simulate_row(measured, n, changed)
+        first, second = (simulate_row(measured, some, changed) for some in (few, more))
     except DimsweepError as error:
         raise LeftOut(str(error)) from error
     each = (second.seconds - first.seconds) / (more - few)
     return replace(second, seconds=second.seconds + (n - more) * each)
 
 
-def simulated(
-    measured: Measurement, micro_batches: int, changed: Changed = _as_it_is
-) -> Prediction:
+def simulate_row(measured: Measurement, micro_batches: int, changed: Changed = _keep) -> Prediction:
     """Simulate a row with so many micro-batches of each replica."""
     result = simulate(changed(configure(measured, micro_batches)))
     footprint = result.program.workload.footprint

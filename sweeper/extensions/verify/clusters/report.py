@@ -16,13 +16,13 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Coverage,
     Errors,
     Predicted,
-    by,
-    cells,
-    origin,
-    without_own_source,
+    correct_fitted_rows,
+    find_origin,
+    format_calibrated,
+    group_rows,
 )
 from dimsweep.sweeper.extensions.verify.clusters.measurements import GIB
-from dimsweep.sweeper.extensions.verify.points import Tolerance, Value, relative
+from dimsweep.sweeper.extensions.verify.points import Tolerance, Value, within_share
 from dimsweep.sweeper.output import write_file
 from dimsweep.sweeper.report.colours import BLUE, GREEN, GREY, ORANGE
 from dimsweep.sweeper.terminal import plural, say, table
@@ -31,9 +31,9 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GREY, "black")
 
 
-def draw(rows: Sequence[Compared], kind: str) -> bytes:
+def draw_picture(rows: Sequence[Compared], kind: str) -> bytes:
     """A picture of a ``kind`` of all rows that have times."""
-    errors = Errors.of(rows)
+    errors = Errors.from_rows(rows)
     title = (
         f"{errors.rows} training iterations that others measured: "
         f"median error {errors.median:.1%}, mean {errors.mean:.1%}"
@@ -44,7 +44,7 @@ def draw(rows: Sequence[Compared], kind: str) -> bytes:
         ends = np.array([min(values) / 1.5, max(values) * 1.5])
         ax.fill_between(ends, 0.9 * ends, 1.1 * ends, color=GREY, alpha=0.3, lw=0, label="±10 %")
         ax.plot(ends, ends, color=GREY, lw=1)
-        for i, (gpu, own) in enumerate(by(lambda row: row.gpu, rows).items()):
+        for i, (gpu, own) in enumerate(group_rows(lambda row: row.gpu, rows).items()):
             theirs, ours = zip(*(row.values for row in own), strict=True)
             style: dict[str, Any] = {
                 "marker": _MARKS[i % 9],
@@ -77,15 +77,15 @@ def write_page(
     Raises :class:`DimsweepError` for a page without them.
     """
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    text = _replaced(text, BEGIN, _lines(answers, coverage), file)
+    text = _replace_section(text, BEGIN, _format_lines(answers, coverage), file)
     if found:
-        rows = [HEADS, ("---",) * len(HEADS), *cells(found)]
+        rows = [HEADS, ("---",) * len(HEADS), *format_calibrated(found)]
         lines = [f"| {' | '.join(each)} |" for each in rows]
-        text = _replaced(text, CALIBRATED, [*lines, ""], file)
+        text = _replace_section(text, CALIBRATED, [*lines, ""], file)
     write_file(file, "the page", text.encode())
 
 
-def _replaced(text: str, begin: str, lines: Iterable[str], file: Path) -> str:
+def _replace_section(text: str, begin: str, lines: Iterable[str], file: Path) -> str:
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(END)
     if not (first and last):
@@ -93,19 +93,21 @@ def _replaced(text: str, begin: str, lines: Iterable[str], file: Path) -> str:
     return f"{before}{begin}\n\n" + "\n".join(lines) + f"\n{END}{after}"
 
 
-def _lines(answers: Mapping[Path, Sequence[Compared | str]], coverage: Coverage) -> Iterator[str]:
+def _format_lines(
+    answers: Mapping[Path, Sequence[Compared | str]], coverage: Coverage
+) -> Iterator[str]:
     rows = [each for own in answers.values() for each in own if isinstance(each, Compared)]
     times = [row for row in rows if row.is_time]
-    unseen = [row for row in times if not row.fitted and not row.of_peaks]
-    judged = [row for row in without_own_source(times) if row.fitted]
-    yield from _errors("Predicted unseen: no constant was fitted to these documents", unseen)
-    yield from _errors(
+    unseen = [row for row in times if not row.fitted and not row.uses_peaks]
+    judged = [row for row in correct_fitted_rows(times) if row.fitted]
+    yield from _format_table("Predicted unseen: no constant was fitted to these documents", unseen)
+    yield from _format_table(
         "Used for fitting: each document as the other fitted ones see it (none sees the rest)",
         judged,
     )
-    peaks = [row for row in times if row.of_peaks]
+    peaks = [row for row in times if row.uses_peaks]
     if peaks:
-        yield from _errors("Predicted unseen, by the peaks of data sheets alone", peaks)
+        yield from _format_table("Predicted unseen, by the peaks of data sheets alone", peaks)
     yield "**Left out, and by whom**\n"
     yield "| table | rows | why |\n|---|---|---|"
     for path, own in answers.items():
@@ -121,23 +123,24 @@ def _lines(answers: Mapping[Path, Sequence[Compared | str]], coverage: Coverage)
     for words in coverage.cells():
         yield f"| {' | '.join(words)} |"
     yield ""
-    for told in coverage.sentences():
+    for told in coverage.list_sentences():
         yield f"{told[0].upper()}{told[1:]}.\n"
 
 
-def _errors(title: str, rows: Sequence[Compared]) -> Iterator[str]:
+def _format_table(title: str, rows: Sequence[Compared]) -> Iterator[str]:
     yield f"**{title}**\n"
     heads = ("document", "GPU", "rows", "mean", "median", "bias", "Spearman")
     yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
-    for name, own in by(lambda row: f"{origin(row)} | {row.gpu}, {row.kind}", rows).items():
-        yield f"| {name} | {_row_words(own)} |"
+    groups = group_rows(lambda row: f"{find_origin(row)} | {row.gpu}, {row.kind}", rows)
+    for name, own in groups.items():
+        yield f"| {name} | {_format_row(own)} |"
     if rows:
-        yield f"| all | | {_row_words(rows)} |"
+        yield f"| all | | {_format_row(rows)} |"
     yield ""
 
 
-def _row_words(rows: Sequence[Compared]) -> str:
-    found = Errors.of(rows)
+def _format_row(rows: Sequence[Compared]) -> str:
+    found = Errors.from_rows(rows)
     rank = "" if found.rank != found.rank else f"{found.rank:.2f}"
     return f"{found.rows} | {found.mean:.1%} | {found.median:.1%} | {found.bias:+.1%} | {rank}"
 
@@ -155,7 +158,7 @@ _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("scale", lambda row: row.scale),
     ("kind", lambda row: f"{row.gpu}, {row.kind}, {row.scale}"),
     ("precision", lambda row: row.measured.precision),
-    ("source", origin),
+    ("source", find_origin),
 )
 
 
@@ -175,18 +178,18 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
     console.print(table(columns, lines, left=4))
 
 
-def point_of(row: Compared) -> Value:
+def build_point(row: Compared) -> Value:
     """A row as a point; its tolerance is the aim for the mean of rows like it."""
     of = row.measured
     name = f"{of.table} line {row.line}: {of.model}, {of.plan}, {of.gpus:,} {row.gpu}"
     note = "constants were fitted to this source" if row.fitted else ""
     if row.is_time:
-        return Value(name, *row.values, relative(MEAN_AIM), of.source, "s", note)
-    mean, less = MEMORY_AIMS[_of_memory(row)]
+        return Value(name, *row.values, within_share(MEAN_AIM), of.source, "s", note)
+    mean, less = MEMORY_AIMS[_memory_kind(row)]
     return Value(name, *row.values, Tolerance("relative", less, mean), of.source, "B", note)
 
 
-def _of_memory(row: Compared) -> str:
+def _memory_kind(row: Compared) -> str:
     """What a row prints: the memory that was allocated, or reserved."""
     return "allocated" if row.measured.used is None else "reserved"
 
@@ -198,12 +201,12 @@ def print_groups(rows: Sequence[Compared], console: Console) -> None:
         if not own:
             continue
         for name, key in _GROUPS:
-            groups = {group: Errors.of(some) for group, some in by(key, own).items()}
+            groups = {group: Errors.from_rows(some) for group, some in group_rows(key, own).items()}
             kind = "fitted" if fitted else "unfitted"
             _print_errors(f"\n{kind} rows by {name}", groups, console)
-    left_out = by(origin, without_own_source(rows))
+    left_out = group_rows(find_origin, correct_fitted_rows(rows))
     title = "leave one source out: no fitted source counts in its own times"
-    _print_errors(title, {name: Errors.of(own) for name, own in left_out.items()}, console)
+    _print_errors(title, {name: Errors.from_rows(own) for name, own in left_out.items()}, console)
 
 
 def _print_errors(title: str, groups: Mapping[str, Errors], console: Console) -> None:
@@ -229,21 +232,21 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
     kinds = {"fitted": True, "unfitted": False}
     for kind, own in {
         **{
-            kind: [r for r in times if r.fitted is of and not r.of_peaks]
+            kind: [r for r in times if r.fitted is of and not r.uses_peaks]
             for kind, of in kinds.items()
         },
-        "by data sheets alone": [row for row in times if row.of_peaks],
+        "by data sheets alone": [row for row in times if row.uses_peaks],
     }.items():
         if own:
-            say(f"times, {kind}: {_words(Errors.of(own))}", console)
-    aimed = without_own_source([row for row in times if row.gpu in AIMED])
+            say(f"times, {kind}: {_format_errors(Errors.from_rows(own))}", console)
+    aimed = correct_fitted_rows([row for row in times if row.gpu in AIMED])
     if aimed:
-        all_of_them, sources = Errors.of(aimed), by(origin, aimed)
-        worst, name = max((Errors.of(own).mean, name) for name, own in sources.items())
+        all_of_them, sources = Errors.from_rows(aimed), group_rows(find_origin, aimed)
+        worst, name = max((Errors.from_rows(own).mean, name) for name, own in sources.items())
         good &= all_of_them.median <= MEDIAN_AIM and all_of_them.mean <= MEAN_AIM
         good &= worst <= SOURCE_AIM
         say(
-            f"times, one source left out, {', '.join(AIMED)}: {_words(all_of_them)} "
+            f"times, one source left out, {', '.join(AIMED)}: {_format_errors(all_of_them)} "
             f"(aims: median {MEDIAN_AIM:.0%}, mean {MEAN_AIM:.0%})",
             console,
         )
@@ -253,18 +256,18 @@ def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console
             say(f"not judged: {plural(alone, 'row')} {what}", console)
         say(f"worst source: mean {worst:.1%} of {name} (aim {SOURCE_AIM:.0%})", console)
         good &= _print_ranks(sources, console)
-    for what, own in by(_of_memory, memory).items():
+    for what, own in group_rows(_memory_kind, memory).items():
         if what == "reserved":
             enough = sum(row.values[0] <= row.ours.reserved for row in own)
             say(
                 f"memory: {enough} of {plural(len(own), 'row')} within what may be reserved",
                 console,
             )
-        errors, low = Errors.of(own), min(row.error for row in own)
+        errors, low = Errors.from_rows(own), min(row.error for row in own)
         mean, less = MEMORY_AIMS[what]
         good &= errors.mean <= mean and low >= -less
         say(
-            f"memory, {what}: {_words(errors)} (aim: mean {mean:.0%}); lowest {low:+.1%} "
+            f"memory, {what}: {_format_errors(errors)} (aim: mean {mean:.0%}); lowest {low:+.1%} "
             f"(aim: never less than measured{f' by more than {less:.0%}' if less else ''})",
             console,
         )
@@ -275,13 +278,13 @@ def _print_ranks(sources: Mapping[str, Sequence[Compared]], console: Console) ->
     good = True
     for name, own in sources.items():
         if len(own) >= _RANKED_ROWS:
-            rank = Errors.of(own).rank
+            rank = Errors.from_rows(own).rank
             good &= not rank < RANK_AIM
             say(f"Spearman {rank:.2f} of {len(own)} rows of {name} (aim {RANK_AIM})", console)
     return good
 
 
-def _words(errors: Errors) -> str:
+def _format_errors(errors: Errors) -> str:
     return (
         f"{errors.rows} rows, mean error {errors.mean:.1%}, median {errors.median:.1%}, "
         f"worst {errors.worst:.1%}"

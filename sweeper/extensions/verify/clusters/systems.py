@@ -28,7 +28,7 @@ class System:
     @property
     def config(self) -> Config:
         """The configuration of its GPU and network, with any workload."""
-        return _composed(self.overrides)
+        return _compose_system(self.overrides)
 
     @property
     def is_measured(self) -> bool:
@@ -36,12 +36,12 @@ class System:
         that one product reaches."""
         return bool(self.config.npu.kernels)
 
-    def shape(self, gpus: int, tensor: int = 1) -> str:
+    def build_shape(self, gpus: int, tensor: int = 1) -> str:
         """Return the network of ``gpus`` of them, in domains that are full.  Of a torus the
         dimension that ``tensor`` ranks fill is first: part of a ring is a line, with half the
         bandwidth."""
         if self.tori is not None:
-            return _filled_first(self._slices(gpus), f"Ring({tensor})")
+            return _move_first(self._choose_slices(gpus), f"Ring({tensor})")
         inside = min(gpus, self.domain)
         if self.domain == _RACK and gpus > _RACK:
             inside = _OF_RACK  # whole powers of two, and eight in reserve
@@ -50,7 +50,7 @@ class System:
         node = self.config.text["topology"]["shape"].split("(")[0]
         return f"{node}({inside})" + (f"_Switch({gpus // inside})" if gpus > inside else "")
 
-    def _slices(self, gpus: int) -> str:
+    def _choose_slices(self, gpus: int) -> str:
         assert self.tori is not None
         if gpus in self.tori:
             return self.tori[gpus]
@@ -60,7 +60,7 @@ class System:
         return f"{self.tori[most]}_Switch({gpus // most})"
 
 
-def _filled_first(shape: str, ring: str) -> str:
+def _move_first(shape: str, ring: str) -> str:
     blocks = shape.split("_")
     if ring in blocks:
         blocks.remove(ring)
@@ -69,7 +69,7 @@ def _filled_first(shape: str, ring: str) -> str:
 
 
 @cache
-def _composed(overrides: tuple[str, ...]) -> Config:
+def _compose_system(overrides: tuple[str, ...]) -> Config:
     library = () if any(o.startswith("collective=") for o in overrides) else ("collective=nccl",)
     return compose(["workload=gpt3_175b", *library, "npu.memory=null", *overrides]).config
 
@@ -141,7 +141,7 @@ SYSTEMS = (
 )
 
 
-def system_of(measured: Measurement) -> System:
+def find_system(measured: Measurement) -> System:
     """The machine of a row; raises :class:`LeftOut` for one that is not known."""
     for system in SYSTEMS:
         if re.search(system.pattern, measured.gpu.lower()):
@@ -205,14 +205,14 @@ _OF_STACKS: dict[str, dict[str, Any]] = {
 _STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022", "eth-easl/sailor")
 
 
-def family(measured: Measurement) -> str:
+def find_family(measured: Measurement) -> str:
     """The family of models that it belongs to; raises :class:`LeftOut` for none that is known."""
-    return _entry(measured)[1]
+    return _find_entry(measured)[1]
 
 
-def model_keys(measured: Measurement) -> dict[str, Any]:
+def build_model(measured: Measurement) -> dict[str, Any]:
     """The keys of ``workload.model``; raises :class:`LeftOut` for a model that is not known."""
-    keys, shape = _entry(measured)[2], measured.shape
+    keys, shape = _find_entry(measured)[2], measured.shape
     if measured.latent and "kv_rank" not in keys:
         raise LeftOut("the ranks of its latent attention (MLA) are not known")
     if measured.expert > 1 and "experts" not in keys:
@@ -233,7 +233,7 @@ def _predicts_further(measured: Measurement) -> bool:
     return bridge and bool(re.search("deepseek.?v3", name)) and "w/o mtp" not in name
 
 
-def with_seconds(measured: Measurement) -> Measurement:
+def add_seconds(measured: Measurement) -> Measurement:
     """The row with the seconds that its FLOP/s stand for.
 
     Megatron-LM's count: a multiply-add is two, the backward pass twice the forward pass, all scores
@@ -242,7 +242,7 @@ def with_seconds(measured: Measurement) -> Measurement:
     """
     if measured.rate is None:
         return measured
-    keys = model_keys(measured)
+    keys = build_model(measured)
     hidden, layers, tokens = keys["hidden"], keys["layers"], measured.batch * keys["sequence"]
     size = keys.get("head_size") or hidden // keys["heads"]
     queries, groups = size * keys["heads"], keys["kv_heads"] or keys["heads"]
@@ -255,7 +255,7 @@ def with_seconds(measured: Measurement) -> Measurement:
     return replace(measured, seconds=flops / measured.rate / measured.gpus)
 
 
-def _entry(measured: Measurement) -> tuple[str, str, dict[str, Any]]:
+def _find_entry(measured: Measurement) -> tuple[str, str, dict[str, Any]]:
     name = measured.model.lower().replace("_", " ")
     for entry in _MODELS:
         if re.search(entry[0], name):
@@ -276,7 +276,7 @@ _INSIDE, _OF_A_PORT = 24, 2
 _PORTS = 4  # of a node of those that are judged: Jean Zay's Omni-Path, Alps's Slingshot
 
 
-def outside(measured: Measurement, domain: int) -> float:
+def compute_uncounted_memory(measured: Measurement, domain: int) -> float:
     """Bytes of a device that PyTorch does not count, under Megatron-DeepSpeed on nodes of
     ``domain`` GPUs.
 
@@ -293,10 +293,10 @@ def outside(measured: Measurement, domain: int) -> float:
         (measured.data, tensor),
         (pipeline, tensor * measured.data),
     )  # ranks, and how far one is from the next
-    return _KERNELS + _CHANNEL * sum(_channels(*group, domain) for group in groups)
+    return _KERNELS + _CHANNEL * sum(_count_channels(*group, domain) for group in groups)
 
 
-def _channels(ranks: int, apart: int, domain: int) -> int:
+def _count_channels(ranks: int, apart: int, domain: int) -> int:
     if ranks == 1:
         return 0
     return _INSIDE if ranks * apart <= domain else _OF_A_PORT * min(_PORTS, max(1, domain // apart))

@@ -7,12 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 from dimsweep.sweeper.extensions.verify import atop
-from dimsweep.sweeper.extensions.verify.atop_space import layered
+from dimsweep.sweeper.extensions.verify.atop_space import generate_networks
 
 
 def test_their_networks_are_compared_with_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
     # Whose first ones have one layer: 8 switches of 32 ports are rails.
-    monkeypatch.setattr(atop, "layered", lambda limits: islice(layered(limits), 0, 300, 15))
+    monkeypatch.setattr(
+        atop, "generate_networks", lambda limits: islice(generate_networks(limits), 0, 300, 15)
+    )
     found = CliRunner().invoke(atop.command, ["--json"])
     points = {each["name"]: each for each in json.loads(found.stdout)}
     assert [*points] == [

@@ -33,50 +33,52 @@ from dimsweep.engine.network.generators import BCube, FatTree, Generator, Hpn, R
 from dimsweep.engine.network.routing import Router
 from dimsweep.sweeper.extensions.verify import atop
 from dimsweep.sweeper.extensions.verify.atop_space import (
-    Folded,
-    Joined,
-    Layered,
+    Connection,
+    FoldedLinks,
+    LayeredNetwork,
     Limits,
-    Shop,
-    _is_whole,
-    layered,
+    PriceCache,
+    _is_connected,
+    generate_networks,
 )
 from dimsweep.sweeper.extensions.verify.atop_traffic import (
     KINDS,
     STAGES,
-    Cases,
     Front,
-    Ports,
-    Step,
-    Trained,
-    front_of,
-    mean_time,
+    FrontStep,
+    PortBounds,
+    TrafficCases,
+    TrainingJob,
+    compute_mean_time,
+    find_front,
 )
 from tests.support.examples import examples
 
 NPUS = 128  # as many servers as the most stages
-CASES = Cases(Trained(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128))
+CASES = TrafficCases(TrainingJob(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128))
 
 
 LIMITS = Limits(NPUS, 64 * 25e9, ports=2)  # switches of 64 ports of 200 Gb/s, NPUs of two
-FIRST = next(layered(LIMITS))
+FIRST = next(generate_networks(LIMITS))
 
 
 @cache
-def networks() -> list[Layered]:
-    return [*layered(LIMITS)]
+def networks() -> list[LayeredNetwork]:
+    return [*generate_networks(LIMITS)]
 
 
-MESH = Layered(Joined(NPUS, 8, 4, 8), None, None, True, 25e9)
-BOTH = Layered(Joined(NPUS, 32, 1, 16), Joined(NPUS, 8, 4, 8), Joined(32, 8, 2, 4, 3), False, 25e9)
-TWISTED = Layered(
-    Joined(NPUS, 16, 2, 16), Joined(NPUS, 16, 4, 16), Joined(16, 16, 1, 8), False, 50e9
+MESH = LayeredNetwork(Connection(NPUS, 8, 4, 8), None, None, True, 25e9)
+BOTH = LayeredNetwork(
+    Connection(NPUS, 32, 1, 16), Connection(NPUS, 8, 4, 8), Connection(32, 8, 2, 4, 3), False, 25e9
+)
+TWISTED = LayeredNetwork(
+    Connection(NPUS, 16, 2, 16), Connection(NPUS, 16, 4, 16), Connection(16, 16, 1, 8), False, 50e9
 )
 
 
 @cache
 def prices_of_parts() -> PriceList:
-    return atop.prices()
+    return atop.read_prices()
 
 
 def seconds(network: Network, targets: np.ndarray) -> np.ndarray:
@@ -106,9 +108,9 @@ def by_adding_up(
         ZCube(n=4, k=2, bandwidth=25e9, server=4),
         BCube(n=4, k=2, bandwidth=25e9),
         RailOnly(npus=16, radix=4, rails=2, server=2),
-        Layered(
-            Joined(16, 4, 2, 4), None, Joined(4, 2, 1, 1, 2), mesh=False, speed=25e9
-        ).generator(),
+        LayeredNetwork(
+            Connection(16, 4, 2, 4), None, Connection(4, 2, 1, 1, 2), mesh=False, speed=25e9
+        ).build_generator(),
     ],
 )
 def test_messages_are_spread_over_all_shortest_ways(generator: Generator) -> None:
@@ -162,14 +164,18 @@ def test_halving_and_doubling_is_that_of_flows_where_there_is_one_way() -> None:
 @examples(8)
 def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataObject) -> None:
     network = data.draw(st.sampled_from(networks()))
-    graph, prices = network.generator().build(), prices_of_parts()
-    assert network.cost(Shop(prices)) == pytest.approx(build_bill(list_needs(graph), prices).cost)
-    least, wide = CASES.least(network, Ports(CASES.patterns)), sum(network.lanes) * network.speed
-    mean = mean_time(CASES, graph)
-    folded = Folded(network, CASES.patterns.values(), CASES.far)
+    graph, prices = network.build_generator().build(), prices_of_parts()
+    bill = build_bill(list_needs(graph), prices)
+    assert network.cost(PriceCache(prices)) == pytest.approx(bill.cost)
+    least, wide = (
+        CASES.bound_on_network(network, PortBounds(CASES.patterns)),
+        sum(network.lanes) * network.speed,
+    )
+    mean = compute_mean_time(CASES, graph)
+    folded = FoldedLinks(network, CASES.patterns.values(), CASES.far)
     assert CASES.mean(folded.seconds) == pytest.approx(mean)
     assert mean * 0.4 <= CASES.mean(folded.seconds, mean * 0.4) <= mean * (1 + 1e-9)
-    assert CASES.at_best(wide) <= least * (1 + 1e-9)
+    assert CASES.bound_by_bandwidth(wide) <= least * (1 + 1e-9)
     assert least <= mean * (1 + 1e-9)
     ports = [
         sum(link.lanes for link in graph.links if link.source == f"layer {i} switch 0")
@@ -179,10 +185,10 @@ def test_no_bound_is_above_a_time_and_costs_are_those_of_the_bill(data: st.DataO
 
 
 @pytest.mark.parametrize("network", [FIRST, MESH, BOTH, TWISTED])
-def test_links_that_are_alike_are_as_busy_as_one_of_them(network: Layered) -> None:
+def test_links_that_are_alike_are_as_busy_as_one_of_them(network: LayeredNetwork) -> None:
     """Of each pattern, by itself; of 128 NPUs only some have to send."""
-    graph = network.generator().build()
-    folded = Folded(network, CASES.patterns.values(), CASES.far)
+    graph = network.build_generator().build()
+    folded = FoldedLinks(network, CASES.patterns.values(), CASES.far)
     for targets in CASES.patterns.values():
         every, some = seconds(graph, targets), folded.seconds(targets)
         assert len(some) < len(every) / 3
@@ -192,19 +198,21 @@ def test_links_that_are_alike_are_as_busy_as_one_of_them(network: Layered) -> No
 @pytest.mark.long
 def test_the_front_is_that_of_all_networks() -> None:
     some, prices = networks()[:: len(networks()) // 60], prices_of_parts()
-    shop = Shop(prices)
-    every = [(one.cost(shop), mean_time(CASES, one.generator().build())) for one in some]
-    front = front_of(some, CASES, prices)
+    shop = PriceCache(prices)
+    every = [
+        (one.cost(shop), compute_mean_time(CASES, one.build_generator().build())) for one in some
+    ]
+    front = find_front(some, CASES, prices)
     assert front.networks == len(some)
     assert len(front.steps) < front.timed < len(some) / 2
     for step in front.steps:
         assert step.mean == pytest.approx(min(mean for cost, mean in every if cost <= step.cost))
         assert (step.cost, step.mean) in every
     for cost, mean in every:
-        better = front.dominates(cost * (1 + 1e-9), mean * (1 + 1e-9))
+        better = front.find_dominating(cost * (1 + 1e-9), mean * (1 + 1e-9))
         assert better is not None
-        assert front.dominates(better.cost, better.mean) is None
-    assert front.dominates(0.0, 1.0) is None
+        assert front.find_dominating(better.cost, better.mean) is None
+    assert front.find_dominating(0.0, 1.0) is None
 
 
 def test_each_network_is_there_once_and_keeps_the_limits() -> None:
@@ -216,26 +224,28 @@ def test_each_network_is_there_once_and_keeps_the_limits() -> None:
         assert sum(network.lanes) * network.speed <= 200e9
 
 
-def joins(below: int) -> st.SearchStrategy[Joined]:
+def joins(below: int) -> st.SearchStrategy[Connection]:
     """Connections to four switches, in up to four classes."""
     kinds = [(size, n) for size in (1, 4, 8, 16) for n in (1, 2, 4) if size * n <= below]
-    return st.sampled_from([Joined(below, 4, below if n == 1 else size, n) for size, n in kinds])
+    return st.sampled_from(
+        [Connection(below, 4, below if n == 1 else size, n) for size, n in kinds]
+    )
 
 
 @given(joins(64), st.none() | joins(64), st.none() | joins(4), st.booleans())
 def test_networks_in_pieces_are_left_out(
-    low: Joined, high: Joined | None, up: Joined | None, mesh: bool
+    low: Connection, high: Connection | None, up: Connection | None, mesh: bool
 ) -> None:
-    network = Layered(low, high, up, mesh, 25e9)
-    if _is_whole(network):
-        network.generator().build()
+    network = LayeredNetwork(low, high, up, mesh, 25e9)
+    if _is_connected(network):
+        network.build_generator().build()
     else:
         with pytest.raises(DimsweepError, match="has no way to"):
-            network.generator().build()
+            network.build_generator().build()
 
 
 def test_nine_cases_send_what_is_trained() -> None:
-    trained = Trained(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128)
+    trained = TrainingJob(NPUS, layers=2, hidden=64, batch=64, chunks=2, sequence=128)
     assert [*CASES.rounds] == [(stages, kind) for stages in STAGES for kind in KINDS]
     for stages in STAGES:
         replicas = trained.replicas(stages)
@@ -250,8 +260,8 @@ def test_nine_cases_send_what_is_trained() -> None:
 
 
 def test_what_dominates_is_the_fastest_that_costs_no_more() -> None:
-    steps = [Step(FIRST, cost, mean) for cost, mean in ((1.0, 4.0), (2.0, 2.0), (3.0, 1.0))]
+    steps = [FrontStep(FIRST, cost, mean) for cost, mean in ((1.0, 4.0), (2.0, 2.0), (3.0, 1.0))]
     front = Front(steps, 3, 3)
-    assert front.dominates(2.5, 3.0) == steps[1]
-    assert front.dominates(2.0, 2.0) is None
-    assert front.dominates(1.5, 3.0) is None
+    assert front.find_dominating(2.5, 3.0) == steps[1]
+    assert front.find_dominating(2.0, 2.0) is None
+    assert front.find_dominating(1.5, 3.0) is None

@@ -19,7 +19,7 @@ from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Compared,
     Errors,
-    without_own_source,
+    correct_fitted_rows,
 )
 from dimsweep.sweeper.extensions.verify.clusters.measurements import (
     GIB,
@@ -31,11 +31,15 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import (
 from dimsweep.sweeper.extensions.verify.clusters.plans import (
     Prediction,
     configure,
-    n_micro_batches,
+    count_micro_batches,
     predict,
-    simulated,
+    simulate_row,
 )
-from dimsweep.sweeper.extensions.verify.clusters.systems import outside, system_of, with_seconds
+from dimsweep.sweeper.extensions.verify.clusters.systems import (
+    add_seconds,
+    compute_uncounted_memory,
+    find_system,
+)
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "clusters"
 COLUMNS = (
@@ -100,7 +104,7 @@ def test_rates_become_seconds_by_megatrons_formula(
     assert isinstance(row, Measurement)
     tokens, layers, h, s, v = 16 * 256, 4, 512, 256, 1000
     flops = factor * tokens * layers * h**2 * (1 + s / (6 * h) + v / (logits * layers * h))
-    assert with_seconds(row).seconds == pytest.approx(flops / 100e12 / 8)
+    assert add_seconds(row).seconds == pytest.approx(flops / 100e12 / 8)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_documents_of_one_file_a_run_are_one(tmp_path: Path, source: str, docume
 def test_machines_have_their_domains(tmp_path: Path, gpu: str, gpus: int, shape: str) -> None:
     row = read(tmp_path, gpu=gpu, gpus=str(gpus), tp="1", pp="1", dp=str(gpus))
     assert isinstance(row, Measurement)
-    assert system_of(row).shape(gpus) == shape
+    assert find_system(row).build_shape(gpus) == shape
 
 
 def test_a_run_that_contradicts_itself_is_left_out() -> None:
@@ -197,7 +201,7 @@ def test_what_cannot_be_simulated_says_why(
 def test_a_row_becomes_a_configuration(tmp_path: Path) -> None:
     row = read(tmp_path, recompute="full", precision="FP8", zero_or_fsdp="FSDP2 (ZeRO 3)")
     assert isinstance(row, Measurement)
-    text = configure(row, n_micro_batches(row)).text
+    text = configure(row, count_micro_batches(row)).text
     assert text["topology"]["shape"] == "Switch(8)"
     assert text["workload"]["parallel"] == {
         "tensor": 2, "expert": 1, "context": 1, "data": 2, "pipeline": 2,
@@ -228,7 +232,7 @@ def test_many_micro_batches_follow_from_few(tmp_path: Path, stages: int, interle
     row = read(tmp_path, pp=str(stages), vp=str(interleave), gpus=str(4 * stages))
     assert isinstance(row, Measurement)
     row = replace(row, batch=24)
-    whole = simulated(row, n_micro_batches(row))
+    whole = simulate_row(row, count_micro_batches(row))
     assert predict(row).seconds == pytest.approx(whole.seconds, abs=2e-12)
     assert predict(row).memory == whole.memory
 
@@ -250,7 +254,7 @@ def test_memory_is_never_less_than_measured_and_within_three_percent() -> None:
     compared = 0
     for row in memory:
         try:
-            ours = memory_of(row, n_micro_batches(row))
+            ours = memory_of(row, count_micro_batches(row))
         except LeftOut:
             continue
         assert row.memory is not None
@@ -266,8 +270,8 @@ def test_the_memory_that_deepspeed_reserves() -> None:
     for table in ("bigscience_a100", "sailor_alps"):
         for _, row in read_table(GOLDEN / f"{table}.csv"):
             if isinstance(row, Measurement) and row.used is not None:
-                n = 2 * row.pipeline if table.startswith("big") else n_micro_batches(row)
-                theirs = row.used - outside(row, system_of(row).domain)
+                n = 2 * row.pipeline if table.startswith("big") else count_micro_batches(row)
+                theirs = row.used - compute_uncounted_memory(row, find_system(row).domain)
                 errors[row.precision].append(memory_of(row, n) / theirs - 1)
     assert [len(found) for found in errors.values()] == [9, 30, 26]
     assert fmean(map(abs, errors["bf16"])) < 0.05
@@ -284,10 +288,15 @@ def test_what_nccl_keeps_of_a_device() -> None:
         if isinstance(row, Measurement) and row.gpus == 4
     )
     kernels, channel = 1343 * 2.0**20, 36 * 2.0**20
-    assert outside(row, 4) == kernels + 3 * 24 * channel, "all, a replica, and tensors"
-    assert outside(replace(row, data=2, gpus=8), 4) == kernels + (2 * 24 + 8 + 2) * channel
+    assert compute_uncounted_memory(row, 4) == kernels + 3 * 24 * channel, (
+        "all, a replica, and tensors"
+    )
+    assert (
+        compute_uncounted_memory(replace(row, data=2, gpus=8), 4)
+        == kernels + (2 * 24 + 8 + 2) * channel
+    )
     two_stages = replace(row, pipeline=2, gpus=8)
-    assert outside(two_stages, 4) == kernels + (2 * 24 + 2 * 8 + 2) * channel
+    assert compute_uncounted_memory(two_stages, 4) == kernels + (2 * 24 + 2 * 8 + 2) * channel
 
 
 def test_deepseek_v3_in_megatron_bridge_predicts_a_further_token() -> None:
@@ -318,13 +327,13 @@ def test_plans_of_maxtext_are_those_of_its_scripts() -> None:
     )
     assert row.shape["layers"] * row.shape["hidden"] * 3 * row.shape["ffn"] == 64 * 8192 * 3 * 57344
     assert (row.tensor, row.data, row.micro_batch, row.batch) == (8, 32, 8, 256)
-    assert system_of(row).shape(row.gpus) == "Ring(8)_Ring(8)_Ring(4)"
+    assert find_system(row).build_shape(row.gpus) == "Ring(8)_Ring(8)_Ring(4)"
     (wide,) = (row for row in rows.values() if isinstance(row, Measurement) and row.gpus == 8192)
-    assert system_of(wide).shape(wide.gpus) == "Ring(16)_Ring(16)_Switch(32)"
+    assert find_system(wide).build_shape(wide.gpus) == "Ring(16)_Ring(16)_Switch(32)"
     plan = configure(wide, 1).workload.plan  # type: ignore[union-attr]
     assert (plan.zero, plan.shard_ranks) == (3, 256), "slices hold copies"
     assert not plan.overlap_gradients, "no reduce-scatter is asynchronous"
-    assert not system_of(wide).is_measured
+    assert not find_system(wide).is_measured
     kept = configure(row, 1).workload.plan  # type: ignore[union-attr]
     assert {*kept.recompute_modules} == {Module.CORE, Module.NORM, Module.ACTIVATION}
 
@@ -359,7 +368,9 @@ def test_mlperfs_tpus_run_int8_products_of_maxtext(tmp_path: Path) -> None:
     assert {*plan["recompute_modules"]} == {"activation", "core", "norm"}
     assert (model["vocabulary"], model["gated"], model["dropout"]) == (50_304, False, False)
     assert text["npu"]["host"] == "0 ns"
-    int8, bf16 = (simulated(replace(row, precision=p), 1).seconds for p in (row.precision, "bf16"))
+    int8, bf16 = (
+        simulate_row(replace(row, precision=p), 1).seconds for p in (row.precision, "bf16")
+    )
     assert 0.5 < int8 / bf16 < 0.9, "products take half as long"
 
 
@@ -425,14 +436,16 @@ def compared(row: Measurement, theirs: float, ours: float, source: str = "a") ->
 def test_errors_are_relative_to_what_was_measured(tmp_path: Path) -> None:
     row = read(tmp_path)
     assert isinstance(row, Measurement)
-    errors = Errors.of([compared(row, 1.0, 1.1), compared(row, 2.0, 1.6), compared(row, 4.0, 4.0)])
+    errors = Errors.from_rows(
+        [compared(row, 1.0, 1.1), compared(row, 2.0, 1.6), compared(row, 4.0, 4.0)]
+    )
     assert errors.rows == 3
     assert errors.mean == pytest.approx(0.1)
     assert errors.median == pytest.approx(0.1)
     assert errors.worst == pytest.approx(0.2)
     assert errors.bias == pytest.approx((1.1 * 0.8) ** (1 / 3) - 1)
     assert errors.rank == pytest.approx(1.0)
-    assert math.isnan(Errors.of([compared(row, 1.0, 1.1)]).rank)
+    assert math.isnan(Errors.from_rows([compared(row, 1.0, 1.1)]).rank)
 
 
 def test_a_fitted_source_does_not_count_in_its_own_times(tmp_path: Path) -> None:
@@ -443,9 +456,9 @@ def test_a_fitted_source_does_not_count_in_its_own_times(tmp_path: Path) -> None
         replace(compared(row, 1.0, ours, source), fitted=source != "c")
         for source, ours in (("a", 1.0), ("b", 0.9), ("c", 0.8))
     ]
-    found = [row.error for row in without_own_source(rows)]
+    found = [row.error for row in correct_fitted_rows(rows)]
     assert found == pytest.approx([1 / 0.9 - 1, -0.1, -0.2])
-    assert without_own_source(rows[1:2]) == [], "what only its own fit speaks for has no judge"
+    assert correct_fitted_rows(rows[1:2]) == [], "what only its own fit speaks for has no judge"
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -642,6 +655,6 @@ def test_a_stack_has_its_kernels_and_its_habits(
 ) -> None:
     row = read(tmp_path, **changes)
     assert isinstance(row, Measurement)
-    text = configure(row, n_micro_batches(row)).text
+    text = configure(row, count_micro_batches(row)).text
     assert {key: text["npu"][key] for key in npu} == npu
     assert {key: text["workload"]["plan"][key] for key in plan} == plan

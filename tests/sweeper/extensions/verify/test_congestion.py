@@ -9,7 +9,7 @@ import pytest
 from dimsweep.engine import Result, run_one
 from dimsweep.engine.kernels.network import run_messages
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.files import published
+from dimsweep.sweeper.extensions.verify.files import find_published
 from dimsweep.sweeper.extensions.verify.points import read_lines
 from dimsweep.sweeper.extensions.verify.published import Answers
 from dimsweep.sweeper.simulation.program import build_program
@@ -22,13 +22,13 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def failed(study: str, tables: Rows) -> list[str]:
     """The claims that rows which are made up do not keep."""
-    files = published()[study]
+    files = find_published()[study]
     made = {name: pa.Table.from_pylist(list(rows)) for name, rows in tables.items()}
-    with Answers.over(made, files.views) as answers:
+    with Answers.connect(made, files.views) as answers:
         for line in read_lines(files.points):
-            assert answers.value(line.ours, line.place)
+            assert answers.evaluate(line.ours, line.place)
         lines = read_lines(files.points)
-        return [line.name for line in lines if not answers.value(line.holds, line.place)]
+        return [line.name for line in lines if not answers.evaluate(line.holds, line.place)]
 
 
 def collectives(changed: Mapping[tuple[str, str], float]) -> list[str]:

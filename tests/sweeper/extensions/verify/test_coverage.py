@@ -12,7 +12,7 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import (
     Compared,
     Coverage,
     Predicted,
-    doubt,
+    compute_standard_error,
 )
 from dimsweep.sweeper.extensions.verify.clusters.report import BEGIN, CALIBRATED, END, write_page
 
@@ -35,10 +35,12 @@ def test_intervals_hold_what_they_are_to_hold(coverage: Coverage) -> None:
 
 def test_a_share_is_as_sure_as_there_are_sources() -> None:
     """Ten rows that are alike say no more than one of them."""
-    one = doubt([True, False, True, True], ["a", "b", "c", "d"])
+    one = compute_standard_error([True, False, True, True], ["a", "b", "c", "d"])
     assert one == pytest.approx((0.75 * 0.25 / 3) ** 0.5)  # that of a mean of four
-    assert doubt([True, False, True, True] * 10, ["a", "b", "c", "d"] * 10) == pytest.approx(one)
-    assert doubt([True, False], ["a", "a"]) == 0
+    assert compute_standard_error(
+        [True, False, True, True] * 10, ["a", "b", "c", "d"] * 10
+    ) == pytest.approx(one)
+    assert compute_standard_error([True, False], ["a", "a"]) == 0
     runs = load_runs()
     rounds = {run.origin for run in runs if "mlcommons" in run.source}
     assert rounds == {"mlcommons/training_results"}, "the rounds of MLPerf are one source"
@@ -52,7 +54,7 @@ def test_the_page_is_written_between_its_comments(coverage: Coverage, tmp_path: 
     text = page.read_text()
     assert text.startswith(f"before\n{BEGIN}\n") and text.endswith(f"{END}\nafter\n")
     assert "| mine | 2 | no plan |" in text and "old" not in text
-    assert coverage.sentences()[0][1:] in text
+    assert coverage.list_sentences()[0][1:] in text
     page.write_text("nothing\n")
     with pytest.raises(DimsweepError, match="it has no"):
         write_page(page, {}, coverage, {})

@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[4]
 def test_a_checkout_and_a_package_have_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert points.recorded("nccl.csv", "--data") == ROOT / "tests/golden/nccl.csv"
+    assert points.find_recorded("nccl.csv", "--data") == ROOT / "tests/golden/nccl.csv"
     monkeypatch.setattr(points, "_HOMES", (tmp_path / "golden", tmp_path / "tests/golden"))
     with pytest.raises(DimsweepError) as raised:
-        points.recorded("astra", "FOLDERS")
+        points.find_recorded("astra", "FOLDERS")
     assert "FOLDERS: it compares recorded runs, and those of astra are not installed" in str(
         raised.value
     )
     assert "tests/golden/astra" in raised.value.hint
     (tmp_path / "golden" / "astra").mkdir(parents=True)
-    assert points.recorded("astra", "FOLDERS") == tmp_path / "golden" / "astra"
+    assert points.find_recorded("astra", "FOLDERS") == tmp_path / "golden" / "astra"
 
 
 def test_the_wheel_brings_the_small_ones() -> None:

@@ -12,31 +12,31 @@ from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.draw.canvas import encoded, frame
 from dimsweep.sweeper.extensions.verify import published as studies
 from dimsweep.sweeper.extensions.verify.command import verifications
-from dimsweep.sweeper.extensions.verify.files import published
+from dimsweep.sweeper.extensions.verify.files import find_published
 from dimsweep.sweeper.extensions.verify.points import (
     Findings,
     Shape,
     Tolerance,
     Value,
-    absolute,
-    between,
-    record,
-    relative,
-    show,
-    verification,
+    build_record,
+    create_command,
+    run_verification,
+    within_amount,
+    within_range,
+    within_share,
 )
 
 
 @pytest.mark.parametrize(
     ("tolerance", "published", "ours", "holds"),
     [
-        (relative(0.01), 200.0, 202.0, True),
-        (relative(0.01), 200.0, 197.9, False),
-        (relative(0.01), 0.0, 1.0, False),
-        (absolute(0.06), 1.40, 1.46, True),
-        (absolute(0.06), 1.40, 1.33, False),
-        (between(4.3, 5.0), 4.6, 5.0, True),
-        (between(4.3, 5.0), 4.6, 4.29, False),
+        (within_share(0.01), 200.0, 202.0, True),
+        (within_share(0.01), 200.0, 197.9, False),
+        (within_share(0.01), 0.0, 1.0, False),
+        (within_amount(0.06), 1.40, 1.46, True),
+        (within_amount(0.06), 1.40, 1.33, False),
+        (within_range(4.3, 5.0), 4.6, 5.0, True),
+        (within_range(4.3, 5.0), 4.6, 4.29, False),
     ],
 )
 def test_a_tolerance_bounds_both_sides(
@@ -45,8 +45,8 @@ def test_a_tolerance_bounds_both_sides(
     assert tolerance.holds(published, ours) is holds
 
 
-GOOD = Value("speed-up of D", 1.76, 1.80, relative(0.1), "a paper, table 3", "x", "a note")
-BAD = Value("its mean", 56.3, 58.0, absolute(1.5), "a paper, table 3", "%")
+GOOD = Value("speed-up of D", 1.76, 1.80, within_share(0.1), "a paper, table 3", "x", "a note")
+BAD = Value("its mean", 56.3, 58.0, within_amount(1.5), "a paper, table 3", "%")
 CLAIM = Shape("fastest", "D is fastest", "D, by 4 %", True, "a paper, section 8")
 
 
@@ -58,17 +58,17 @@ def run(command: click.Command, *arguments: str) -> int:
 def test_the_table_has_every_point_and_the_code_says_whether_all_hold(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(verification("some", lambda: Findings([GOOD, CLAIM]))) == 0
+    assert run(create_command("some", lambda: Findings([GOOD, CLAIM]))) == 0
     good = " ".join(capsys.readouterr().out.split())
     assert "speed-up of D 1.76 x 1.8 x +2.27% ±10% within" in good
     assert "1 of 1 value within" in good and "1 of 1 shape hold" in good
     assert "source: a paper, table 3" in good and "note: a note" in good
-    assert run(verification("some", lambda: Findings([GOOD, BAD]))) == 1
+    assert run(create_command("some", lambda: Findings([GOOD, BAD]))) == 1
     assert "56.3 % 58 % +1.7 ±1.5 OUTSIDE" in " ".join(capsys.readouterr().out.split())
 
 
 def test_points_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(verification("some", lambda: Findings([GOOD, BAD, CLAIM])), "--json") == 1
+    assert run(create_command("some", lambda: Findings([GOOD, BAD, CLAIM])), "--json") == 1
     good, bad, claim = json.loads(capsys.readouterr().out)
     assert (good["published"], good["ours"], good["unit"]) == (1.76, 1.80, "x")
     assert good["verdict"] and good["difference"] == pytest.approx(1.80 / 1.76 - 1)
@@ -79,18 +79,18 @@ def test_points_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_was_not_published_is_not_called_so(capsys: pytest.CaptureFixture[str]) -> None:
     derived, recorded = replace(GOOD, basis="derived"), replace(CLAIM, basis="recorded")
-    assert run(verification("some", lambda: Findings([derived, recorded]))) == 0
+    assert run(create_command("some", lambda: Findings([derived, recorded]))) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "1.76 x (derived)" in told and "D is fastest (recorded)" in told
-    assert (record(GOOD)["basis"], record(derived)["basis"]) == ("published", "derived")
+    assert (build_record(GOOD)["basis"], build_record(derived)["basis"]) == ("published", "derived")
 
 
 def test_what_nobody_can_judge_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     beside = replace(BAD, tolerance=None)
-    assert run(verification("some", lambda: Findings([GOOD, beside]))) == 0
+    assert run(create_command("some", lambda: Findings([GOOD, beside]))) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "56.3 % 58 % +1.7 not judged" in told and "1 of 1 value within" in told
-    assert (record(beside)["verdict"], record(beside)["tolerance"]) == (None, None)
+    assert (build_record(beside)["verdict"], build_record(beside)["tolerance"]) == (None, None)
 
 
 def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_picture_is_drawn_where_the_user_says(tmp_path: Path) -> None:
             return encoded(figure, kind)
 
     def told(file: Path) -> int:
-        return show("some", lambda: Findings([GOOD], draw), as_json=False, picture=file)
+        return run_verification("some", lambda: Findings([GOOD], draw), as_json=False, picture=file)
 
     file = tmp_path / "x.png"
     assert told(file) == 0
@@ -121,7 +121,7 @@ def test_the_list_has_every_verification_with_its_source(
 ) -> None:
     assert main(["verify", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in listed] == [*published(), *verifications()]
+    assert [each["name"] for each in listed] == [*find_published(), *verifications()]
     assert all(each["what"] and each["source"] for each in listed)
     for words in (["verify"], ["verify", "list"]):
         assert main(words) == 0
@@ -136,7 +136,7 @@ def test_all_studies_together_print_and_draw_what_each_does(
     name = "compute_capability"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(studies, "verifications", dict)
-    monkeypatch.setattr(studies, "published", lambda: {name: published()[name]})
+    monkeypatch.setattr(studies, "published", lambda: {name: find_published()[name]})
     assert main(["verify", "studies", "--json", "--pictures", "."]) == 0
     printed = capsys.readouterr()
     assert "of 1 study, 0 not as published" in printed.err

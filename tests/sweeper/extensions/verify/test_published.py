@@ -13,16 +13,21 @@ from hypothesis import strategies as st
 from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.cli.main import main
 from dimsweep.sweeper.config.compose import compose
-from dimsweep.sweeper.extensions.verify.files import Files, published
+from dimsweep.sweeper.extensions.verify.files import StudyFiles, find_published
 from dimsweep.sweeper.extensions.verify.picture import read_picture
 from dimsweep.sweeper.extensions.verify.points import (
     Tolerance,
-    absolute,
-    between,
     read_lines,
-    relative,
+    within_amount,
+    within_range,
+    within_share,
 )
-from dimsweep.sweeper.extensions.verify.published import Answers, asked, find_points, with_bounds
+from dimsweep.sweeper.extensions.verify.published import (
+    Answers,
+    add_bounds,
+    find_points,
+    read_queries,
+)
 from dimsweep.sweeper.ledger.rows import row_schema
 from dimsweep.sweeper.ledger.stored import load
 
@@ -105,7 +110,7 @@ def test_measurements_and_another_study_are_tables(mine: Path) -> None:
         + "mean,0,s,1,a desk,,(SELECT avg(seconds) FROM desk),\n"
         + "slow,0.03,s,1%,a desk,,half(),\n"
     )
-    found = find_points(Files(mine / "four.yaml"), "executor=inline")
+    found = find_points(StudyFiles(mine / "four.yaml"), "executor=inline")
     assert [point.ours for point in found.points] == pytest.approx([0.015, 0.03])
     assert all(point.holds for point in found.points)
 
@@ -202,31 +207,31 @@ def test_a_wrong_folder_ends_in_a_sentence(
 @pytest.mark.parametrize("text", ["", "x", "1%%", "% to 1", "-1%", "nan", "1 to inf", "5 to 4"])
 def test_what_is_no_tolerance_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        Tolerance.read(text)
+        Tolerance.parse(text)
 
 
 @given(st.integers(0, 999), st.integers(0, 999))
 def test_a_tolerance_is_read_as_it_is_written(first: int, second: int) -> None:
     low, high = sorted((first / 100, second / 100))
-    for tolerance in (absolute(high), between(low, high)):
-        assert Tolerance.read(str(tolerance)) == tolerance
-    assert Tolerance.read(f"{high}%").high == pytest.approx(relative(high / 100).high)
+    for tolerance in (within_amount(high), within_range(low, high)):
+        assert Tolerance.parse(str(tolerance)) == tolerance
+    assert Tolerance.parse(f"{high}%").high == pytest.approx(within_share(high / 100).high)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", published())
+@pytest.mark.parametrize("name", find_published())
 def test_the_published_studies_ask_what_rows_can_answer(name: str) -> None:
     """Their expressions fit the columns that their sweeps will have, and none needs a network."""
-    files = published()[name]
-    of = asked(files)
+    files = find_published()[name]
+    of = read_queries(files)
     tables = {}
     for table, file in of.files("study"):
         grid = tuple(compose([f"study={file}"]).config.grid)
-        tables[table] = with_bounds(row_schema(4, grid, ()).empty_table(), {})
-    with Answers.over(tables | of.measured(), files.views) as answers:
+        tables[table] = add_bounds(row_schema(4, grid, ()).empty_table(), {})
+    with Answers.connect(tables | of.read_tables(), files.views) as answers:
         for query, where in of.queries:
             answers.check(query, where)
-    assert files.what.endswith(("?", "."))
+    assert files.title.endswith(("?", "."))
     assert len({(line.name, line.holds) for line in of.lines}) == len(of.lines)
     if files.picture is not None:
         assert read_picture(files.picture).title
@@ -234,7 +239,7 @@ def test_the_published_studies_ask_what_rows_can_answer(name: str) -> None:
 
 def test_a_study_without_points_is_no_verification() -> None:
     with pytest.raises(DimsweepError, match="cannot read the table: No such file"):
-        find_points(Files(Path("studies/libra_gpt3_4d.yaml")))
+        find_points(StudyFiles(Path("studies/libra_gpt3_4d.yaml")))
 
 
 # --- claims that do not hold ----------------------------------------------------------------------
@@ -242,8 +247,8 @@ def test_a_study_without_points_is_no_verification() -> None:
 
 def answer(study: str, rows: pa.Table, expression: str) -> object:
     """What a study's expression says of rows that are made up."""
-    with Answers.over({"rows": rows}, published()[study].views) as answers:
-        return answers.value(expression, "here")
+    with Answers.connect({"rows": rows}, find_published()[study].views) as answers:
+        return answers.evaluate(expression, "here")
 
 
 def test_faster_npus_that_hide_more_are_not_as_published() -> None:
@@ -262,7 +267,7 @@ def test_a_split_that_beats_its_bound_is_not_as_published() -> None:
     searched |= {"origin": ["equal", "descent"] * 2, "time_s": [1.2, 1.0, 1.2, 1.1]}
     variants = {"collective.order": ["baseline"] * 2 + ["themis"] * 2}
     variants |= {"collective.algorithms": ["auto"] * 4}
-    claims = read_lines(published()["what_is_left"].points)
+    claims = read_lines(find_published()["what_is_left"].points)
     holding = {claim.name: claim.holds for claim in claims if claim.holds}
     bounds, gain = holding["proven bounds"], holding["GPT-3: gain"]
     for bound, best, holds in ((0.9, 1.15, (True, True)), (1.05, 1.01, (False, False))):
@@ -322,8 +327,8 @@ def comet(**made_up: dict[str, Any]) -> Callable[[str], object]:
         }
         if not tables["rows"]:
             tables["rows"] = pa.Table.from_pylist([{}], schema)
-        with Answers.over(tables, published()["comet"].views) as answers:
-            return answers.value(expression, "here")
+        with Answers.connect(tables, find_published()["comet"].views) as answers:
+            return answers.evaluate(expression, "here")
 
     return ask
 
@@ -351,6 +356,6 @@ def test_a_knee_bends_at_equal_rates(changed: dict[tuple[int, int], float], hold
     schema = row_schema(1, grid, ())
     names = ("rows", "hierarchical_memory_rate", "hierarchical_memory_knee")
     tables = {name: pa.Table.from_pylist(knee, schema) for name in names}
-    with Answers.over(tables, published()["hierarchical_memory"].views) as answers:
-        assert answers.value("bends()", "here") is holds
-        assert answers.value("corner()", "here") == 8.0
+    with Answers.connect(tables, find_published()["hierarchical_memory"].views) as answers:
+        assert answers.evaluate("bends()", "here") is holds
+        assert answers.evaluate("corner()", "here") == 8.0

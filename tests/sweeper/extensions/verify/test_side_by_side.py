@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dimsweep.sweeper.extensions.verify.points import side_by_side
+from dimsweep.sweeper.extensions.verify.points import map_in_processes
 
 
 def _square(number: int) -> tuple[int, int, int, bool]:
@@ -15,7 +15,7 @@ def _square(number: int) -> tuple[int, int, int, bool]:
 
 
 def test_results_come_in_order_from_clean_processes() -> None:
-    found = list(side_by_side(_square, range(5)))
+    found = list(map_in_processes(_square, range(5)))
     assert [square for square, *_ in found] == [0, 1, 4, 9, 16]
     assert os.getpid() not in {process for _, process, *_ in found}
     assert all(stays for *_, stays in found)

@@ -31,7 +31,7 @@ def test_measured_collectives_are_predicted(file: Path, gpu: str) -> None:
 def test_machines_that_nothing_was_fitted_to() -> None:
     rows = [row for row in read_rows(COMMITTED / "nccl.csv") if row.gpu == "h100" and row.nodes > 1]
     rows = [row for row in rows if row.is_large and not row.left_out]
-    assert len(rows) == 7 and not any(row.of_fitted_machine for row in rows)
+    assert len(rows) == 7 and not any(row.is_of_fitted_machine for row in rows)
     assert fmean(abs(simulate_row(row) / row.seconds - 1) for row in rows) <= 0.08
 
 

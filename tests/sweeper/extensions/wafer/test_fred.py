@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dimsweep.sweeper.extensions.verify.files import published
+from dimsweep.sweeper.extensions.verify.files import find_published
 from dimsweep.sweeper.extensions.verify.points import Line
-from dimsweep.sweeper.extensions.verify.published import Answers, asked
+from dimsweep.sweeper.extensions.verify.published import Answers, read_queries
 from dimsweep.sweeper.extensions.wafer import fred_fabric
 from dimsweep.sweeper.ledger.rows import row_schema
 from tests.support.designs import simulate_designs
@@ -22,11 +22,11 @@ def answers(
     lines: Sequence[Line], rows: Mapping[str, Any], expression: str = "ours", **tables: pa.Table
 ) -> dict[str, Any]:
     """What the study says of its points, by their names, from rows that are made up."""
-    of = asked(published()["fred"])
+    of = read_queries(find_published()["fred"])
     empty = row_schema(3, ("workload", "network"), ()).empty_table()
     known = {name: empty for name, _ in of.files("study")} | {"rows": pa.table(rows)} | tables
-    with Answers.over(known, of.study.views) as found:
-        return {line.name: found.value(getattr(line, expression), line.place) for line in lines}
+    with Answers.connect(known, of.study.views) as found:
+        return {line.name: found.evaluate(getattr(line, expression), line.place) for line in lines}
 
 
 def test_hot_spots_bisections_and_messages_are_the_papers() -> None:
@@ -46,8 +46,10 @@ def test_effective_bandwidths_are_the_papers() -> None:
         for (workload, network), run in simulate_designs("fred_all_reduce").items()
     ]
     assert len(cells) == 15
-    lines = [line for line in asked(published()["fred"]).lines if "MP2" in line.name]
-    lines += [line for line in asked(published()["fred"]).lines if "wafer-wide" in line.name]
+    lines = [line for line in read_queries(find_published()["fred"]).lines if "MP2" in line.name]
+    lines += [
+        line for line in read_queries(find_published()["fred"]).lines if "wafer-wide" in line.name
+    ]
     assert len(lines) == 12
     found = answers(lines, trained(), fred_all_reduce=pa.Table.from_pylist(cells))
     wrong = {
@@ -78,10 +80,12 @@ def trained(**gains: float) -> dict[str, Any]:
     ],
 )
 def test_claims_of_training_can_fail(gains: dict[str, float], holds: tuple[bool, bool]) -> None:
-    claims = [line for line in asked(published()["fred"]).lines if line.holds]
+    claims = [line for line in read_queries(find_published()["fred"]).lines if line.holds]
     assert tuple(answers(claims, trained(**gains), "holds").values()) == holds
     speed_ups = [
-        line for line in asked(published()["fred"]).lines if line.ours.startswith("gain_of")
+        line
+        for line in read_queries(find_published()["fred"]).lines
+        if line.ours.startswith("gain_of")
     ]
     found = answers(speed_ups, trained(**gains))
     assert len(found) == 8
