@@ -1,25 +1,27 @@
-"""How far the time of a run that nobody measured may be from what would be measured: intervals of
-the error, from errors of sources that were left out.
+"""Error intervals of simulated times, estimated from runs that others measured.
 
-The logarithm of ours over theirs is a sum of independent normal effects, as in a hierarchical
-(variance-components) model, Searle, Casella and McCulloch, "Variance Components" (1992), here with
-effects that fade with distance as in kriging: of all runs, of the GPU's architecture, the GPU, the
-stack, and the precision (each for dense models and those with experts), of the scale, the source,
-of the plan within a source, and of the run itself.  Each has one variance, of highest posterior
-density.  All deviations are larger by a factor for models with experts, and by another one for each
-halving of a model's features (a variance function, Pinheiro and Bates, "Mixed-Effects Models in S
-and S-PLUS", 2000, section 5.2): the arithmetic that a layer's products do for each byte grows with
-its features, so in a narrow model more of the time passes in all else, of which less is known.
-What is known of a new run, of a source that nobody has seen, is then a mean and a deviation, which
-is larger the less was measured that is like it.
+The logarithm of simulated over measured time is a sum of independent normal effects, as in a
+hierarchical (variance-components) model (Searle, Casella and McCulloch, "Variance Components",
+1992).  There is one effect for all runs, and one each for the architecture, the GPU, the stack, the
+precision, the scale, the source, the plan within a source, and the run itself.  Effects of the
+hardware and software differ between dense models and models with experts; effects of scale and plan
+fade with distance, as in kriging.  Each effect has one variance, of highest posterior density.
 
-Errors are no normal numbers.  So the ends of an interval are those between which the errors of left
-out sources lay, each in deviations from what the others said of it: split conformal prediction
-(Vovk, Gammerman and Shafer, 2005) with a source at a time left out, as runs of one source share
-most of their error.  These ends are not symmetric.
+All deviations are larger by a factor for models with experts, and by another factor for each
+halving of the model's features (a variance function: Pinheiro and Bates, "Mixed-Effects Models in S
+and S-PLUS", 2000, section 5.2).  A layer's arithmetic for each byte grows with its features, so a
+narrow model spends more of its time outside its products, where the model is less certain.
 
-Two designs share the effects of all that they have in common, so the error of their difference has
-a deviation of its own, judged on pairs of runs of one source.
+The prediction for a new run of an unknown source is a mean and a deviation.  The deviation is
+larger if fewer similar runs were measured.
+
+Errors are not normal.  The ends of an interval are therefore quantiles of the errors of left-out
+sources, in deviations from the prediction that the other sources give: split conformal prediction
+(Vovk, Gammerman and Shafer, 2005), leaving out one source at a time, because the runs of one source
+share most of their error.  The ends are not symmetric.
+
+Two designs share the effects that they have in common.  The deviation of their difference is
+therefore computed separately, and calibrated on pairs of runs of one source.
 """
 
 import json
@@ -29,74 +31,76 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts, half a second, when they are asked for
+import scipy  # imports its subpackages (half a second) on first use
 
 Floats = npt.NDArray[np.float64]
 
-SHARES = (0.5, 0.9)  # of the errors, inside each interval
+SHARES = (0.5, 0.9)  # share of errors inside each interval
 EFFECTS = ("architecture", "gpu", "stack", "precision", "scale", "source", "plan", "run")
-_ALL = 0.05  # deviation of what all errors have in common
-_FREE = 0.5  # of what the mean of a source is off whose rows constants were fitted to
+_ALL = 0.05  # deviation of the effect that all errors share
+_FREE = 0.5  # extra deviation of the mean of a source that constants were fitted to
 _PRIOR = (2 * np.log(0.04), 1.5)  # mean and deviation of the logarithm of a variance
-_WIDER = (np.log(2.0), 0.7)  # the same of the factor of models with experts
-_NARROWER = (0.0, 0.5)  # the same of the factor for each halving of a model's features
-_MIDDLE = 13.0  # doublings of a feature at which that factor is 1
-_FAR = 2.0  # in how many doublings, of GPUs or of a degree, an effect fades to a third
-_CUT = 0.4  # errors beyond are mistakes in a table, or kernels that the model lacks: one such row
-# must not widen all intervals.  They count as they are where intervals are judged.
-_PAIRS = 60  # of a source, at most, on which differences are judged
-_DOUBT = 3  # sources' worth of errors like Student's t with 4 degrees: few sources are known, and
-# the next one need not be like them
+_WIDER = (np.log(2.0), 0.7)  # mean and deviation of log(factor of models with experts)
+_NARROWER = (0.0, 0.5)  # mean and deviation of log(factor for each halving of the features)
+_MIDDLE = 13.0  # log2 of the features at which that factor is 1
+_FAR = 2.0  # doublings (of GPUs or of a degree) over which an effect fades to 1/e
+# Larger errors are mistakes in a table, or kernels that the model lacks.  They are clipped for the
+# fit, so that one row does not widen all intervals, but not when intervals are judged.
+_CUT = 0.4
+_PAIRS = 60  # maximum number of pairs of a source on which differences are calibrated
+# Weight, in sources, of a Student's t with 4 degrees that is added to the scores: few sources are
+# known, and the next one may differ from them.
+_DOUBT = 3
 
 
 @dataclass(frozen=True)
 class Place:
-    """What of a run says which errors it shares.  ``gpus``, ``plan`` (degrees, micro-batch, size)
-    and ``width`` (features of the model) are logarithms to the base 2; ``free``: constants were
-    fitted to its source, and no other source says how far that made it too good."""
+    """A run's position in the model of errors: near runs share more of their errors."""
 
     architecture: str
     gpu: str
-    kind: str
+    kind: str  # "dense" or "experts"
     stack: str
     precision: str
-    gpus: float
-    plan: tuple[float, ...]
+    gpus: float  # log2
+    plan: tuple[float, ...]  # log2 of degrees, micro-batch and model size
     source: str = ""
-    free: bool = False
-    width: float = _MIDDLE
+    free: bool = False  # constants were fitted to its source, and no other source judges it
+    width: float = _MIDDLE  # log2 of the model's features
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Those of the factors ``Bands.wider`` by which its deviation is larger."""
+        """Exponents of the factors ``Bands.wider`` in this run's deviation."""
         return compute_exponents(self.kind == "experts", self.width)
 
 
 def compute_exponents(experts: bool, width: float = _MIDDLE) -> tuple[float, float]:
-    """:attr:`Place.exponents` of a model with ``experts``, of so many doublings of a feature."""
+    """Return :attr:`Place.exponents` of a model with 2**``width`` features."""
     return float(experts), _MIDDLE - width
 
 
 @dataclass(frozen=True)
 class Band:
-    """The error of a time: ``ends`` of the logarithm of ours over theirs for each of SHARES."""
+    """Intervals of the error of a simulated time."""
 
+    #: Both ends of log(simulated / measured), for each of SHARES.
     ends: tuple[tuple[float, float], ...]
 
     @classmethod
     def from_deviation(
         cls, mean: float, deviation: float, ends: Iterable[tuple[float, float]]
     ) -> "Band":
-        """That of a mean and a deviation, whose ``ends`` are in deviations from the mean."""
+        """Build a band from a mean, a deviation, and ``ends`` in deviations from the mean."""
         both = [(mean + low * deviation, mean + high * deviation) for low, high in ends]
         return cls(tuple((float(low), float(high)) for low, high in both))
 
     def relative_ends(self, share: float) -> tuple[float, float]:
-        """Ours relative to theirs, less 1."""
+        """Return both ends of the relative error (simulated / measured - 1) for a ``share``."""
         low, high = self.ends[SHARES.index(share)]
         return float(np.expm1(low)), float(np.expm1(high))
 
     def contains(self, error: float, share: float) -> bool:
+        """Return whether a relative error lies in the interval of a ``share``."""
         low, high = self.relative_ends(share)
         return low <= error <= high
 
@@ -114,15 +118,17 @@ def _compare_distance(rows: Sequence[Place], others: Sequence[Place], name: str)
 
 
 def fade_with_distance(mine: Floats, theirs: Floats) -> Floats:
-    """(R, O) how much runs at (R, C) and (O, C) coordinates share of an effect that fades with
-    their distance."""
-    apart = np.abs(mine[:, None, :] - theirs[None, :, :]).sum(axis=2)
-    return np.asarray(np.exp(-apart / _FAR))
+    """Return the (R, O) correlation of an effect between runs at (R, C) and (O, C) coordinates."""
+    distance = np.abs(mine[:, None, :] - theirs[None, :, :]).sum(axis=2)
+    return np.asarray(np.exp(-distance / _FAR))
 
 
 def compute_shared_effects(rows: Sequence[Place], others: Sequence[Place]) -> tuple[Floats, Floats]:
-    """(E, R, O) how much of each effect but that of the run two places share, 0 to 1; and (R, O)
-    the variance that no error decides."""
+    """Return the correlations of effects, and the fixed covariance, between two sets of places.
+
+    The correlations are (E, R, O), from 0 to 1, without the effect of the run.  The covariance
+    (R, O) is the part that is not fitted.
+    """
     kind = _compare_attribute("kind", rows, others)
     source = _compare_attribute("source", rows, others)
     found = [
@@ -142,19 +148,17 @@ def compute_shared_effects(rows: Sequence[Place], others: Sequence[Place]) -> tu
 
 @dataclass(frozen=True)
 class Bands:
-    """The model of errors: a variance of each of EFFECTS, and the factors by which deviations are
-    ``wider`` for models with experts, and for each halving of a model's features; for each of
-    SHARES the ends of an interval in deviations from the mean; and Student's t of differences, its
-    degrees and its scale."""
+    """The fitted model of errors."""
 
-    variances: tuple[float, ...]
+    variances: tuple[float, ...]  # of each of EFFECTS
+    #: Factors on deviations: of models with experts, and for each halving of the features.
     wider: tuple[float, float] = (1.0, 1.0)
-    ends: tuple[tuple[float, float], ...] = ()
-    pairs: tuple[float, float] = (4.0, 1.0)
+    ends: tuple[tuple[float, float], ...] = ()  # for each of SHARES, in deviations from the mean
+    pairs: tuple[float, float] = (4.0, 1.0)  # degrees and scale of Student's t of differences
 
     @classmethod
     def fit(cls, places: Sequence[Place], errors: Sequence[float]) -> "Bands":
-        """The model of these errors (the logarithms of ours over theirs)."""
+        """Fit the model to ``errors``, the logarithms of simulated over measured time."""
         effects, fixed = compute_shared_effects(places, places)
         effects = np.concatenate([effects, np.eye(len(places))[None]])
         values = np.clip(errors, -_CUT, _CUT)
@@ -187,11 +191,11 @@ class Bands:
         return replace(bands, ends=left.ends(), pairs=left.pairs())
 
     def condition(self, places: Sequence[Place], errors: Sequence[float]) -> "KnownErrors":
+        """Return the model conditioned on known errors."""
         return KnownErrors(self, tuple(places), tuple(errors))
 
     def deviation_of_difference(self, one: Place, other: Place) -> float:
-        """The deviation of the difference of two runs' errors: that of the same user's runs, if
-        they are on the same GPUs."""
+        """Return the deviation of the difference of two runs' errors."""
         common = self.compute_covariance([one], [other]).item()
         return float(
             np.sqrt(
@@ -200,14 +204,16 @@ class Bands:
         )
 
     def compute_confidence(self, difference: float, one: Place, other: Place) -> float:
-        """How sure it is that the slower of two runs would be measured to be slower, if their
-        simulated times differ by a factor of exp(``difference``)."""
+        """Return the probability that the run that is simulated to be slower is measured slower.
+
+        The logarithms of the simulated times differ by ``difference``.
+        """
         degrees, scale = self.pairs
         off = abs(difference) / self.deviation_of_difference(one, other)
         return float(scipy.special.stdtr(degrees, off / scale))
 
     def compute_covariance(self, rows: Sequence[Place], others: Sequence[Place]) -> Floats:
-        """(R, O) the covariance of errors of different runs."""
+        """Return the (R, O) covariance of the errors of different runs."""
         effects, fixed = compute_shared_effects(rows, others)
         found = fixed + np.tensordot(np.array(self.variances[:-1]), effects, 1)
         return np.asarray(
@@ -215,13 +221,13 @@ class Bands:
         )
 
     def compute_full_covariance(self, rows: Sequence[Place]) -> Floats:
-        """(R, R) the covariance of all errors, each one's variance among them."""
+        """Return the (R, R) covariance of errors, with their variances on the diagonal."""
         found = self.compute_covariance(rows, rows)
         np.fill_diagonal(found, self.compute_variances(rows))
         return found
 
     def compute_variances(self, rows: Sequence[Place]) -> Floats:
-        """(R,) the variance of each error."""
+        """Return the (R,) variances of errors."""
         free = np.array([place.free for place in rows])
         return (sum(self.variances) + _ALL**2 + _FREE**2 * free) * self._compute_factors(rows) ** 2
 
@@ -231,15 +237,17 @@ class Bands:
         )
 
     def effect_deviation(self, effect: str, powers: tuple[float, float]) -> float:
-        """The deviation of one effect on a run of such :func:`compute_exponents`."""
+        """Return the deviation of one effect on a run with the given :func:`compute_exponents`."""
         variance = self.variances[EFFECTS.index(effect)]
         return float(np.sqrt(variance) * np.prod(np.power(self.wider, powers)))
 
     def to_json(self) -> str:
+        """Return the model as text, which :meth:`from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Bands":
+        """Read a model from text."""
         plain = json.loads(text)
         ends = tuple((low, high) for low, high in plain["ends"])
         return cls(tuple(plain["variances"]), tuple(plain["wider"]), ends, tuple(plain["pairs"]))
@@ -247,7 +255,7 @@ class Bands:
 
 @dataclass(frozen=True)
 class KnownErrors:
-    """What errors that are known say of other ones."""
+    """The model of errors, conditioned on the known errors of measured runs."""
 
     bands: Bands
     places: tuple[Place, ...]
@@ -258,14 +266,14 @@ class KnownErrors:
         return scipy.linalg.cho_factor(self.bands.compute_full_covariance(self.places), lower=True)
 
     def predict(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
-        """Mean and deviation of the errors of other runs, each by itself."""
+        """Return the means and deviations of the errors of other runs."""
         cross = self.bands.compute_covariance(self.places, places)
         return _predict_errors(
             self._factor, cross, self.bands.compute_variances(places), self.errors
         )
 
     def band(self, place: Place) -> Band:
-        """The intervals of the error of one run."""
+        """Return the error intervals of one run."""
         (mean,), (deviation,) = self.predict([place])
         return Band.from_deviation(mean, deviation, self.bands.ends)
 
@@ -273,8 +281,11 @@ class KnownErrors:
 def _predict_errors(
     factor: tuple[Floats, bool], cross: Floats, alone: Floats, errors: Sequence[float] | Floats
 ) -> tuple[Floats, Floats]:
-    """Mean and deviation of some errors, of variances ``alone`` (P,), by what ``errors`` (K,) are
-    known: ``factor`` is that of their covariance, and ``cross`` (K, P) theirs with the others."""
+    """Return the means and deviations of P errors, given K known ``errors``.
+
+    ``factor`` is the Cholesky factor of the covariance of the known errors, ``cross`` (K, P) their
+    covariance with the P errors, and ``alone`` (P,) the variances of these.
+    """
     means = cross.T @ scipy.linalg.cho_solve(factor, np.clip(errors, -_CUT, _CUT))
     rest = alone - np.einsum("kp,kp->p", cross, scipy.linalg.cho_solve(factor, cross))
     return means, np.sqrt(np.maximum(rest, 1e-12))
@@ -282,7 +293,7 @@ def _predict_errors(
 
 @dataclass(frozen=True)
 class LeaveSourceOut:
-    """Errors, each as the sources but its own see it."""
+    """The errors of each source, predicted from all other sources."""
 
     bands: Bands
     places: tuple[Place, ...]
@@ -290,7 +301,7 @@ class LeaveSourceOut:
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
-        """The rows of each source."""
+        """Row numbers by source."""
         found: dict[str, list[int]] = {}
         for number, place in enumerate(self.places):
             found.setdefault(place.source, []).append(number)
@@ -298,12 +309,12 @@ class LeaveSourceOut:
 
     @cached_property
     def _covariances(self) -> tuple[Floats, Floats]:
-        """(N, N) of different errors, and (N,) the variances of those of a source that is new."""
+        """The (N, N) covariance of errors, and their (N,) variances if their source were new."""
         places = [replace(place, free=False) for place in self.places]
         return self.bands.compute_full_covariance(self.places), self.bands.compute_variances(places)
 
     def predict(self, source: str, but: str = "") -> tuple[Floats, Floats]:
-        """Mean and deviation of the errors of a source, known those of all others ``but`` one."""
+        """Predict the errors of a source from all other sources, without the source ``but``."""
         whole, alone = self._covariances
         own = self.groups[source]
         others = [n for n, place in enumerate(self.places) if place.source not in (source, but)]
@@ -313,8 +324,10 @@ class LeaveSourceOut:
         )
 
     def ends(self, but: str = "") -> tuple[tuple[float, float], ...]:
-        """For each of SHARES the ends in deviations, of all sources ``but`` one, which has no part
-        in them.  A source counts by the root of its rows: they share most of their errors."""
+        """Return the ends of each of SHARES, in deviations, without the source ``but``.
+
+        A source has the weight of the root of its number of rows, which share most of their errors.
+        """
         if but not in self._ends:
             self._ends[but] = self._compute_ends(but)
         return self._ends[but]
@@ -347,7 +360,7 @@ class LeaveSourceOut:
         )
 
     def band(self, number: int) -> Band:
-        """The intervals of a row's error, from other sources alone."""
+        """Return the error intervals of a row, from the other sources."""
         source = self.places[number].source
         means, deviations = self._predictions[source]
         at = self.groups[source].index(number)
@@ -358,7 +371,7 @@ class LeaveSourceOut:
         return {source: self.predict(source) for source in self.groups}
 
     def list_pairs(self) -> list[tuple[int, int]]:
-        """Pairs of runs of one source, GPU and kind; of a source as many as tell enough."""
+        """Return pairs of runs of one source, GPU and kind, at most about _PAIRS a source."""
         found = []
         for own in self.groups.values():
             pairs = [
@@ -372,7 +385,7 @@ class LeaveSourceOut:
         return found
 
     def pairs(self, but: str = "\n") -> tuple[float, float]:
-        """Degrees and scale of Student's t of the differences of errors in pairs."""
+        """Fit Student's t to the differences of errors in pairs; return its degrees and scale."""
         scores = [
             (self.errors[a] - self.errors[b])
             / self.bands.deviation_of_difference(self.places[a], self.places[b])
@@ -381,6 +394,7 @@ class LeaveSourceOut:
         ]
         if len(scores) < 10:
             return 4.0, 1.0
-        both = np.array([*scores, *(-score for score in scores)])  # which is first says nothing
+        both = np.array([*scores, *(-score for score in scores)])  # pairs have no order
+
         degrees, _, scale = scipy.stats.t.fit(both, 4.0, floc=0.0, scale=1.0)
         return float(np.clip(degrees, 2.0, 100.0)), float(scale)

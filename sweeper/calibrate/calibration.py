@@ -39,14 +39,14 @@ from dimsweep.sweeper.calibrate.posterior import (
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.terminal import plural, say, table
 
-# Beyond which no cluster is from its preset, and a measurement must be of another unit or machine.
+# A measurement that differs from the preset by more has another unit or is of another machine.
 _IMPLAUSIBLE = 30.0
 UNEXPLAINED = 3.0  # deviations beyond which the others do not explain a measurement
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a cluster's measurements say of its parameters, with the simulations near them."""
+    """A calibrated cluster: its parameters' posterior, and the measurements behind it."""
 
     config: Config
     parameters: list[Parameter]
@@ -57,33 +57,36 @@ class Calibration:
 
     @property
     def widths(self) -> Floats:
+        """(P,) prior deviations."""
         return np.array([each.width for each in self.parameters])
 
     @property
     def maxima(self) -> Floats:
+        """(P,) upper bounds of the parameters."""
         return np.array([each.maximum_logarithm(self.config) for each in self.parameters])
 
     @cached_property
     def leave_one_out(self) -> LeaveOneOut:
+        """Predictions of each measurement from the others."""
         return LeaveOneOut(self.linear, self.widths, self.maxima)
 
     @property
     def preset_errors(self) -> Floats:
-        """(N,) errors of the preset: ours over theirs, less 1."""
+        """(N,) relative errors of the preset: simulated / measured - 1."""
         return np.asarray(np.expm1(self.before - self.linear.measured))
 
     @property
     def fitted_errors(self) -> Floats:
-        """(N,) errors of the calibrated cluster."""
+        """(N,) relative errors of the calibrated cluster."""
         return np.asarray(np.expm1(self.linear.predict(self.posterior.mean) - self.linear.measured))
 
     @property
     def left_out_errors(self) -> Floats:
-        """(N,) errors, each without its own measurement."""
+        """(N,) relative errors of each measurement when predicted from the others."""
         return np.asarray(np.expm1(self.leave_one_out.errors))
 
     def describe_effect(self, number: int) -> str:
-        """What a measurement says by itself: the parameter that it would move most, by how much."""
+        """Return the parameter that a measurement would change most by itself, and its change."""
         rows = np.arange(len(self.observations)) == number
         near = replace(self.linear, center=np.zeros(len(self.parameters)), values=self.before)
         one = near.select_rows(rows)
@@ -95,13 +98,12 @@ class Calibration:
 
     @property
     def unexplained(self) -> list[int]:
-        """The measurements that the others and the parameters do not explain."""
+        """Numbers of the measurements that differ too much from the others."""
         return [i for i, score in enumerate(self.leave_one_out.scores) if abs(score) > UNEXPLAINED]
 
     @property
     def has_one_model(self) -> bool:
-        """Whether all iterations are of one model, so that what it is off by itself is in part
-        taken for the cluster's."""
+        """Whether all iterations are of one model, whose error is attributed to the cluster."""
         plans = [
             compute_plan_coordinates(each.config)
             for each in self.observations
@@ -112,22 +114,22 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """The deviation of an iteration's error beyond the parameters, of a plan of its own."""
+        """Deviation of the error of an iteration of an unmeasured plan, parameters excluded."""
         return compute_unmeasured_deviation(self.config)
 
     @property
     def maximum_gpus(self) -> int:
-        """The most that an iteration was measured on."""
+        """Largest number of GPUs of a measured iteration."""
         own = [each.config for each in self.observations if each.config is not None]
         return max((each.topology.build().n_npus for each in own), default=1)
 
     def settings(self) -> dict[str, Any]:
-        """The keys of the calibrated cluster."""
+        """Return the keys of the calibrated cluster with their values."""
         return compute_settings(self.config, self.parameters, self.posterior.mean)
 
     @property
     def mean_errors(self) -> tuple[float, float]:
-        """The mean error of iterations before, and of each predicted from the others."""
+        """Mean errors of iterations: by the preset, and predicted from the others."""
         own = [i for i, each in enumerate(self.observations) if each.kind == "iteration"]
         own = own or list(range(len(self.observations)))
         return (
@@ -139,13 +141,24 @@ class Calibration:
 def calibrate(
     config: Config, observations: Sequence[Observation], widths: dict[str, float]
 ) -> Calibration:
-    """The calibration of a cluster.  ``config`` has its preset, and any workload.
+    """Calibrate a cluster.
 
-    Raises :class:`DimsweepError` where nothing was measured, and for a measurement that cannot be
-    simulated, naming it.
+    Parameters
+    ----------
+    config
+        The cluster's preset, with any workload.
+    observations
+        The measurements.
+    widths
+        The prior deviation of each of WIDTHS.
+
+    Raises
+    ------
+    DimsweepError
+        There are no measurements, or one cannot be simulated.
     """
     if not observations:
-        raise DimsweepError("nothing was measured")
+        raise DimsweepError("there are no measurements", code="missing")
     parameters = list_parameters(config, widths)
 
     def simulate(at: Floats) -> Floats:
@@ -168,8 +181,10 @@ def calibrate(
 
 
 def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> None:
-    """Raise :class:`DimsweepError` for an iteration, or for most measurements of another kind, that
-    the preset predicts beyond all reason; ``ratios`` are logarithms of predicted over measured."""
+    """Refuse iterations, and medians of other kinds, that differ from the preset beyond reason.
+
+    ``ratios`` are logarithms of predicted over measured values.
+    """
     kinds = np.array([each.kind for each in observations])
     of_kind = {kind: float(np.median(ratios[kinds == kind])) for kind in dict.fromkeys(kinds)}
     for each, own in zip(observations, ratios.tolist(), strict=True):
@@ -181,7 +196,8 @@ def _check_plausible(observations: Sequence[Observation], ratios: Floats) -> Non
         raise DimsweepError(
             f"{what}: the preset predicts {math.exp(ratio):,.3g} times as much",
             where=each.place or each.name,
-            hint="is it in another unit (seconds in a column ms?), or of another machine or model?",
+            hint="check the unit (seconds in a column ms?), the machine and the model",
+            code="out-of-range",
         )
 
 
@@ -193,24 +209,27 @@ def _predict_logarithm(
         changed = own.changed(compute_settings(own, parameters, at)) if at.any() else own
         return math.log(observation.predict(changed))
     except DimsweepError as error:
-        told = f"it cannot be simulated: {error.where}: {error.problem}"
-        raise DimsweepError(told, where=observation.name, hint=error.hint) from error
+        problem = f"cannot simulate it: {error.where}: {error.problem}"
+        where = observation.name
+        raise DimsweepError(problem, where=where, hint=error.hint, code=error.code) from error
 
 
 _GROUPS = ("topology", "npu", "memory", "network", "cost", "collective")
 
 
 def find_cluster_file(name: str) -> Path:
-    """Where the cluster ``name`` lies in the working folder; raises :class:`DimsweepError` for what
-    is no name of an option."""
+    """Return the file of the cluster ``name`` in the working folder.
+
+    Raises :class:`DimsweepError` for an invalid name.
+    """
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-        raise DimsweepError(f"{name!r} is no name of a cluster", hint="such as mine")
+        hint = "use a letter, then letters, digits, _ or -, such as mine"
+        raise DimsweepError(f"invalid cluster name {name!r}", hint=hint, code="bad-syntax")
     return Path("conf", "cluster", f"{name}.yaml")
 
 
 def format_cluster_file(found: Calibration, choices: Mapping[str, str]) -> str:
-    """The file's text: the parts that were calibrated, by ``choices`` of their groups, and the
-    keys that were."""
+    """Return the text of a cluster's file: the options of its groups, and the calibrated keys."""
     tree: dict[str, Any] = {
         "defaults": [{f"override /{group}": choices[group]} for group in _GROUPS]
     }
@@ -235,13 +254,13 @@ def format_cluster_file(found: Calibration, choices: Mapping[str, str]) -> str:
     return head + yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
 
 
-_SHOWN = 40  # measurements; of more only those that nothing explains
-_LEARNED = 0.05  # of a parameter's spread, below which nothing was measured
-_LOST = 4.0  # times as large as errors of published runs: then the plan is another one
+_SHOWN = 40  # measurements; if there are more, only unexplained ones are printed
+_LEARNED = 0.05  # reduction of a parameter's variance below which it counts as not measured
+_LOST = 4.0  # scale of errors above which the plan is probably wrong
 
 
 def print_calibration(found: Calibration, console: Console) -> None:
-    """What was measured and what that says; the parameters before and after; and the errors."""
+    """Print the measurements, the parameters before and after, and the errors."""
     _print_measurements(found, console)
     _print_parameters(found, console)
     before, after = found.mean_errors
@@ -251,17 +270,18 @@ def print_calibration(found: Calibration, console: Console) -> None:
         console,
     )
     if found.posterior.scale > _LOST:
-        say("nothing explains them: is the plan the one that ran, and the workload whole?", console)
+        say("no parameter explains them: check the plan and the workload", console)
     if found.has_one_model:
         say(
-            "all iterations are of one model: what it is off by itself is in part taken for the "
-            "cluster's, so others may be predicted worse than by the preset; measure a second one",
+            "all iterations are of one model, so part of the model's own error is attributed to "
+            "the cluster, and other models may be predicted worse than by the preset; measure a "
+            "second model",
             console,
         )
     if strange := found.unexplained:
         say(
-            f"{plural(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from what "
-            "the others say: " + ", ".join(found.observations[i].name for i in strange),
+            f"{plural(len(strange), 'measurement')} more than {UNEXPLAINED:g} deviations from the "
+            "prediction of the others: " + ", ".join(found.observations[i].name for i in strange),
             console,
         )
 
@@ -284,7 +304,7 @@ def _print_measurements(found: Calibration, console: Console) -> None:
     if lines:
         console.print(table(heads, lines))
     if len(shown) < len(numbers):
-        say(f"{len(numbers) - len(shown)} more, which the parameters explain", console)
+        say(f"{len(numbers) - len(shown)} more that the parameters explain", console)
 
 
 def _print_parameters(found: Calibration, console: Console) -> None:
@@ -300,7 +320,7 @@ def _print_parameters(found: Calibration, console: Console) -> None:
 
 
 def _format_interval(mean: float, deviation: float, degrees: float, most: float) -> str:
-    """That of nine in ten of a factor, less 1, by the mean and deviation of its logarithm, which is
-    ``most`` at most."""
+    """Format the 90 % interval of a factor - 1; its logarithm has the upper bound ``most``."""
+
     half = student.ppf((1 + SHARES[-1]) / 2, degrees) * deviation
     return f"{expm1(mean - half):+.0%} to {expm1(min(mean + half, most)):+.0%}"

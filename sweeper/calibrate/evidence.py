@@ -1,9 +1,9 @@
-"""How far simulated times are from measured ones: intervals of the error.
+"""Error intervals of simulated times, for the terminal, the page and JSON.
 
-They come from measured runs that were left out, or from the posterior of a calibrated cluster; else
-there is a reason why nothing is known.
+The intervals come from measured runs of other clusters, or from the posterior of a calibrated
+cluster.  If neither covers a configuration, a reason is given instead.
 
-The runs are those that ``dimsweep verify clusters`` simulates; ``--evidence`` writes evidence.csv.
+``dimsweep verify clusters`` simulates the measured runs; its ``--evidence`` writes evidence.csv.
 :mod:`bands` has the statistics.
 """
 
@@ -39,15 +39,13 @@ from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.simulation.simulate import simulate
 
 TABLE = Path(__file__).with_name("evidence.csv")
-_SAME, _NEAR = 1.05, 1.5  # factors up to which a rate is the measured one, or near it
-_SCALE = (
-    4  # times as many GPUs as were measured, up to which intervals widen; beyond, there is none
-)
-# What a stack makes of a GPU, with one value for each that is known: a measured run has that of its
-# stack and that of the GPU's own file.
+_SAME, _NEAR = 1.05, 1.5  # maximum ratios of equal and of similar rates
+_SCALE = 4  # maximum number of GPUs, relative to the largest measured run
+# Settings of a GPU that depend on the stack.  A measured run has two values: its stack's, and that
+# of the GPU's file.
 SOFTWARE = ("memory_efficiency", "attention_time", "launch", "host")
 _KINDS = {"dense": "a dense model", "experts": "a model with experts"}
-# GPUs whose kernels and links are alike; any other is an architecture of its own.
+# GPUs with equivalent kernels and links; any other GPU is a separate architecture.
 _ARCHITECTURES = {
     "Ampere": ("A100", "A100 40GB", "A800"),
     "Hopper": ("H100", "H200", "H800", "GH200"),
@@ -57,44 +55,37 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What of a configuration decides how its time compares to a measured one.
-
-    Rates are relative, in operations, bytes or bytes/s, times in picoseconds.  ``stack`` is what
-    exchanges as it does (fsdp, deepspeed, megatron); ``plan`` the logarithms to the base 2 of
-    tensor, pipeline and expert degrees, micro-batch, width and layers, and how much is computed
-    again.  ``library`` is that of collectives.  ``inside`` and ``between`` are an NPU's bandwidths
-    in its node (a domain of ``domain`` NPUs) and between nodes, 0 where there is one node;
-    ``blocks`` the networks' building blocks.
-    """
+    """The properties of a configuration that decide which measured runs are comparable."""
 
     gpu: str
-    kind: str
-    stack: str
+    kind: str  # "dense" or "experts"
+    stack: str  # fsdp, deepspeed, megatron, ...
     precision: str
     gpus: int
+    #: log2 of tensor, pipeline and expert degrees, micro-batch, width and layers; recomputation.
     plan: tuple[float, ...]
-    library: str
+    library: str  # of collectives
     kernels: str
     efficiency: float
     relative_time: float
-    memory_bandwidth: float
+    memory_bandwidth: float  # bytes/s
     memory_efficiency: tuple[float, ...]
     attention_time: tuple[float, ...]
-    launch: tuple[float, ...]
-    host: tuple[float, ...]
-    blocks: str
-    domain: int
-    inside: float
-    between: float
+    launch: tuple[float, ...]  # ps
+    host: tuple[float, ...]  # ps
+    blocks: str  # building blocks of the network's dimensions
+    domain: int  # NPUs of a node
+    inside: float  # bytes/s of an NPU in its node
+    between: float  # bytes/s of an NPU between nodes; 0 for one node
 
     @property
     def architecture(self) -> str:
-        """The GPU's; GPUs of one have much of their errors in common."""
+        """Architecture of the GPU; GPUs of one architecture share much of their errors."""
         known = (name for name, gpus in _ARCHITECTURES.items() if self.gpu in gpus)
         return next(known, self.gpu)
 
     def place(self, source: str = "", *, free: bool = False) -> Place:
-        """What decides which errors are shared."""
+        """Return its position in the model of errors."""
         return Place(
             self.architecture,
             self.gpu,
@@ -111,46 +102,39 @@ class Facts:
 
 @dataclass(frozen=True)
 class Run:
-    """A measured run: its facts, the document that published it, whether constants were ``fitted``
-    to that, and our time relative to the measured one, less 1.
-
-    Of a document that constants were fitted to it is the error without that, as far as other ones
-    tell; ``alone``: none does.
-    """
+    """A measured run and the error of its simulated time."""
 
     facts: Facts
-    source: str
-    fitted: bool
-    error: float
-    alone: bool = False
+    source: str  # the document that published it
+    fitted: bool  # whether constants were fitted to this document
+    error: float  # simulated / measured - 1; of a fitted document, corrected by other documents
+    alone: bool = False  # fitted, and no other document corrects it
 
     @property
     def origin(self) -> str:
-        """Who published it: documents of one project, such as a repository, are one source, and so
-        are all rounds of MLPerf, whose repositories have a number."""
+        """Publisher: all documents of a repository, and all rounds of MLPerf, are one source."""
         return re.sub(r"_v[\d.]+$", "", self.source.partition(":")[0])
 
     @property
     def place(self) -> Place:
+        """Position in the model of errors."""
         return self.facts.place(self.origin, free=self.alone)
 
     @property
     def logarithm(self) -> float:
-        """That of our time relative to the measured one."""
+        """Logarithm of simulated over measured time."""
         return math.log1p(self.error)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of the error of a time: its ``band``, and the measured ``runs`` that are most
-    like it (same GPU, kind and precision), of ``sources`` in all; or ``reason``, why nothing is
-    known.  ``own`` counts the measurements of one's own cluster, where it was calibrated."""
+    """The error interval of a simulated time, or the reason why it is unknown."""
 
     band: Band | None = None
-    runs: tuple[Run, ...] = ()
-    sources: int = 0
-    reason: str = ""
-    own: int = 0
+    runs: tuple[Run, ...] = ()  # measured runs with the same GPU, kind and precision
+    sources: int = 0  # number of sources behind the band
+    reason: str = ""  # why the error is unknown
+    own: int = 0  # number of measurements of this cluster, if it was calibrated
 
     @property
     def interval(self) -> str:
@@ -160,7 +144,7 @@ class Evidence:
 
     @property
     def width(self) -> float:
-        """From one end to the other of the wider interval; without end where nothing is known."""
+        """Width of the 90 % interval of the relative error; infinite if the error is unknown."""
         if self.band is None:
             return math.inf
         low, high = self.band.relative_ends(SHARES[-1])
@@ -203,8 +187,7 @@ class Evidence:
         )
 
     def plain(self) -> dict[str, Any]:
-        """All of it as JSON takes it: ``intervals`` has a pair for each share, or is null for the
-        ``reason``."""
+        """Return it as data for JSON; ``intervals`` is null if there is a ``reason``."""
         return {
             "intervals": self.band and {str(s): list(self.band.relative_ends(s)) for s in SHARES},
             "runs": len(self.runs),
@@ -216,8 +199,11 @@ class Evidence:
 
 
 def find_evidence(config: Config) -> Evidence:
-    """What measured runs say of the error of a configuration's time: those of its own cluster, if
-    that was calibrated, else those of others."""
+    """Return the error interval of a configuration's simulated time.
+
+    It rests on the cluster's own measurements if the cluster was calibrated, else on published
+    runs of other clusters.
+    """
     if config.calibration:
         return _find_calibrated_evidence(config)
     own, reason = _collect_measurable_facts(config)
@@ -241,12 +227,15 @@ def _find_calibrated_evidence(config: Config) -> Evidence:
 
 
 def compute_confidence(difference: float, one: Config, other: Config) -> float | None:
-    """How sure it is that the slower of two configurations is slower, whose simulated times differ
-    by a factor of exp(``difference``); None where nothing is known of one of them."""
+    """Return the probability that the configuration simulated to be slower is measured slower.
+
+    The logarithms of the simulated times differ by ``difference``.  The result is None if no
+    measured run covers one of the configurations.
+    """
     places = list[Place]()
     for config in (one, other):
         own, _ = _collect_measurable_facts(config)
-        own_cluster = bool(config.calibration)  # which shares what is not the preset's
+        own_cluster = bool(config.calibration)
         if own is None or not (
             own_cluster or not explain_missing_evidence(own, [run.facts for run in load_runs()])
         ):
@@ -258,8 +247,10 @@ def compute_confidence(difference: float, one: Config, other: Config) -> float |
 def compute_confidence_on_measured_network(
     difference: float, one: Config, other: Config
 ) -> float | None:
-    """The same as if both were on networks that were measured; None for NPUs of no machine that
-    was, and for other workloads."""
+    """Return :func:`compute_confidence` as if both ran on the networks of measured machines.
+
+    The result is None for unmeasured NPUs and for workloads other than transformers.
+    """
     places = list[Place]()
     for config in (one, other):
         alike = config.changed({"topology.machines": sorted(config.npu.machines)})
@@ -271,13 +262,12 @@ def compute_confidence_on_measured_network(
 
 
 def can_be_judged(own: Facts, runs: Sequence[Facts]) -> bool:
-    """Whether runs of other sources can judge a measured one: its machine is as it was, and what
-    its stack made of it is known from elsewhere, so these are no reason against it."""
+    """Return whether runs of other sources cover a measured run's kind and scale."""
     return any(_has_same_kind(own, run) for run in runs) and not _explain_scale(own, runs)
 
 
 def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
-    """The facts of a configuration, or None and why it is of no kind that was measured."""
+    """Return the facts of a configuration; or None and the reason why it was not measured."""
     if reason := _explain_unmeasured_kind(config):
         return None, reason
     machines = _common_machines(config)
@@ -290,7 +280,7 @@ def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
 
 
 def explain_missing_evidence(own: Facts, runs: Sequence[Facts]) -> str:
-    """Why runs say nothing of one with its ``own`` facts; empty if they do."""
+    """Return the reason why ``runs`` do not cover a configuration, or an empty text."""
     for keep, why in _RULES:
         if not any(keep(own, run) for run in runs):
             return why(own, runs)
@@ -298,7 +288,7 @@ def explain_missing_evidence(own: Facts, runs: Sequence[Facts]) -> str:
 
 
 def collect_facts(config: Config, gpu: str) -> Facts:
-    """The facts of a configuration of a transformer on machines of ``gpu``."""
+    """Return the facts of a transformer's configuration on machines with ``gpu``."""
     workload, npu = config.workload, config.npu
     assert isinstance(workload, Model)
     assert isinstance(workload.model, Transformer)
@@ -325,12 +315,14 @@ def collect_facts(config: Config, gpu: str) -> Facts:
     )
 
 
-MODEL = slice(4, 6)  # of a plan's coordinates: how wide the model is, and how deep
+MODEL = slice(4, 6)  # the coordinates of a plan that hold the model's width and layers
 
 
 def compute_plan_coordinates(config: Config) -> tuple[float, ...] | None:
-    """The coordinates of a transformer's plan, among which errors fade with distance; None for
-    another workload."""
+    """Return the coordinates of a transformer's plan, or None for another workload.
+
+    Effects in the model of errors fade with the distance of two plans.
+    """
     workload = config.workload
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
         return None
@@ -353,7 +345,7 @@ def _common_machines(config: Config) -> set[str]:
 
 
 def _explain_unmeasured_kind(config: Config) -> str:
-    """Why a configuration is of a kind of which nothing was measured; empty if it is of none."""
+    """Return why a configuration is of an unmeasured kind, or an empty text."""
     workload, topology, npu = config.workload, config.topology, config.npu
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
         return "only transformers with a plan were measured, no lists of layers and no traces"
@@ -372,7 +364,7 @@ def _explain_unmeasured_kind(config: Config) -> str:
 
 
 def _explain_unmeasured_setting(config: Config) -> str:
-    """What is not as it was on any machine that was measured; empty if nothing is."""
+    """Return the setting that differs from all measured machines, or an empty text."""
     npu = config.npu
     if config.other_npus:
         return "NPUs of several kinds were not measured together"
@@ -390,7 +382,7 @@ def _explain_unmeasured_setting(config: Config) -> str:
 
 
 def _ratio(one: float, other: float) -> float:
-    """How many times one is the other, 1 or more."""
+    """Return the ratio of the larger number to the smaller one."""
     if one == other:
         return 1.0
     return max(one, other) / min(one, other) if min(one, other) > 0 else float("inf")
@@ -473,7 +465,7 @@ def _explain_links(own: Facts, runs: Sequence[Facts]) -> str:
 
 
 _Why = Callable[[Facts, Sequence[Facts]], str]
-# Any run may meet each by itself: a B300 has the links of a B200, and the precisions of a GB200.
+# Different runs may satisfy the rules: a B300 has the links of a B200 and a GB200's precisions.
 _RULES: tuple[tuple[Callable[[Facts, Facts], bool], _Why], ...] = (
     (_has_same_chip, _explain_chip),
     (_has_same_kind, _explain_kind),
@@ -483,7 +475,7 @@ _RULES: tuple[tuple[Callable[[Facts, Facts], bool], _Why], ...] = (
 
 
 def _explain_software(own: Facts, runs: Sequence[Facts]) -> str:
-    """What a stack makes of the GPU and lies beyond those that were measured."""
+    """Return the stack's setting that is outside the measured range, or an empty text."""
     runs = [run for run in runs if run.architecture == own.architecture]
     for name in SOFTWARE:
         known = sorted({value for run in runs for value in getattr(run, name)})
@@ -519,13 +511,13 @@ def _read_table() -> tuple[Bands, list[Run]]:
 
 
 def load_runs() -> list[Run]:
-    """All runs of the table, in its order."""
+    """Return all measured runs, in the order of the table."""
     return _read_table()[1]
 
 
 @cache
 def load_known_errors() -> KnownErrors:
-    """The model of errors, with those of the table."""
+    """Return the model of errors, conditioned on the measured runs."""
     bands, runs = _read_table()
     return bands.condition([run.place for run in runs], [run.logarithm for run in runs])
 
@@ -540,7 +532,7 @@ def _parse_field(name: str, text: str) -> Any:
 
 
 def format_table(bands: Bands, runs: Iterable[Run]) -> str:
-    """The model of errors and the runs as the text of such a table."""
+    """Return the text of evidence.csv: the model of errors and the runs."""
     names = [each.name for each in fields(Facts)]
     lines = [[*names, "source", "fitted", "error"]]
     for run in runs:
@@ -556,13 +548,14 @@ def _format_field(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-_ROUNDING = 1e-6  # of what is written in four digits
-_DOUBLING = 0.02  # by which an error's deviation grows with each doubling of GPUs beyond those
-# that were measured: sources show this at other scales (the effect of scale in `bands`)
+_ROUNDING = 1e-6  # tolerance for covariances that are stored with four digits
+# Growth of a deviation with each doubling of GPUs beyond the measured ones, as sources show
+# at other scales (the effect of scale in `bands`).
+_DOUBLING = 0.02
 
 
 class _StoredPosterior(BaseModel):
-    """What ``dimsweep calibrate`` writes of a posterior."""
+    """A posterior as ``dimsweep calibrate`` writes it."""
 
     parameters: list[str]
     keys: dict[str, str | float | list[str | float]]
@@ -579,7 +572,7 @@ class _StoredPosterior(BaseModel):
             n = len(self.parameters)
             raise ValueError(f"covariance has {n} rows of {n} numbers")
         if n_below := int(np.sum(np.linalg.eigvalsh(np.array(self.covariance)) < -_ROUNDING)):
-            raise ValueError(f"covariance is none: {n_below} variances are below zero")
+            raise ValueError(f"invalid covariance: {n_below} variances are below zero")
         return self
 
 
@@ -592,7 +585,7 @@ def serialize_posterior(
     gpus: int,
     values: dict[str, Any],
 ) -> dict[str, Any]:
-    """The posterior as a cluster's file has it; ``values`` are those of the keys that it set."""
+    """Return the posterior as data for a cluster's file; ``values`` are its calibrated keys."""
     return {
         "parameters": [each.name for each in parameters],
         "keys": {key: list(v) if isinstance(v, list) else v for key, v in values.items()},
@@ -605,7 +598,7 @@ def serialize_posterior(
 
 
 def _find_overridden_key(config: Config) -> str:
-    """The first key that is not as the calibration left it; empty if all are."""
+    """Return the first key that was changed after the calibration, or an empty text."""
     for key, value in _read_posterior(config).keys.items():
         try:
             now = config.value(key)
@@ -617,35 +610,35 @@ def _find_overridden_key(config: Config) -> str:
 
 
 def _posterior_band(config: Config) -> Band:
-    """The intervals of the error of a time on a calibrated cluster, from the posterior: what its
-    parameters leave open, by the time's own slopes, and the error of a plan that was not measured,
-    which grows with the GPUs beyond those that were.  Errors that wide have the ends of those of
-    left out sources."""
+    """Return the error band of a time on a calibrated cluster.
+
+    Its deviation combines the uncertainty of the parameters, by the time's slopes, with the error
+    of an unmeasured plan, which grows beyond the measured number of GPUs.
+    """
     return _cached_band(json.dumps(config.text, default=str))
 
 
 def _read_posterior(config: Config) -> _StoredPosterior:
-    """Raises :class:`DimsweepError` naming what ``dimsweep calibrate`` cannot have written."""
+    """Read ``config.calibration``; refuse what ``dimsweep calibrate`` cannot have written."""
     try:
         return _StoredPosterior.model_validate(config.calibration)
     except ValidationError as error:
         fault = explained(error)
         where = f"calibration.{fault.where}".removesuffix(".")
         hint = fault.hint if fault.hint != GIVE else ""
-        raise DimsweepError(
-            fault.problem, where=where, hint=hint or "`dimsweep calibrate` writes it"
-        ) from error
+        hint = hint or "`dimsweep calibrate` writes it"
+        raise DimsweepError(fault.problem, where=where, hint=hint, code=fault.code) from error
 
 
 @lru_cache(64)
 def _cached_band(text: str) -> Band:
     config = Config.of(json.loads(text))
-    told = _read_posterior(config)
-    slopes = compute_slopes(config, told.parameters, lambda own: math.log(simulate(own).time))
-    covariance = np.array(told.covariance, float)
-    beyond = max(0.0, math.log2(config.topology.build().n_npus / max(1, told.gpus)))
-    posterior = Posterior(np.zeros(len(covariance)), covariance, told.scale, DEGREES)
-    error = math.hypot(told.error, _DOUBLING * beyond / posterior.scale)
+    stored = _read_posterior(config)
+    slopes = compute_slopes(config, stored.parameters, lambda own: math.log(simulate(own).time))
+    covariance = np.array(stored.covariance, float)
+    beyond = max(0.0, math.log2(config.topology.build().n_npus / max(1, stored.gpus)))
+    posterior = Posterior(np.zeros(len(covariance)), covariance, stored.scale, DEGREES)
+    error = math.hypot(stored.error, _DOUBLING * beyond / posterior.scale)
     return Band.from_deviation(
         0.0, posterior.deviation(slopes, error), load_known_errors().bands.ends
     )
@@ -654,12 +647,13 @@ def _cached_band(text: str) -> Band:
 def compute_slopes(
     config: Config, names: list[str], logarithm: Callable[[Config], float]
 ) -> Floats:
-    """(P,) the slopes of the logarithm of what is simulated, downwards: no share passes 1."""
+    """Return (P,) slopes of a simulated logarithm, by steps downwards: shares stay below 1."""
     known = {each.name: each for each in list_parameters(config)}
     middle, found = logarithm(config), []
     for name in names:
         if name not in known:
-            found.append(0.0)  # a dimension that this network lacks
+            found.append(0.0)  # of a dimension that this network lacks
+
             continue
         step = slope_step(name)
         changed = compute_settings(config, [known[name]], np.array([-step]))

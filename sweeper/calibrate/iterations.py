@@ -18,7 +18,7 @@ from dimsweep.sweeper.config.compose import compose
 from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.simulation.program import build_program
 
-# Seconds of an iteration from a column's value and the configuration that ran.
+# Converts a column's value to seconds of an iteration of a configuration.
 Seconds = Callable[[float, Config], float]
 
 _WORDS = {"sec": "s", "second": "s", "seconds": "s", "chip": "gpu", "device": "gpu"}
@@ -37,7 +37,8 @@ def _rate(name: str, *, per_gpu: bool = False) -> Seconds:
         amount = program.workload.amount
         total = getattr(amount, name) if amount is not None else 0
         if not total:
-            raise DimsweepError(f"the {name} of an iteration of this workload are unknown")
+            problem = f"the {name} of an iteration of this workload are unknown"
+            raise DimsweepError(problem, code="missing")
         return float(total / value / (program.n_npus if per_gpu else 1))
 
     return seconds
@@ -52,12 +53,13 @@ def _mfu(value: float, config: Config, *, is_percent: bool = False) -> float:
     """Return seconds from model FLOPs utilisation; a value above 1 is percent."""
     share = value / 100 if is_percent or value > 1 else value
     if share > 1:
-        raise DimsweepError(f"an MFU of {value:g} % exceeds 100 %")
+        raise DimsweepError(f"an MFU of {value:g} % exceeds 100 %", code="out-of-range")
     program = build_program(config)
     amount = program.workload.amount
     peak = program.cluster.npus.peak(amount.flops, amount.narrow) if amount is not None else None
     if not peak:
-        raise DimsweepError("the peak FLOP/s of the NPU are unknown", hint="npu.flops")
+        hint = "set npu.flops"
+        raise DimsweepError("the peak FLOP/s of the NPU are unknown", hint=hint, code="missing")
     return _rate("flops", per_gpu=True)(share * peak, config)
 
 
@@ -65,7 +67,7 @@ def _mfu_percent(value: float, config: Config) -> float:
     return _mfu(value, config, is_percent=True)
 
 
-#: What the columns of a table mean, by their normalised names.
+#: Conversions of columns to seconds, by the normalised name of a column.
 SPEEDS: Mapping[str, Seconds] = {
     **dict.fromkeys(("s", "iteration_s", "time_s", "step_time_s"), _times(1.0)),
     **dict.fromkeys(("ms", "iteration_ms", "time_ms", "step_time_ms"), _times(1e-3)),
@@ -82,9 +84,9 @@ EXAMPLES = "seconds, ms, tokens/s, tokens/s/GPU, samples/s, TFLOP/s/GPU or MFU"
 
 
 def find_speed(column: str) -> Seconds | None:
-    """Return what a column of times or rates means, or None for any other column.
+    """Return the conversion of a column of times or rates to seconds; None for other columns.
 
-    Words are compared in small letters, without "per" and signs between them: "TFLOPs/GPU",
+    Case, signs between words and the word "per" do not matter: "TFLOPs/GPU",
     "tokens_per_second_per_gpu" and "MFU (%)" are known.
     """
     words = re.findall(r"[a-z]+|%", column.lower())
@@ -92,7 +94,7 @@ def find_speed(column: str) -> Seconds | None:
     return SPEEDS.get(named.replace("tflop_s_s", "tflop_s"))
 
 
-# Short names of columns, as tables of measurements have them.
+# Short names of columns.
 _SHORT = {
     "tp": "workload.parallel.tensor",
     "pp": "workload.parallel.pipeline",
@@ -108,7 +110,7 @@ _SHORT = {
     "recompute": "workload.plan.recompute",
     "zero": "workload.plan.zero",
 }
-_GPUS = "gpus"  # a column for the number of GPUs, from which the number of nodes follows
+_GPUS = "gpus"  # determines the number of nodes
 _BATCHES = ("workload.plan.batch", "workload.plan.micro_batches")
 _MISSING = ("", "NA", "N/A")
 _ASIDE = ("name", "note", "profile")
@@ -136,13 +138,13 @@ def read_iteration_table(path: Path, overrides: Sequence[str]) -> Iterator[Itera
     Raises :class:`DimsweepError` naming the line of a cell that cannot be read, or the file if no
     row has a measurement.
     """
-    some = False
+    is_empty = True
     with reading_csv(path):
         for line, filled in _read_rows(read_text(path, "file of measurements")):
             speeds = [(name, speed) for name in filled if (speed := find_speed(name))]
             if not speeds:
                 continue
-            some, (column, speed) = True, speeds[0]
+            is_empty, (column, speed) = False, speeds[0]
             where = f"{path}, line {line}"
             value = _parse_positive(filled[column], where)
             settings = {
@@ -160,14 +162,16 @@ def read_iteration_table(path: Path, overrides: Sequence[str]) -> Iterator[Itera
                 f"{where}, column {column}",
                 path.parent / filled["profile"] if "profile" in filled else None,
             )
-    if not some:
-        what = "none of its rows says how long an iteration took"
-        raise DimsweepError(what, where=str(path), hint=f"a column such as {EXAMPLES}")
+    if is_empty:
+        problem = "no row has the time or rate of an iteration"
+        hint = f"a column such as {EXAMPLES}"
+        raise DimsweepError(problem, where=str(path), hint=hint, code="missing")
 
 
 def read_iteration_log(path: Path, overrides: Sequence[str]) -> Iterator[Iteration]:
-    """Yield an iteration for each run in a log of Megatron-LM or torchtitan: the median of those
-    that it prints.  The plan and the shape of the model are the log's.
+    """Yield the median iteration of each run in a log of Megatron-LM or torchtitan.
+
+    The plan and the shape of the model are read from the log.
 
     Raises :class:`DimsweepError` naming the line at which a run begins.
     """
@@ -189,32 +193,33 @@ def _collect_settings(run: TrainingRun) -> dict[str, Any]:
 
 def _compose_config(settings: Mapping[str, Any], overrides: Sequence[str], where: str) -> Config:
     """Return the configuration with the settings of one row or run."""
-    said = {key: _format_value(value) for key, value in settings.items()}
+    values = {key: _format_value(value) for key, value in settings.items()}
     for key, other in (_BATCHES, _BATCHES[::-1]):
-        if key in said and other not in said:
-            said[other] = "null"  # one says the other
+        if key in values and other not in values:
+            values[other] = "null"  # each determines the other
     try:
-        if _GPUS in said:
-            said["nodes"] = _count_nodes(said.pop(_GPUS), overrides)
-        return compose([*overrides, *(f"{k}={v}" for k, v in said.items())]).config
+        if _GPUS in values:
+            values["nodes"] = _count_nodes(values.pop(_GPUS), overrides)
+        return compose([*overrides, *(f"{k}={v}" for k, v in values.items())]).config
     except DimsweepError as error:
         known = [*_SHORT, _GPUS, "nodes", "workload", "seconds"]
-        is_column = error.where in said and "." not in error.where
+        is_column = error.where in values and "." not in error.where
         hint = suggest_names(error.where, known) if is_column else error.hint
-        placed = DimsweepError(f"{error.where}: {error.problem}", where=where, hint=hint)
-        raise placed from error
+        raise DimsweepError(
+            f"{error.where}: {error.problem}",
+            where=where,
+            hint=hint,
+            code="unknown-key" if is_column else error.code,
+        ) from error
 
 
 def _count_nodes(gpus: str, overrides: Sequence[str]) -> str:
-    """Return the number of nodes that have this number of GPUs.
-
-    Raises :class:`DimsweepError` for a machine whose nodes it does not fill.
-    """
+    """Return the number of nodes with ``gpus`` GPUs; refuse nodes that are not full."""
     a_node = compose([*overrides, "nodes=1"]).config.topology.build().n_npus
     nodes, rest = divmod(int(gpus), a_node) if gpus.isdecimal() else (0, 1)
     if rest or not nodes:
-        what = f"{gpus} GPUs do not fill nodes of {a_node}"
-        raise DimsweepError(what, where=_GPUS, hint="give the column nodes instead")
+        problem, hint = f"{gpus} GPUs do not fill nodes of {a_node}", "use the column nodes instead"
+        raise DimsweepError(problem, where=_GPUS, hint=hint, code="mismatch")
     return str(nodes)
 
 
@@ -224,7 +229,7 @@ def _format_value(value: Any) -> str:
 
 @contextmanager
 def _placing_errors(where: str) -> Iterator[None]:
-    """Give the errors of what a measurement means the place of the measurement."""
+    """Place errors at ``where``."""
     try:
         yield
     except DimsweepError as error:
@@ -247,11 +252,11 @@ def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 @contextmanager
 def reading_csv(path: Path) -> Iterator[None]:
-    """Raise :class:`DimsweepError` naming the file for what the csv module cannot read."""
+    """Turn errors of the csv module into a :class:`DimsweepError` that names the file."""
     try:
         yield
     except csv.Error as error:
-        raise DimsweepError(f"it is no CSV: {error}", where=str(path)) from error
+        raise DimsweepError(f"invalid CSV: {error}", where=str(path), code="bad-syntax") from error
 
 
 def _parse_positive(text: str, where: str) -> float:
@@ -260,5 +265,7 @@ def _parse_positive(text: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise DimsweepError(f"{text!r} is no time", where=where, hint="a positive number")
+        problem = f"{text!r} is not a time or rate"
+        raise DimsweepError(problem, where=where, hint="a positive number", code="wrong-type")
+
     return value

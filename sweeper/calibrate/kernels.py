@@ -1,4 +1,4 @@
-"""Measured kernels: the cases that `dimsweep measure` times, and kernels in profiles of PyTorch."""
+"""Measured kernels: cases that `dimsweep measure` times, and kernels in profiles of PyTorch."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -16,7 +16,7 @@ from dimsweep.engine.formats.pytorch import HostOp, Profile, read_host, read_pro
 from dimsweep.engine.workload import Attention, Kernel, MatMul
 from dimsweep.sweeper.config.schema import Config
 
-# Bytes that pass between a kernel and memory for each of its values of 2 bytes.
+# Bytes between a kernel and memory for each value of 2 bytes.
 _PASSES = {"copy": 4, "add": 6, "gelu": 4, "silu_times": 10, "rms_norm": 4, "layer_norm": 4}
 _Size = Annotated[int, Field(gt=0, le=2**32)]
 _Time = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -24,10 +24,12 @@ _Time = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 class _TimedCase(BaseModel):
     ms: _Time
+    #: The resource that bounds its time: product, memory or launch.
+    bound: ClassVar[str] = "product"
 
     @property
     def seconds(self) -> float:
-        """What was measured."""
+        """Measured time."""
         return self.ms / 1e3
 
 
@@ -40,16 +42,11 @@ class Product(_TimedCase):
     n: _Size
     precision: Literal["bf16", "fp8"] = "bf16"
 
-    @property
-    def bound(self) -> str:
-        """What its time is bound by."""
-        return "product"
-
     def __str__(self) -> str:
         return f"product, {self.m} x {self.k} x {self.n} in {self.precision}"
 
     def build_kernel(self) -> Kernel:
-        """As the model has it."""
+        """Return the simulated kernel."""
         product = MatMul(1, self.m, self.k, self.n)
         n_bytes = 2.0 * (self.m * self.k + self.k * self.n + self.m * self.n)
         narrow = "" if self.precision == "bf16" else self.precision
@@ -66,16 +63,11 @@ class FusedAttention(_TimedCase):
     size: _Size
     direction: Literal["forward", "backward"]
 
-    @property
-    def bound(self) -> str:
-        """What its time is bound by."""
-        return "product"
-
     def __str__(self) -> str:
         return f"attention, {self.batch} x {self.heads} heads of {self.sequence}, {self.direction}"
 
     def build_kernel(self) -> Kernel:
-        """As the model has it."""
+        """Return the simulated kernel."""
         heads, n = self.batch * self.heads, self.sequence
         back = self.direction == "backward"
         flops = 2.0 * heads * n * n * self.size * (2.5 if back else 1.0)
@@ -84,48 +76,40 @@ class FusedAttention(_TimedCase):
 
 
 class Elementwise(_TimedCase):
-    """A kernel of ``tokens`` times ``hidden`` values."""
+    """An elementwise kernel on ``tokens`` times ``hidden`` values."""
 
+    bound: ClassVar[str] = "memory"
     kind: Literal["elementwise"]
     op: Literal["copy", "add", "gelu", "silu_times", "rms_norm", "layer_norm"]
     tokens: _Size
     hidden: _Size
 
-    @property
-    def bound(self) -> str:
-        """What its time is bound by."""
-        return "memory"
-
     def __str__(self) -> str:
         return f"{self.op} of {self.tokens} x {self.hidden}"
 
     def build_kernel(self) -> Kernel:
-        """As the model has it."""
+        """Return the simulated kernel."""
         n_bytes = float(_PASSES[self.op] * self.tokens * self.hidden)
         return Kernel("", 0.0, n_bytes, launched=False)
 
 
 class Launch(BaseModel):
-    """A kernel with nothing to do, from the call to its end."""
+    """An empty kernel, from its call to its end."""
 
+    bound: ClassVar[str] = "launch"
     kind: Literal["launch"]
     end_us: _Time
 
     @property
-    def bound(self) -> str:
-        """What its time is bound by."""
-        return "launch"
-
-    @property
     def seconds(self) -> float:
-        """What was measured."""
+        """Measured time."""
         return self.end_us / 1e6
 
     def __str__(self) -> str:
         return "launch"
 
     def build_kernel(self) -> Kernel:
-        """As the model has it."""
+        """Return the simulated kernel."""
         return Kernel("", 0.0, 64.0)
 
 
@@ -135,40 +119,40 @@ _KINDS = ("product", "attention", "elementwise", "launch")
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a file of ``dimsweep measure``, but for those that failed, which say so
-    themselves, and those of which the model has no kernel.
+    """Yield the cases of a file of ``dimsweep measure``, except failed and unmodelled ones.
 
-    Raises :class:`DimsweepError` with the line that is no case.
+    Raises :class:`DimsweepError` naming the line of an invalid case.
     """
     for number, line in enumerate(read_text(path, "file").splitlines(), 1):
         where = f"{path}, line {number}"
         try:
-            told = json.loads(line)
+            fields = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DimsweepError(f"this is no case: {error}", where=where) from error
-        if not isinstance(told, dict):
-            raise DimsweepError("this is no case", where=where, hint='such as {"kind": "product"}')
-        if "error" in told or told.get("kind") not in _KINDS or _is_unmodelled(told):
+            problem = f"invalid case: {error}"
+            raise DimsweepError(problem, where=where, code="bad-syntax") from error
+        if not isinstance(fields, dict):
+            hint = 'a JSON object such as {"kind": "product"}'
+            raise DimsweepError("invalid case", where=where, hint=hint, code="bad-syntax")
+        if "error" in fields or fields.get("kind") not in _KINDS or _is_unmodelled(fields):
             continue
         try:
-            yield _CASE.validate_python(told)
+            yield _CASE.validate_python(fields)
         except ValidationError as error:
             fault = explained(error, missing="add it to the line")
-            raise DimsweepError(
-                f"{fault.where}: {fault.problem}", where=where, hint=fault.hint
-            ) from error
+            problem = f"{fault.where}: {fault.problem}"
+            raise DimsweepError(problem, where=where, hint=fault.hint, code=fault.code) from error
 
 
-def _is_unmodelled(told: dict[str, Any]) -> bool:
-    """Of a precision, or an operation, that the model does not tell apart."""
-    if told["kind"] == "product":
-        return told.get("precision") in ("fp16", "fp32", "tf32")
-    return told["kind"] == "elementwise" and str(told.get("op")) not in _PASSES
+def _is_unmodelled(fields: dict[str, Any]) -> bool:
+    """Return whether the model has no kernel for a case's precision or operation."""
+    if fields["kind"] == "product":
+        return fields.get("precision") in ("fp16", "fp32", "tf32")
+    return fields["kind"] == "elementwise" and str(fields.get("op")) not in _PASSES
 
 
 @dataclass(frozen=True)
 class CaseTime:
-    """Seconds of a single kernel on a cluster's NPU."""
+    """The prediction of a single kernel's seconds on a cluster's NPU."""
 
     case: Case
 
@@ -178,7 +162,7 @@ class CaseTime:
         return npu.duration(Compute(kernels=(kernel,))) / units.PICOSECONDS
 
 
-# Kernels by their names, in this order; all others count as memory.
+# Classes of kernels by their names, in this order; all others count as memory.
 _COMMUNICATION = re.compile(
     r"nccl|rccl|msccl|nvshmem|deep_?ep|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|"
     r"all_?to_?all",
@@ -202,26 +186,28 @@ _STEP = "ProfilerStep"
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """Seconds of a step, of its products and attention, of all other kernels, and of collectives
-    (which wait for others, too); ``idle`` while nothing ran on the device, and how many kernels."""
+    """Seconds of a profiled step and of its kernels."""
 
     step: float
-    products: float
-    memory: float
-    communication: float
-    idle: float
-    kernels: int
+    products: float  # attention included
+    memory: float  # all other kernels that compute
+    communication: float  # waiting for other ranks included
+    idle: float  # no kernel on the device
+    kernels: int  # their number
 
 
 def read_profiled(path: Path) -> ProfiledStep:
-    """The step of a profile: its steps' mean, where it marks them, else from the first kernel to
-    the last.  Raises :class:`DimsweepError` for a profile without kernels of a device."""
+    """Return the mean step of a profile: of its marked steps, or else from first to last kernel.
+
+    Raises :class:`DimsweepError` for a profile without kernels of a device.
+    """
     profile = read_profile(path)
     if not profile.kernels:
         raise DimsweepError(
-            "no kernel of a device is in it",
+            "the profile has no kernel of a device",
             where=str(path),
             hint="profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+            code="missing",
         )
     kernels = [each for each in profile.kernels if each.span.duration > 0]
     start, end = kernels[0].span.start, max(each.span.end for each in kernels)
@@ -229,11 +215,9 @@ def read_profiled(path: Path) -> ProfiledStep:
     parts = {"products": 0.0, "memory": 0.0, "communication": 0.0}
     for kernel in kernels:
         parts[_classify_kernel(kernel.name)] += kernel.span.duration
-    told = {name: us / n / 1e6 for name, us in parts.items()}
-    busy = _measure_busy_time(profile)
-    return ProfiledStep(
-        (end - start) / n / 1e6, **told, idle=(end - start - busy) / n / 1e6, kernels=len(kernels)
-    )
+    seconds = {name: us / n / 1e6 for name, us in parts.items()}
+    idle = (end - start - _measure_busy_time(profile)) / n / 1e6
+    return ProfiledStep((end - start) / n / 1e6, **seconds, idle=idle, kernels=len(kernels))
 
 
 def _classify_kernel(name: str) -> str:
@@ -245,7 +229,7 @@ def _classify_kernel(name: str) -> str:
 
 
 def _measure_busy_time(profile: Profile) -> float:
-    """Microseconds in which at least one kernel runs."""
+    """Return the microseconds in which at least one kernel runs."""
     total, until = 0.0, -1e300
     for kernel in profile.kernels:
         total += max(0.0, kernel.span.end - max(until, kernel.span.start))
@@ -254,13 +238,13 @@ def _measure_busy_time(profile: Profile) -> float:
 
 
 def _count_steps(path: Path) -> int:
-    """How many steps a profile marks: ``schedule`` names them; 1 where it does not."""
+    """Return the number of steps that a profile marks (with ``schedule``), at least 1."""
     marks = re.findall(rf'"{_STEP}#(\d+)"'.encode(), read_bytes(path, "profile"))
     return max(1, len(set(marks)))
 
 
 class ProfiledProduct(NamedTuple):
-    """An m x k by k x n product in 16 bits, and the median of its runs' seconds."""
+    """An m x k by k x n product in 16 bits, with the median seconds of its runs."""
 
     m: int
     k: int
@@ -269,11 +253,12 @@ class ProfiledProduct(NamedTuple):
 
 
 def read_products(profile: Path, trace: Path) -> list[ProfiledProduct]:
-    """The products of a profile whose shapes the execution trace of the same step has.
+    """Return the products of a profile, with shapes from the execution trace of the same step.
 
-    An operator of the trace has the number of its call, by which the profile knows the kernels that
-    it launched.  Raises :class:`DimsweepError` for what is no execution trace.
+    The number of an operator's call joins the trace with the kernels of the profile.  Raises
+    :class:`DimsweepError` for an invalid execution trace.
     """
+
     operators = read_host(trace).operators.values()
     shapes = {op.call: shape for op in operators if (shape := _find_product_shape(op)) is not None}
     runs: dict[int, float] = {}

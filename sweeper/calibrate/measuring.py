@@ -1,14 +1,14 @@
-"""Measures what one GPU, or the GPUs of a node, do: for `dimsweep calibrate`.
+"""Script that measures one GPU, or the GPUs of a node, for `dimsweep calibrate`.
 
-It needs nothing but PyTorch (2.2 or later):
+It needs only PyTorch (2.2 or later):
 
     python measuring.py FOLDER                        one GPU
-    torchrun --nproc-per-node=8 measuring.py FOLDER   a node: collectives, too, and steps on all
+    torchrun --nproc-per-node=8 measuring.py FOLDER   a node: steps on all GPUs, collectives
 
-It writes single kernels (products, attention, memory, launches) as lines of JSON, training steps
-of cut Llamas with their plans as CSV, each with a profile of Kineto and an execution trace,
-collectives as CSV, and what the GPU drew.  --small runs every part in little, on a CPU as well: a
-trial of the script, whose figures say nothing.
+It writes single kernels (products, attention, memory, launches) as lines of JSON; training steps of
+shortened Llamas with their plans as CSV, each with a profile of Kineto and an execution trace;
+collectives as CSV; and the GPU's power.  --small tries the script on tiny sizes, also on a CPU; its
+figures are meaningless.
 """
 
 import argparse
@@ -28,12 +28,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (as everybody calls it)
 from torch import nn
 
-# Sizes of products that transformers have, thinned: rows, features in, features out.
+# A selection of the products of transformers: rows; features in, features out.
 _ROWS = (256, 1024, 2048, 4096, 8192, 16384)
 _FEATURES = ((2048, 2048), (4096, 4096), (4096, 14336), (14336, 4096), (8192, 8192), (8192, 28672))
 _HEADS = ((1, 32, 2048), (1, 32, 4096), (1, 32, 8192), (4, 32, 2048), (1, 64, 8192))
 _TOKENS = ((2048, 4096), (8192, 4096), (8192, 8192), (16384, 8192))
-# Name; layers, hidden, heads, heads of keys, ffn, vocabulary; sequence, micro-batch.
+# Name; layers, hidden, heads, KV heads, FFN, vocabulary; sequence, micro-batch.
 _STEPS = (
     ("llama_1b_s2048", (16, 2048, 32, 8, 8192, 32000), 2048, 2),
     ("llama_1b_s8192", (16, 2048, 32, 8, 8192, 32000), 8192, 1),
@@ -49,12 +49,12 @@ _SMALL_STEPS = (("llama_small", (2, 64, 4, 2, 128, 512), 32, 2),)
 
 
 class Machine:
-    """Where it runs, and how times are taken there."""
+    """The device that is measured, and its timer."""
 
     def __init__(self, small: bool) -> None:
         self.cuda = torch.cuda.is_available()
         if not self.cuda and not small:
-            raise SystemExit("no GPU is here; --small tries the script on a CPU")
+            raise SystemExit("PyTorch finds no GPU; --small tries the script on a CPU")
         self.small = small
         self.ranks, self.rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
         self.local = int(os.environ.get("LOCAL_RANK", 0))
@@ -63,16 +63,18 @@ class Machine:
         self.device = torch.device(f"cuda:{self.local}" if self.cuda else "cpu")
 
     def wait(self) -> None:
+        """Wait for the device."""
         if self.cuda:
             torch.cuda.synchronize()
 
     def free(self) -> None:
+        """Release cached memory."""
         gc.collect()
         if self.cuda:
             torch.cuda.empty_cache()
 
     def seconds(self, run: Callable[[], Any], most: int = 30, budget: float = 1.0) -> float:
-        """The median of a call's time on the device, after some that nobody counts."""
+        """Return the median time of a call on the device, after a few calls to warm up."""
         for _ in range(1 if self.small else 3):
             run()
         self.wait()
@@ -96,38 +98,42 @@ class Machine:
         return float(begin.elapsed_time(end)) / 1e3
 
     def describe(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        """Return the device and the versions of its software."""
+        facts: dict[str, Any] = {
             "torch": torch.__version__,
             "ranks": self.ranks,
             "small": self.small,
         }
         if self.cuda:
-            own = torch.cuda.get_device_properties(self.device)
-            told |= {"gpu": own.name, "memory_bytes": own.total_memory, "cuda": torch.version.cuda}
-            told["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
-        return told
+            gpu = torch.cuda.get_device_properties(self.device)
+            facts |= {"gpu": gpu.name, "memory_bytes": gpu.total_memory, "cuda": torch.version.cuda}
+            facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+        return facts
 
 
 class Cases:
-    """A file of cases, a line each; a case that fails says why, and the others go on."""
+    """A file of cases, one per line; a failed case records its error."""
 
     def __init__(self, file: Path, machine: Machine) -> None:
         self._file, self._machine = file.open("w", encoding="utf-8"), machine
 
     def add(self, measure: Callable[[], dict[str, float]], **keys: Any) -> None:
+        """Write one case: its ``keys``, and the result of ``measure``."""
         try:
-            told = keys | measure()
-        except Exception as error:  # memory that runs out, kernels that this GPU lacks
-            told = keys | {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+            case = keys | measure()
+        except Exception as error:  # out of memory, or a kernel that this GPU lacks
+            case = keys | {"error": f"{type(error).__name__}: {str(error)[:200]}"}
             self._machine.free()
-        self._file.write(json.dumps(told) + "\n")
+        self._file.write(json.dumps(case) + "\n")
         self._file.flush()
 
     def time(self, run: Callable[[], Any], **keys: Any) -> None:
+        """Write one case with the time of ``run``."""
         self.add(lambda: {"ms": self._machine.seconds(run) * 1e3}, **keys)
 
 
-def products(machine: Machine, cases: Cases) -> None:
+def measure_products(machine: Machine, cases: Cases) -> None:
+    """Measure matrix products in bf16, and in fp8 if PyTorch has them."""
     rows, features = (_ROWS, _FEATURES) if not machine.small else ((64,), ((32, 48),))
     for m in rows:
         for k, n in features:
@@ -159,7 +165,8 @@ def _time_fp8_product(
     cases.time(run, kind="product", precision="fp8", **shape)
 
 
-def attention(machine: Machine, cases: Cases) -> None:
+def measure_attention(machine: Machine, cases: Cases) -> None:
+    """Measure causal attention, forward and backward."""
     for batch, heads, n in _HEADS if not machine.small else ((1, 2, 16),):
         size = 128 if not machine.small else 8
         q, k, v = (
@@ -189,7 +196,8 @@ def attention(machine: Machine, cases: Cases) -> None:
     machine.free()
 
 
-def memory(machine: Machine, cases: Cases) -> None:
+def measure_memory(machine: Machine, cases: Cases) -> None:
+    """Measure kernels that are bound by memory."""
     for tokens, hidden in _TOKENS if not machine.small else ((16, 32),):
         x, y, z = (
             torch.randn(tokens, hidden, device=machine.device, dtype=torch.bfloat16)
@@ -209,7 +217,8 @@ def memory(machine: Machine, cases: Cases) -> None:
     machine.free()
 
 
-def launches(machine: Machine, cases: Cases) -> None:
+def measure_launches(machine: Machine, cases: Cases) -> None:
+    """Measure empty kernels that are launched in a loop."""
     x, many = torch.zeros(16, device=machine.device), 20 if machine.small else 2000
 
     def measure() -> dict[str, float]:
@@ -228,7 +237,7 @@ def launches(machine: Machine, cases: Cases) -> None:
 
 
 class Block(nn.Module):
-    """A layer of Llama: attention whose heads share keys and values, and a gated network."""
+    """A layer of Llama: grouped-query attention and a gated feed-forward network."""
 
     def __init__(self, hidden: int, heads: int, kv: int, ffn: int) -> None:
         super().__init__()
@@ -240,6 +249,7 @@ class Block(nn.Module):
         self.down = nn.Linear(ffn, hidden, bias=False)
 
     def forward(self, x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+        """Apply the layer to ``x``; ``turns`` are the angles of the rotary embedding."""
         b, n, hidden = x.shape
         parts = self.qkv(_normalize(x, self.first)).view(b, n, -1, self.size).transpose(1, 2)
         q, k, v = parts.split([self.heads, self.kv, self.kv], 1)
@@ -264,6 +274,8 @@ def _rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
 
 
 class Llama(nn.Module):
+    """A language model of Llama's architecture."""
+
     def __init__(self, layers: int, hidden: int, heads: int, kv: int, ffn: int, words: int) -> None:
         super().__init__()
         self.words = nn.Embedding(words, hidden)
@@ -273,6 +285,7 @@ class Llama(nn.Module):
         self.half = hidden // heads // 2
 
     def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
         x = self.words(ids)
         rates = 500000.0 ** (-torch.arange(self.half, device=ids.device) / self.half)
         turns = torch.outer(torch.arange(ids.shape[1], device=ids.device), rates)
@@ -283,7 +296,7 @@ class Llama(nn.Module):
 
 
 class Trainer:
-    """A model in 16 bits, whose optimizer keeps weights and moments in 32."""
+    """A model in bf16 whose optimizer keeps weights and moments in fp32."""
 
     def __init__(self, machine: Machine, shape: tuple[int, ...], sequence: int, batch: int) -> None:
         with torch.device(machine.device):
@@ -298,6 +311,7 @@ class Trainer:
             self.run = nn.parallel.DistributedDataParallel(self.model, device_ids=own)
 
     def step(self) -> None:
+        """Run one training step."""
         self.run(self.ids, self.ids).backward()
         with torch.no_grad():
             for wide, narrow in zip(self.wide, self.weights, strict=True):
@@ -310,7 +324,7 @@ class Trainer:
 
 
 def measure_steps(machine: Machine, folder: Path) -> None:
-    """Each step's time without a profiler, and then one under it."""
+    """Measure training steps, first without and then with the profiler."""
     rows, traces = list[dict[str, Any]](), folder / "traces"
     traces.mkdir(exist_ok=True)
     for name, shape, sequence, batch in _STEPS if not machine.small else _SMALL_STEPS:
@@ -318,10 +332,10 @@ def measure_steps(machine: Machine, folder: Path) -> None:
         try:
             trained = Trainer(machine, shape, sequence, batch)
             row["seconds"] = _time_step(machine, trained)
-            if machine.cuda and machine.rank == 0:  # a CPU's has no kernels
+            if machine.cuda and machine.rank == 0:  # a profile of a CPU has no kernels
                 row["profile"] = f"traces/{name}.kineto.json"
             _trace(machine, trained, traces / name)
-        except Exception as error:  # most often memory that runs out
+        except Exception as error:  # usually out of memory
             row["note"] = f"{type(error).__name__}: {str(error)[:120]}".replace(",", ";")
         rows.append(row)
         trained = None  # type: ignore[assignment]
@@ -333,7 +347,7 @@ def measure_steps(machine: Machine, folder: Path) -> None:
 def _build_row(
     name: str, shape: tuple[int, ...], sequence: int, batch: int, ranks: int
 ) -> dict[str, Any]:
-    """A row of the table, by keys of dimsweep's configuration."""
+    """Return a row of the table, by keys of dimsweep's configuration."""
     layers, hidden, heads, kv, ffn, words = shape
     model = {
         "layers": layers,
@@ -399,7 +413,7 @@ def _write_table(file: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def measure_collectives(machine: Machine, folder: Path) -> None:
-    """All-reduce, all-gather and reduce-scatter among all ranks, bytes as nccl-tests count them."""
+    """Measure collectives among all ranks; bytes are counted as in nccl-tests."""
     import torch.distributed as dist
 
     nodes = max(1, machine.ranks // int(os.environ.get("LOCAL_WORLD_SIZE", machine.ranks)))
@@ -418,7 +432,7 @@ def measure_collectives(machine: Machine, folder: Path) -> None:
         for op, run in runs.items():
             try:
                 seconds = machine.seconds(run, most=20)
-            except (RuntimeError, NotImplementedError):  # gloo on a CPU lacks some
+            except (RuntimeError, NotImplementedError):  # gloo lacks some collectives
                 continue
             rows.append(
                 {
@@ -436,7 +450,7 @@ def measure_collectives(machine: Machine, folder: Path) -> None:
 
 @contextmanager
 def recording_power(machine: Machine, file: Path) -> Iterator[None]:
-    """What nvidia-smi says of the GPU meanwhile, twice a second, where there is one."""
+    """Record the GPU's power and clocks with nvidia-smi, twice a second, if it is installed."""
     query = "timestamp,power.draw,power.limit,clocks.sm,clocks.max.sm,temperature.gpu"
     process = None
     if machine.cuda and machine.rank == 0:
@@ -455,21 +469,29 @@ def recording_power(machine: Machine, file: Path) -> Iterator[None]:
 
 
 def main() -> None:
+    """Run the script."""
     parser = argparse.ArgumentParser(description="Measure a GPU for dimsweep calibrate.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--small", action="store_true", help="every part in little")
-    asked = parser.parse_args()
-    machine, folder = Machine(asked.small), asked.folder
+    parser.add_argument("--small", action="store_true", help="tiny sizes, also on a CPU")
+    arguments = parser.parse_args()
+    machine, folder = Machine(arguments.small), arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     if machine.ranks > 1:
         torch.distributed.init_process_group("nccl" if machine.cuda else "gloo")
     if machine.rank == 0:
         (folder / "machine.json").write_text(json.dumps(machine.describe(), indent=1))
-        for part in (products, attention, memory, launches):
+        parts = {
+            "products": measure_products,
+            "attention": measure_attention,
+            "memory": measure_memory,
+            "launches": measure_launches,
+        }
+        for name, measure in parts.items():
             start = time.time()
-            part(machine, Cases(folder / f"{part.__name__}.jsonl", machine))
-            print(f"{part.__name__}: {time.time() - start:.0f} s", flush=True)
+            measure(machine, Cases(folder / f"{name}.jsonl", machine))
+            print(f"{name}: {time.time() - start:.0f} s", flush=True)
+
     if machine.ranks > 1:
         torch.distributed.barrier()
         measure_collectives(machine, folder)

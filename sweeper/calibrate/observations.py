@@ -1,4 +1,4 @@
-"""What was measured, each with what a configuration predicts of it."""
+"""Measurements that calibrate a cluster, each with its prediction by a configuration."""
 
 import csv
 import math
@@ -63,10 +63,10 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.simulation.simulate import simulate
 
-# Deviations of the logarithm of one measured over simulated, once the parameters are right: those
-# of collectives and single products (dimsweep verify nccl, benchmarks kernel_times), of launches,
-# whose kernels stand for several real ones, of kernels of one kind in a step, which are told by
-# their names, and of a clock, which is no rate.  That of an iteration is in prior.py.
+# Deviations of log(measured / simulated) with the right parameters.  Those of collectives and
+# single products come from `dimsweep verify nccl` and benchmarks/kernel_times.  A simulated launch
+# stands for several kernels; kernels of a profile are classified by their names; a clock is only a
+# proxy of a rate.  Deviations of iterations come from the model of errors (`bands`).
 DEVIATIONS = {
     "collective": 0.12,
     "product": 0.08,
@@ -75,42 +75,40 @@ DEVIATIONS = {
     "profile": 0.12,
     "clock": 0.10,
 }
-_INDEPENDENT = (
-    8  # so many rows of a file, or of a kind within it, say as much as any number of them
-)
+_INDEPENDENT = 8  # rows of one kind in a file beyond which further rows add no information
 
 Predict = Callable[[Config], float]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A measured ``value``, what a configuration ``predict``s of it, and the ``deviation`` of the
-    logarithm of their ratio; ``config`` is its own, where it is of a plan, and ``place`` where it
-    was read."""
+    """A measured value and the function that predicts it."""
 
     name: str
     kind: str
     value: float
     predict: Predict
-    deviation: float
-    config: Config | None = None
+    deviation: float  # of log(value / prediction) with the right parameters
+    config: Config | None = None  # of a measured plan
     unit: str = "s"
-    place: str = ""
-    remark: str = ""  # what was left out of its file
+    place: str = ""  # file and line
+    remark: str = ""  # rows of its file that were left out
 
 
 def read_observations(path: Path, overrides: Sequence[str], base: Config) -> list[Observation]:
-    """All that a file, or a folder of ``dimsweep measure``, says; by what is in it.
+    """Read the measurements of a file, or of a folder of ``dimsweep measure``, by their format.
 
-    Raises :class:`DimsweepError` naming the file, and what it would have to be.
+    Raises :class:`DimsweepError` naming a file of unknown format.
     """
     if path.is_dir():
         files = [each for each in sorted(path.rglob("*")) if _is_data(each)]
         if not files:
-            raise DimsweepError("nothing that was measured is in it", where=str(path))
+            hint = "a folder with .csv, .jsonl, .log or .txt files"
+            problem = "the folder has no file of measurements"
+            raise DimsweepError(problem, where=str(path), hint=hint, code="missing")
         return [found for each in files for found in read_observations(each, overrides, base)]
     if not path.is_file():
-        raise DimsweepError("there is no such file", where=str(path))
+        raise DimsweepError("no such file", where=str(path), code="inaccessible")
     if path.suffix == ".jsonl":
         return list(_observe_cases(path))
     text = read_text(path, "file of measurements")
@@ -129,16 +127,16 @@ def read_observations(path: Path, overrides: Sequence[str], base: Config) -> lis
         return list(_observe_power(path))
     if len(columns) > 1 and not {"op", "bytes"} & columns:
         raise DimsweepError(
-            f"no column says what was measured: {first_line(text):.80}",
+            f"no column of a measurement: {first_line(text):.80}",
             where=str(path),
             hint=f"{EXAMPLES} for iterations; op, gpus, nodes, bytes and time_us for collectives; "
             "power.draw for nvidia-smi's",
+            code="missing",
         )
     return _observe_collectives(path)
 
 
 def _split_cells(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line of a table, without quotes."""
     try:
         rows = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
         return [cell.strip() for cell in next(rows, [])]
@@ -195,7 +193,7 @@ def _observe_collectives(path: Path) -> list[Observation]:
 
 
 def _divide_deviation(kind: str, rows: int) -> float:
-    """The deviation of one of many rows that share their error."""
+    """Return the deviation of one of ``rows`` rows that share their error."""
     return DEVIATIONS[kind] * math.sqrt(max(1.0, rows / _INDEPENDENT))
 
 
@@ -210,7 +208,9 @@ class _CollectiveTime:
         topology = config.topology.build()
         if len(topology.dims) < (2 if timing.nodes > 1 else 1):
             raise DimsweepError(
-                f"it is of {timing.nodes} nodes, and the cluster has one", hint="give nodes="
+                f"a collective on {timing.nodes} nodes, but the cluster has one node",
+                hint="give nodes=",
+                code="mismatch",
             )
         sizes = (timing.ranks // timing.nodes, timing.nodes)
         used = [d for d, size in enumerate(sizes) if size > 1]
@@ -220,8 +220,9 @@ class _CollectiveTime:
             bandwidth=[float(topology.dims[d].bandwidth) for d in used],
             latency=[int(topology.dims[d].latency) for d in used],
         )
-        told = {"node_dimensions": 1 if sizes[0] > 1 else 0}
-        part = type(config.collective).of({**config.collective.plain(), **told})
+        node_dimensions = 1 if sizes[0] > 1 else 0
+        settings = {**config.collective.plain(), "node_dimensions": node_dimensions}
+        part = type(config.collective).of(settings)
         cluster = Cluster(own, collectives=part.build(len(used)))
         gathers = timing.kind is CollectiveKind.ALL_GATHER
         held = timing.n_bytes / timing.ranks if gathers else timing.n_bytes
@@ -275,12 +276,13 @@ class _ProfiledTime:
             return result.time
         path = result.critical_path
         if path is None:
-            raise DimsweepError("profiles are compared by phases", where="fidelity")
+            problem = "a profile can only be compared with fidelity=phase"
+            raise DimsweepError(problem, where="fidelity", code="unsupported")
         return max(path["compute" if self.part == "products" else "memory"], 1e-9)
 
 
 def _observe_products(path: Path) -> Iterator[Observation]:
-    """Single products, where the execution trace of the same step lies beside the profile."""
+    """Yield single products if the execution trace of the step is next to the profile."""
     trace = path.with_name(path.name.replace(".kineto", ".et"))
     if trace == path or not trace.is_file():
         return
@@ -297,8 +299,10 @@ def _observe_products(path: Path) -> Iterator[Observation]:
 
 
 def _observe_power(path: Path) -> Iterator[Observation]:
-    """Clocks of nvidia-smi or DCGM, where they are: the speed of products follows the clock that
-    the power sustains."""
+    """Yield the clock under load from a log of nvidia-smi or DCGM.
+
+    The speed of products follows the clock that the power limit sustains.
+    """
     lines = read_text(path, "file of measurements").splitlines()
     with reading_csv(path):
         found: list[dict[str, Any]] = list(_read_monitor(lines)) or list(csv.DictReader(lines))
@@ -314,10 +318,11 @@ def _observe_power(path: Path) -> Iterator[Observation]:
     }
     if not (columns["now"] and columns["most"] and columns["draw"]):
         raise DimsweepError(
-            "it does not say which clock the power sustains",
+            "the log lacks the power, the SM clock or its maximum",
             where=str(path),
             hint="nvidia-smi --query-gpu=timestamp,power.draw,clocks.sm,clocks.max.sm --format=csv"
             ", or dcgmi dmon -e 155,100,113",
+            code="missing",
         )
     values = [{what: _parse_number(row.get(n)) for what, n in columns.items() if n} for row in rows]
     draws = sorted(value["draw"] for value in values if value.get("draw"))
@@ -333,11 +338,12 @@ def _observe_power(path: Path) -> Iterator[Observation]:
             unit="of the highest",
         )
     else:
-        raise DimsweepError("no row has numbers of the power and of the clocks", where=str(path))
+        problem = "no row has both the power and the clocks"
+        raise DimsweepError(problem, where=str(path), code="missing")
 
 
 def _read_monitor(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """What `dcgmi dmon` prints of each GPU, under names that it repeats now and then."""
+    """Yield the rows of `dcgmi dmon`, which repeats its header periodically."""
     names: list[str] = []
     for line in lines:
         words = line.replace("#", " ").split()
@@ -356,23 +362,25 @@ def _parse_number(text: Any) -> float:
     return float(found[0]) if found else 0.0
 
 
-# What `dimsweep verify nccl` shows between machines: bandwidths between nodes are as far off as its
-# worst kinds of GPU; how long cables and switches take, nobody prints.
+# Bandwidths between nodes: the error of the worst GPU of `dimsweep verify nccl`.  Latencies of
+# cables and switches are rarely published.
 _NETWORK, _LATENCY = 0.3, 0.7
-# Kernels beside collectives are 18.9 % slower in the mean ("Characterizing Compute-Communication
-# Overlap in GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114).
+# Kernels concurrent with collectives are 18.9 % slower in the mean ("Characterizing
+# Compute-Communication Overlap in GPU-Accelerated Distributed Deep Learning", arXiv 2507.03114).
 _OVERLAP = -math.log(1 - 0.189)
-# The shares of an iteration's time that products and kernels bound by memory commonly take: either
-# may by itself be why one source is slower than another.
+# Typical shares of an iteration's time in products and in memory-bound kernels.  Either may explain
+# the whole difference between two sources.
 _PRODUCTS, _MEMORY = 0.6, 0.3
 _LEAST = 0.05
 
 
 def compute_prior_widths(config: Config) -> dict[str, float]:
-    """The deviation of the logarithm of each parameter.  What sources differ in is laid at the
-    door of computing and of memory each; those of memory and launches are at least how far the
-    constants lie apart that stacks have, in dense models of any GPU (``dimsweep verify
-    clusters``)."""
+    """Return the prior deviation of each parameter's logarithm.
+
+    Compute and memory efficiency may each explain the whole spread among sources.  The deviations
+    of memory and launches are at least the spread of these constants among the stacks of dense
+    models (``dimsweep verify clusters``).
+    """
     bands = load_known_errors().bands
     of_source = [v for name, v in zip(EFFECTS, bands.variances, strict=True) if name not in _OWN]
     spread = math.sqrt(sum(of_source))
@@ -387,12 +395,11 @@ def compute_prior_widths(config: Config) -> dict[str, float]:
     }
 
 
-_OWN = ("plan", "run")  # what the runs of one source differ in among themselves
+_OWN = ("plan", "run")  # effects that differ among the runs of one source
 
 
 def _deviation_among_sources(runs: list[Run], name: str) -> float:
-    """The deviation among sources of the logarithm of what each had; a run has that of its stack,
-    and the GPU's own."""
+    """Return the deviation among sources of the logarithm of the constant ``name``."""
     sources: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         values = [math.log(value) for value in getattr(run.facts, name) if value]
@@ -402,20 +409,20 @@ def _deviation_among_sources(runs: list[Run], name: str) -> float:
 
 
 def compute_iteration_deviation(config: Config) -> float:
-    """That of the logarithm of an iteration's time, measured over simulated, once the parameters
-    are right: what one run of a source has by itself."""
+    """Return the deviation of log(measured / simulated) of an iteration with right parameters."""
     return _effect_deviation(config, "run")
 
 
 def compute_unmeasured_deviation(config: Config) -> float:
-    """That of a time of a plan that was not measured: what plans of a source are off by
-    themselves, too."""
+    """Return the deviation of the error of an unmeasured plan: the effects of plan and run."""
     return math.hypot(_effect_deviation(config, "plan"), _effect_deviation(config, "run"))
 
 
 def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
-    """(N, R) what measurements have of R errors of deviation 1 that those of near plans share,
-    as runs of one source do; nothing where a measurement is of no plan of a transformer."""
+    """Return the (N, R) loadings of N measurements on R errors that near plans share.
+
+    The shared errors have deviation 1.  A measurement that is not of a transformer's plan has none.
+    """
     plans = [config and compute_plan_coordinates(config) for config in configs]
     of_plans = [n for n, plan in enumerate(plans) if plan]
     found = np.zeros((len(configs), len(of_plans)))
@@ -429,7 +436,8 @@ def compute_shared_errors(configs: Sequence[Config | None]) -> Floats:
 
 
 def _effect_deviation(config: Config, effect: str) -> float:
-    """That of an effect of the model of errors; more in models with experts, and in narrow ones."""
+    """Return the deviation of an effect; it is larger for narrow models and with experts."""
+
     workload, plan = config.workload, compute_plan_coordinates(config)
     experts = isinstance(workload, Model) and bool(getattr(workload.model, "experts", 0))
     return load_known_errors().bands.effect_deviation(

@@ -1,14 +1,15 @@
-"""The parameters that a cluster is calibrated by, and their posterior from measurements.
+"""Parameters of a cluster that measurements calibrate, and their posterior.
 
-Each parameter is the logarithm of a factor of keys of the configuration, 0 for the preset's value.
+Each parameter is the logarithm of a factor on keys of the configuration; 0 is the preset's value.
 
-The logarithm of a measured time is that of the simulated one, plus an error of Student's t with few
-degrees of freedom, so that a measurement that nothing explains counts little (Lange, Little and
-Taylor, "Robust statistical modeling using the t distribution", 1989), and a normal error that
-measurements share: iterations of one model and plan are off together, whatever the machine, so what
-they have in common is not all laid at the machine's door.  The parameters' logarithms
-are normal beforehand, and near the most likely ones the simulated logarithm is linear in them: the
-posterior is then normal (Laplace's approximation), its mode found by Gauss-Newton steps.
+The logarithm of a measured time is the logarithm of the simulated time plus two errors.  One
+follows Student's t with few degrees of freedom, so that outliers have little weight (Lange, Little
+and Taylor, "Robust statistical modeling using the t distribution", 1989).  The other is normal and
+shared by similar measurements: iterations of one model and plan have a common error on any machine,
+which must not be attributed to this machine.
+
+The prior of the parameters is normal.  Near the mode the simulated logarithm is linear in the
+parameters, so the posterior is approximately normal (Laplace).  Gauss-Newton steps find the mode.
 """
 
 import math
@@ -27,38 +28,42 @@ from dimsweep.sweeper.part import per_dimension
 
 Floats = npt.NDArray[np.float64]
 
-#: Of which parameters a prior gives the widths; each dimension has its own bandwidth and latency.
+#: Parameters with prior widths; ``network`` and ``latency`` exist for each dimension.
 WIDTHS = ("compute", "memory", "launch", "overlap", "network", "latency")
-_LEAST_LATENCY = 1e5  # ps: of a preset without one, what its factor is of
+_LEAST_LATENCY = 1e5  # ps: lower bound of the latency that a factor multiplies
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A factor of ``keys``; ``dimension`` of the network's, or None.  ``what`` tells people;
-    ``width`` is the deviation of its logarithm before anything was measured."""
+    """A calibrated factor."""
 
     name: str
-    label: str
-    keys: tuple[str, ...]
-    width: float
-    dimension: int | None = None
+    label: str  # for people
+    keys: tuple[str, ...]  # of the configuration, which it multiplies
+    width: float  # prior deviation of its logarithm
+    dimension: int | None = None  # of the network
 
     def maximum_logarithm(self, config: Config) -> float:
-        """The largest logarithm that the configuration can have: no share is more than 1."""
+        """Return the upper bound of its logarithm: efficiencies and shares are at most 1."""
         if self.name not in ("compute", "memory", "overlap"):
             return math.inf
         return math.log(1 / getattr(config.npu, self.keys[0].removeprefix("npu.")))
 
 
 def slope_step(name: str) -> float:
-    """Of a parameter's logarithm, over which a slope is taken: a longer one for the overlap, of
-    which the first hundredth costs the latency of what is cut in two, and no further one does."""
+    """Return the step of a parameter's logarithm for finite differences.
+
+    The step of the overlap is longer, because its first hundredth splits kernels in two and adds
+    their latency.
+    """
     return 0.2 if name == "overlap" else 0.05
 
 
 def list_parameters(config: Config, widths: Mapping[str, float] | None = None) -> list[Parameter]:
-    """Those of a cluster; ``widths`` by the name without the number of a dimension, 1 where only
-    the parameters' values matter."""
+    """Return the parameters of a cluster.
+
+    ``widths`` are by the names of WIDTHS; they default to 1, for callers that ignore the prior.
+    """
     widths = dict.fromkeys(WIDTHS, 1.0) if widths is None else widths
     found = [
         Parameter("compute", "compute efficiency", ("npu.efficiency",), widths["compute"]),
@@ -87,8 +92,8 @@ def list_parameters(config: Config, widths: Mapping[str, float] | None = None) -
 
 
 def compute_settings(config: Config, parameters: Sequence[Parameter], at: Floats) -> dict[str, Any]:
-    """The values of keys at these logarithms, as a file has them."""
-    told: dict[str, Any] = {}
+    """Return the values of keys at the logarithms ``at`` of ``parameters``, as in a file."""
+    settings: dict[str, Any] = {}
     n = len(parse_shape(str(config.topology.shape)))
     assert config.topology.bandwidth is not None
     assert config.topology.latency is not None
@@ -99,16 +104,16 @@ def compute_settings(config: Config, parameters: Sequence[Parameter], at: Floats
         if d is None:
             for key in parameter.keys:
                 value = float(getattr(config.npu, key.removeprefix("npu.")))
-                told[key] = _format_setting(key, value * factor)
+                settings[key] = _format_setting(key, value * factor)
         elif d >= n:
             continue
         elif parameter.name.startswith("network"):
             bandwidth[d] *= factor
         elif logarithm:
             latency[d] = max(latency[d], _LEAST_LATENCY) * factor
-    told["topology.bandwidth"] = [f"{each / 1e9:.9g} GB/s" for each in bandwidth]
-    told["topology.latency"] = [f"{ps / 1e3:.6g} ns" for ps in latency]
-    return told
+    settings["topology.bandwidth"] = [f"{each / 1e9:.9g} GB/s" for each in bandwidth]
+    settings["topology.latency"] = [f"{ps / 1e3:.6g} ns" for ps in latency]
+    return settings
 
 
 def _format_setting(key: str, value: float) -> float | str:
@@ -117,46 +122,46 @@ def _format_setting(key: str, value: float) -> float | str:
     return min(1.0, round(value, 6))
 
 
-DEGREES = 4.0  # of freedom of an error
-_ROUNDS = 4  # of Gauss-Newton
-_WEIGHINGS = 30  # of errors, by turns with the parameters
-_DOUBT = 4.0  # measurements' worth of what is known of the size of errors beforehand
+DEGREES = 4.0  # degrees of freedom of an error
+_ROUNDS = 4  # Gauss-Newton steps
+_WEIGHINGS = 30  # iterations that alternate between the parameters and the weights of errors
+_DOUBT = 4.0  # weight of the prior scale of errors, in measurements
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Of N measured logarithms, beforehand: (N,) deviations of each one's own error, and (N, R)
-    what each has of R errors of deviation 1 that several share."""
+    """Prior errors of N measured logarithms."""
 
-    own: Floats
-    shared: Floats
+    own: Floats  # (N,) deviations of separate errors
+    shared: Floats  # (N, R) loadings on R shared errors of deviation 1
 
     @classmethod
     def independent(cls, own: Floats) -> "Errors":
-        """Errors of which none is shared."""
+        """Build errors of which none is shared."""
         return cls(own, np.zeros((len(own), 0)))
 
     def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Errors":
+        """Return the errors of the selected measurements."""
         return Errors(self.own[rows], self.shared[rows])
 
     @property
     def total(self) -> Floats:
-        """(N,) deviations of each one's error, what it shares with others included."""
+        """(N,) deviations of total errors, shared ones included."""
         return np.asarray(np.sqrt(self.own**2 + (self.shared**2).sum(axis=1)))
 
 
 @dataclass(frozen=True)
 class Linear:
-    """What simulations say near ``at``: (N,) logarithms and (N, P) slopes; and (N,) measured
-    logarithms, with their errors beforehand."""
+    """A linear model of N simulated logarithms in P parameters, and the measured logarithms."""
 
-    center: Floats
-    values: Floats
-    slopes: Floats
-    measured: Floats
+    center: Floats  # (P,) parameters at which it was simulated
+    values: Floats  # (N,) simulated logarithms there
+    slopes: Floats  # (N, P)
+    measured: Floats  # (N,) logarithms
     errors: Errors
 
     def select_rows(self, rows: npt.NDArray[np.bool_]) -> "Linear":
+        """Return the model of the selected measurements."""
         return Linear(
             self.center,
             self.values[rows],
@@ -166,34 +171,37 @@ class Linear:
         )
 
     def without_row(self, left: int) -> "Linear":
+        """Return the model without one measurement."""
         return self.select_rows(np.arange(len(self.measured)) != left)
 
     def predict(self, mean: Floats) -> Floats:
-        """(N,) simulated logarithms at other parameters."""
+        """Return the (N,) simulated logarithms at the parameters ``mean``."""
         return np.asarray(self.values + self.slopes @ (mean - self.center))
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """(P,) ``mean`` and (P, P) ``covariance`` of the parameters' logarithms, and by what factor
-    errors are larger or smaller than was thought, with ``degrees`` of freedom."""
+    """The posterior of P parameters."""
 
-    mean: Floats
-    covariance: Floats
-    scale: float
-    degrees: float
+    mean: Floats  # (P,)
+    covariance: Floats  # (P, P)
+    scale: float  # factor of errors over the prior ones
+    degrees: float  # of freedom
 
     def deviation(self, slopes: Floats, error: float) -> float:
-        """Of a time's error, with (P,) slopes and the deviation of an error of its kind."""
+        """Return the deviation of a time's error.
+
+        ``slopes`` (P,) are the time's; ``error`` is the prior deviation of its separate error.
+        """
         return float(np.sqrt(slopes @ self.covariance @ slopes + (self.scale * error) ** 2))
 
 
 def compute_posterior(linear: Linear, widths: Floats, most: Floats) -> Posterior:
-    """The posterior with a prior of these ``widths`` around 0, parameters at ``most`` so large."""
+    """Return the posterior for a prior of deviations ``widths`` and upper bounds ``most``."""
     n, n_parameters, degrees = len(linear.measured), len(widths), DEGREES
     own, shared = linear.errors.own, linear.errors.shared
     aims = linear.measured - linear.values + linear.slopes @ linear.center
-    # What is shared is found beside the parameters.
+    # Shared errors are estimated together with the parameters.
     slopes = np.hstack([linear.slopes, shared])
     widths = np.concatenate([widths, np.ones(shared.shape[1])])
     most = np.concatenate([np.minimum(most, 5.0), np.full(shared.shape[1], 5.0)])
@@ -215,8 +223,8 @@ def compute_posterior(linear: Linear, widths: Floats, most: Floats) -> Posterior
             mean = found
             break
         mean = found
-    # What is expected of a curvature (Fisher's information of Student's t), less where an error is
-    # so large that it tells nothing; the weights themselves would be too sure of few measurements.
+    # Expected curvatures (Fisher's information of Student's t), scaled by the weights, so that
+    # outliers count less.  The weights alone would overstate the precision of few measurements.
     curvatures = weights * degrees / (degrees + 3) / (own * scale) ** 2
     precision = (slopes.T * curvatures) @ slopes + np.diag(widths**-2.0)
     of_parameters = slice(n_parameters)
@@ -232,8 +240,11 @@ def fit_posterior(
     most: Floats,
     steps: Floats,
 ) -> tuple[Posterior, Linear]:
-    """The posterior of measured logarithms, which ``simulate`` gives for parameters; and what was
-    simulated near it, with slopes over ``steps``."""
+    """Return the posterior of the parameters, and the linear model near its mode.
+
+    ``simulate`` returns the (N,) simulated logarithms for (P,) parameters; ``steps`` (P,) are the
+    finite differences of the slopes.
+    """
     at = np.zeros(len(widths))
     posterior, linear = None, None
     for turn in range(_ROUNDS):
@@ -261,7 +272,7 @@ def _measure_slopes(
     most: Floats,
     steps: Floats,
 ) -> Floats:
-    """(N, P) by differences, away from the largest values."""
+    """Return (N, P) slopes by finite differences that stay below the upper bounds."""
     found = np.zeros((len(values), len(at)))
     for p in range(len(at)):
         step = np.zeros(len(at))
@@ -272,7 +283,7 @@ def _measure_slopes(
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Each measurement, predicted from all others."""
+    """Predictions of each measurement from all others."""
 
     linear: Linear
     widths: Floats
@@ -280,6 +291,7 @@ class LeaveOneOut:
 
     @cached_property
     def posteriors(self) -> Sequence[Posterior]:
+        """The posterior without each measurement."""
         n = len(self.linear.measured)
         return [
             compute_posterior(self.linear.without_row(i), self.widths, self.maxima)
@@ -288,16 +300,17 @@ class LeaveOneOut:
 
     @cached_property
     def errors(self) -> Floats:
-        """(N,) logarithms of ours over theirs."""
-        said = [
+        """(N,) logarithms of predicted over measured values."""
+        errors = [
             self.linear.predict(found.mean)[i] - self.linear.measured[i]
             for i, found in enumerate(self.posteriors)
         ]
-        return np.array(said)
+        return np.array(errors)
 
     @cached_property
     def scores(self) -> Floats:
-        """(N,) the same in deviations of what was to be expected."""
+        """(N,) errors in deviations of the expected ones."""
+
         expected = [
             found.deviation(self.linear.slopes[i], error)
             for i, (found, error) in enumerate(

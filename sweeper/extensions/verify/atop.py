@@ -87,7 +87,7 @@ def find_points(npus: int, console: Console) -> Iterator[Point]:
 
 
 def _compare_with_front(name: str, cost: float, mean: float, front: Front) -> Shape:
-    better, own = front.dominates(cost, mean), f"{cost / 1e6:.3g} MUSD, {mean * 1e3:.4g} ms"
+    better, own = front.find_dominating(cost, mean), f"{cost / 1e6:.3g} MUSD, {mean * 1e3:.4g} ms"
     ours = f"{own}: none of the front is as good"
     if better is not None:
         ours = f"{own}: {better.mean * 1e3:.4g} ms for {better.cost / 1e6:.3g} MUSD"

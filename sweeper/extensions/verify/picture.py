@@ -165,12 +165,10 @@ def _draw_dots(ax: "Axes", shown: _PanelRows) -> None:
     groups, at = shown.build_bars(), np.arange(len(shown.places))
     for i, bars in enumerate(groups):
         shift = 0.66 * ((i + 0.5) / len(groups) - 0.5)
-        ax.scatter(
-            bars.values, at + shift, color=bars.find_colour, s=34, label=bars.label, zorder=3
-        )
+        ax.scatter(bars.values, at + shift, color=bars.colour, s=34, label=bars.label, zorder=3)
         marks = shown.marks(bars.label)
         if not np.isnan(marks).all():
-            ax.hlines(at + shift, marks, bars.values, color=bars.find_colour, lw=2, alpha=0.4)
+            ax.hlines(at + shift, marks, bars.values, color=bars.colour, lw=2, alpha=0.4)
             label = shown.panel.marks if i == len(groups) - 1 else None
             ax.plot(marks, at + shift, "|", color="black", markersize=9, label=label)
     if shown.panel.band is not None:
@@ -184,7 +182,7 @@ def _draw_columns(ax: "Axes", shown: _PanelRows) -> None:
     width, marked_before = 0.8 / len(groups), False
     for i, bars in enumerate(groups):
         places = at + width * (i - (len(groups) - 1) / 2)
-        drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.find_colour, label=bars.label)
+        drawn = ax.bar(places, bars.values, 0.9 * width, color=bars.colour, label=bars.label)
         ax.bar_label(drawn, bars.texts, padding=5, fontsize=8)
         marks = shown.marks(bars.label)
         if not np.isnan(marks).all():

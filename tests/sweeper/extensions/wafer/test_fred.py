@@ -24,7 +24,7 @@ def answers(
     """What the study says of its points, by their names, from rows that are made up."""
     of = read_queries(find_published()["fred"])
     empty = row_schema(3, ("workload", "network"), ()).empty_table()
-    known = {name: empty for name, _ in of.files("study")} | {"rows": pa.table(rows)} | tables
+    known = {name: empty for name, _ in of.find_files("study")} | {"rows": pa.table(rows)} | tables
     with Answers.connect(known, of.study.views) as found:
         return {line.name: found.evaluate(getattr(line, expression), line.place) for line in lines}
 
