@@ -1,16 +1,16 @@
-"""The ledger: a folder that is the only truth about a study.
+"""The ledger: the folder that holds all results of a study.
 
-    study.json                    what the study is: name, objective, cells, resolved configuration
-    log-00002-1f3a9c5e.arrows     rows as they arrive, handed to the system batch by batch
+    study.json                    the record: name, objective, cells, resolved configuration
+    log-00002-1f3a9c5e.arrows     rows as they arrive, written batch by batch
     part-00000-8d2b70c4.parquet   immutable rows
-    search-00000.json             where the search of a cell stood; nothing is lost with it
+    search-00000.json             the checkpoint of a cell's search; it can be recomputed
     cells-00000-5f0c11ab.arrows   the cells of a large grid
 
-Rows go to the log; a full log becomes the part of its number, written under another name and then
-renamed, and the next log begins.  So at any moment every row is in at least one readable place: a
-killed process loses the rows in flight and nothing else.  Reading counts a row once, by its key.
-One process writes, which a lock sees to.  Should the lock fail, no harm is done: a writer changes
-no file but its own.
+Rows are appended to the log. A full log becomes the part with its number: the part is written under
+another name and then renamed, and the next log begins. Therefore every row is in at least one
+readable file at any moment, and a killed process loses only the rows in flight. Readers count a row
+once, by its key. A lock ensures that one process writes. If the lock fails, nothing is lost,
+because a writer changes only its own files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,23 +83,23 @@ from dimsweep.sweeper.space.trials import Trials
 Compact = NDArray[np.int32]
 
 ROWS_PER_PART = 10_000
-BATCHES_PER_PART = 1_000  # each of which takes some memory, however small it is
-_BATCH_ROWS = 100_000  # rows of which results are copied
+BATCHES_PER_PART = 1_000  # every batch takes memory, even a small one
+_BATCH_ROWS = 100_000  # rows whose results are copied at once
 _NONE = np.empty(0, dtype=np.int32)
-SET_ASIDE = "damaged"  # the folder for files that are not what a sweep wrote
+SET_ASIDE = "damaged"  # the folder for damaged files
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Rows that a sweep waits for.
+    """Rows that a sweep waits for."""
 
-    ``places`` are in the order of its trials, ``missing`` are the trials to simulate; the ledger
-    had ``n_stored`` of the rows, and copied ``n_borrowed``.
-    """
-
+    #: places of the rows, in the order of the trials
     places: Places
+    #: positions of the trials to simulate
     missing: Places
+    #: rows that the ledger had
     n_stored: int
+    #: rows copied from other cells or studies
     n_borrowed: int
 
 
@@ -108,24 +108,22 @@ class Ledger:
 
     ``index`` has the objective values of the rows, and their slopes if a search learns from them.
     It leaves out trials of an earlier run that the environment failed, and with ``retry_failed``
-    all failed ones, so that they are simulated again. ``notes`` tell the user which files were
-    damaged.
+    all failed ones, so that they are simulated again. ``notes`` list damaged files for the user.
     """
 
     def __init__(
         self, folder: Place, study: StudyRecord, schema: pa.Schema, *, retry_failed: bool = False
     ) -> None:
-        """Create the ledger in ``folder``, or resume the one that is there.
+        """Create the ledger in ``folder``, or resume it.
 
-        Raises :class:`DimsweepError` if the folder cannot be written, is in use, or holds a study
-        whose rows would not mix with this one's.
+        Raises :class:`DimsweepError` if the folder cannot be written, is in use, or holds another
+        study.
         """
         self.folder, self.schema = folder, schema
         self._objective = [objective.column for objective in study.objectives]
         self._slopes = slope_columns(schema) if study.learns_from_slopes else []
         self.index = ResultIndex(len(self._objective), len(self._slopes))
-        # Cells, numbers of trials and places of the rows that were there, by cell and number; of
-        # equal ones in the order of the files.
+        # Cells, numbers of trials and places of existing rows, by cell and number, then by file.
         self._found = _NONE, _NONE, _NONE
         with self._writing():
             make_folder(folder)
@@ -150,7 +148,7 @@ class Ledger:
         try:
             self.close()
         except DimsweepError:
-            if kind is None:  # else the first error is the one to tell; the rows are in the log
+            if kind is None:  # else the first error is the one to raise; the rows are in the log
                 raise
 
     def _open_book(self) -> CellBook:
@@ -200,7 +198,7 @@ class Ledger:
                 self._book.finish(cell, told, how)
 
     def find_pruned(self, cell: int) -> PrunedCell | None:
-        """Return why an earlier run found a cell infeasible; None if it did not."""
+        """Return the record of a cell that an earlier run found infeasible, or None."""
         text = None if self._book is None else self._book.pruned(cell)
         return None if text is None else PrunedCell.model_validate_json(text)
 
@@ -232,8 +230,7 @@ class Ledger:
                 self._log = self._next_log()
 
     def claim(self, cell: Cell, trials: Trials, keys: Sequence[str]) -> "Claim":
-        """Reserve a row for each trial, and copy the rows that other cells, or other studies in the
-        same results folder, have of them."""
+        """Reserve a row for each trial; copy rows of other cells and of neighbouring studies."""
         places, is_new = self.index.claim(keys, cell.number)
         new = np.flatnonzero(is_new)
         found, rows = self._shelf.rows([keys[i] for i in new.tolist()])
@@ -252,14 +249,13 @@ class Ledger:
     def iterate_results(
         self, places: "Compact | Places"
     ) -> Iterator[tuple[Halves, Floats, Floats]]:
-        """Yield the keys, values and slopes of rows, piece by piece: of millions of rows no second
-        copy is in memory."""
+        """Yield the keys, values and slopes of rows in batches, to save memory."""
         for start in range(0, len(places), _BATCH_ROWS):
             own = places[start : start + _BATCH_ROWS].astype(np.int64)
             yield self.index.keys(own), self.index.values(own), self.index.slopes(own)
 
     def rows(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows so far, or some columns of them, each key of a cell once."""
+        """Return all rows so far, or their ``columns``, each key of a cell once."""
         wanted = columns or self.schema.names
         needed = list(dict.fromkeys([*wanted, "key", "cell", "state"]))
         schema = pa.schema([self.schema.field(name) for name in needed])
@@ -278,8 +274,7 @@ class Ledger:
         return count_keys_once(table).select(wanted)
 
     def copy(self, cell: Cell, trials: Trials, own: Sequence[str], known: Sequence[str]) -> None:
-        """Add rows for those ``trials``, with the keys ``own``, whose designs have complete rows
-        under the keys ``known``."""
+        """Copy complete rows from the keys ``known`` to ``trials`` with the keys ``own``."""
         here = self.index.places(known, cell.number) >= 0
         new = here & (self.index.places(own, cell.number) < 0)
         if not new.any():
@@ -295,8 +290,10 @@ class Ledger:
             self.append(relabel_rows(rows, self.schema, named))
 
     def trials(self, cell: int, n: int) -> Compact:
-        """Return the places of a cell's first ``n`` trials when the ledger was opened, by number;
-        of several rows of one number, the last."""
+        """Return the places of a cell's first ``n`` trials when the ledger was opened, by number.
+
+        If several rows have one number, the last one counts.
+        """
         cells, numbers, places = self._found
         start, stop = np.searchsorted(cells, [cell, cell + 1])
         numbers, places = numbers[start:stop], places[start:stop]
@@ -337,7 +334,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn the file system's errors into errors that say what is safe."""
+        """Turn errors of the file system into errors that count the safe rows."""
         try:
             with translating_store_errors(self.folder):
                 yield
@@ -350,7 +347,8 @@ class Ledger:
             raise DimsweepError(
                 why + safe,
                 where=str(self.folder),
-                hint="the same command continues once the folder can be written",
+                hint="the same command resumes once the folder can be written",
+                code="inaccessible",
             ) from error
 
     @property
@@ -366,11 +364,11 @@ class Ledger:
         return DimsweepError(
             "the results folder was deleted while the sweep was running, and its rows with it",
             where=str(self.folder),
+            code="missing",
         )
 
     def _settle_record(self, study: StudyRecord) -> Mapping[str, Any]:
-        """Write the study's record, or check it against the one in the folder; return the
-        configuration that was written first."""
+        """Write the study's record, or check it against the folder's; return the first config."""
         file = self.folder / STUDY
         self._config, self._provenance = study.config, study.provenance
         try:
@@ -400,27 +398,23 @@ class Ledger:
             try:
                 read_bookmark(file)
             except DamagedError as error:
-                self._set_aside(
-                    file, str(error), "the search that it is of is asked from the start"
-                )
+                self._set_aside(file, str(error), "its search starts anew")
 
     def _check_owner(self, study: StudyRecord) -> bool:
-        """Return whether the folder has rows; raises :class:`DimsweepError` if all of them say that
-        they belong to another study."""
+        """Return whether the folder has rows; raise an error if all belong to another study."""
         found = [*files.parts(self.folder), *files.logs(self.folder)]
         owners = {owner for file in found if (owner := files.read_owner(file)) is not None}
         if owners and study.identity not in owners:
             raise DimsweepError(
-                f"the rows here are of another study, and there is no whole {STUDY} that says of "
-                "which",
+                f"the rows here belong to another study, whose {STUDY} is missing or damaged",
                 where=str(self.folder),
-                hint="give the options that it was swept with, or the new study a name of its own",
+                hint="give that study's options, or give the new study another name (name=...)",
+                code="mismatch",
             )
         return bool(found)
 
     def _recover(self, again: set[str]) -> None:
-        """Seal the logs of dead writers, set damaged files aside, and index all rows but trials in
-        the states ``again``."""
+        """Seal logs of dead writers, set damaged files aside, and index rows, except ``again``."""
         for log in files.logs(self.folder):
             content = files.read_log(log, self._study)
             self._seal(files.number(log), content.batches)
@@ -483,14 +477,15 @@ class Ledger:
         return self.index.add(own, values, slopes(batch, self._slopes))
 
     def _stop_for_other_sweep(self) -> None:
-        """Stop, because another sweep took this one for dead."""
+        """Raise an error, because another sweep considered this one dead and took over."""
         if self._is_deleted():
             raise self._deleted_error()
         raise DimsweepError(
             "this sweep has lost its lock while it was running, and another sweep has taken the "
             f"study over; the {self._n_safe} rows known to it are safe",
             where=str(self.folder),
-            hint="let the other sweep go on, or stop it and run the same command again",
+            hint="let the other sweep continue, or stop it and run the same command again",
+            code="conflict",
         )
 
     def _seal_log(self) -> None:
@@ -502,7 +497,7 @@ class Ledger:
         """Write the part of ``batches`` and read it back."""
         if not batches:
             return
-        # In one piece: moving rows of a thousand small batches takes a hundred times as long.
+        # In one piece: sorting the rows of a thousand small batches takes a hundred times as long.
         together = pa.Table.from_batches(batches).select(self.schema.names).combine_chunks()
         rows = in_order(together)
         name, data = files.encode_part(rows, number, self._study)
@@ -518,14 +513,15 @@ class Ledger:
 
 def _damaged_part_error(place: Place, error: DamagedError) -> DimsweepError:
     return DimsweepError(
-        f"a part of the ledger is not what was written: {error}",
+        f"a part of the ledger differs from the rows that were written: {error}",
         where=str(place),
-        hint="check the disk; the same command sets it aside, and continues",
+        hint="check the disk; the same command sets the part aside and resumes",
+        code="damaged",
     )
 
 
 def _search_rows(rows: pa.RecordBatch, places: Places) -> tuple[Compact, Compact, Compact]:
-    """Return the cells, numbers and places of the rows of the cells' own searches."""
+    """Return the cells, numbers and places of the rows that searches proposed."""
     origins = pa.chunked_array([rows.column("origin")])
     others = pc.is_in(origins, pa.array(EXTRA_ORIGINS)).to_numpy() | is_requested(origins)
     cells, numbers = (rows.column(name).to_numpy() for name in ("cell", "trial"))

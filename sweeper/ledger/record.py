@@ -1,4 +1,4 @@
-"""What a study is, as ``study.json`` keeps it: typed, frozen records."""
+"""The record of a study as ``study.json`` stores it: typed, frozen records."""
 
 import json
 import os
@@ -63,17 +63,7 @@ _Frontier = Annotated[
 
 
 class CellRecord(_Record):
-    """One cell of a study's grid: one search.  Cells whose trials may have equal keys have the same
-    ``content``; ``config`` has those parts of a cell's configuration that its rows depend on and
-    that are not the study's own.
-
-    ``exhaustive``: the search tries every design of its space.
-    ``baseline`` is of the design that there is today what it changes, and ``key`` its row's; cells
-    that are searched have neither.
-    ``bound`` is what no split beats in the first objective, ``ms_per_GBps`` (D,) what bandwidth is
-    worth where that bound is least, ``usd_per_GBps`` (D,) what it costs.  ``front`` is the least
-    time for each cost, in a study of both.
-    """
+    """One cell of a study's grid, which is one search, or a baseline."""
 
     cell: int
     coordinates: Mapping[str, str]
@@ -84,16 +74,25 @@ class CellRecord(_Record):
     work: str | None = None
     sampler: str
     trials: int
+    #: whether the search tries every design of its space
     exhaustive: bool = False
+    #: equal for cells whose trials may have equal keys
     content: str | None = None
+    #: parts of the configuration on which rows depend and that differ from the study's
     config: Mapping[str, Any] | None = None
+    #: value of the first objective that no split beats
     bound: float | None = None
     pairs: tuple[Pair, ...] = ()
+    #: time saved per bandwidth (D,) at the minimum of the bound
     ms_per_GBps: tuple[float, ...] | None = None  # noqa: N815
+    #: price of bandwidth (D,)
     usd_per_GBps: tuple[float, ...] | None = None  # noqa: N815
+    #: minimum time for each cost, in a study of both
     front: _Frontier | None = None
     stops_at_gap: float | None = None
+    #: keys that a baseline changes; None for cells that are searched
     baseline: Mapping[str, Any] | None = None
+    #: key of a baseline's row
     key: str | None = None
 
 
@@ -116,33 +115,30 @@ class PrunedCell(_Record):
 
 
 class PortfolioRecord(_Record):
-    """One split for the workloads of ``cells``, which count by ``share`` (N,).
+    """One split, or one network, for N workloads."""
 
-    ``own`` (N,) is the least loss of each workload alone, in seconds or in seconds times USD, and
-    ``bound`` what no split beats in the measure; both are known once the cells have been searched.
-    Of one network ``cells`` have the workloads' best plans on it, and ``alone`` (N, N) those on the
-    network that is best for each workload alone; -1 where none was found.
-    """
-
+    #: cells of the workloads; with one network the cells of their best plans on it
     cells: tuple[int, ...]
     measure: str
     level: float
+    #: weights of the workloads (N,)
     share: tuple[float, ...]
+    #: minimum loss of each workload on its best design (N,), in s or s USD; None until searched
     own: tuple[float, ...] | None = None
+    #: value of the measure that no design beats; None until searched
     bound: float | None = None
+    #: cells of all workloads on the best network of each workload (N, N); -1 if none was found
     alone: tuple[tuple[int, ...], ...] = ()
 
 
 class End(_Record):
-    """How far something may be multiplied before the answer loses.
+    """The factor of a quantity at which the answer starts to lose."""
 
-    Up to ``factor`` the answer wins; there another cell wins, whose coordinates are ``by``, or none
-    if no cell wins in the examined range. ``is_open``: too many cells may win there to simulate all
-    of them.
-    """
-
+    #: up to this factor the answer wins
     factor: float
+    #: coordinates of the cell that wins there; None if no cell wins in the examined range
     by: Mapping[str, str] | None = None
+    #: whether too many cells may win there to simulate all of them
     is_open: bool = False
     #: the nearest factor at which a search found that the answer loses; None if ``factor`` is exact
     lost_at: float | None = None
@@ -154,78 +150,91 @@ class End(_Record):
 
 
 class Change(_Record):
-    """What would change the answer of a search among networks and plans: between which factors of
-    what has this ``name`` no other cell is better, and between which none is by more than 1%."""
+    """The range of a quantity in which the answer of a search stays the best."""
 
+    #: the quantity
     name: str
     down: End
     up: End
+    #: the range in which no cell is better by more than 1 %
     near_down: End
     near_up: End
 
 
 class Rival(End):
-    """The design that is next behind the answer, whose loss is a ``factor`` of the answer's.
-    ``sure``: how sure it is that measurements of both would rank them so; None where nobody
-    measured anything alike.  ``elsewhere``: that is so of networks that were measured, of which
-    theirs are none.  If it ``is_open``, another design may be nearer: ``by`` is the best one that
-    was simulated, and no other design's loss is below ``at_least`` times the answer's."""
+    """The second-best design, whose loss is ``factor`` times that of the answer.
 
+    If it ``is_open``, another design may be nearer, and ``by`` is the best simulated one.
+    """
+
+    #: no other design's loss is below this multiple of the answer's
     at_least: float | None = None
+    #: probability that measurements rank the two designs like this; None without measured runs
     sure: float | None = None
+    #: whether the measured runs are on other networks than these
     elsewhere: bool = False
 
 
 class Regions(_Record):
-    """What wins where two things are not what they were thought to be: with ``x`` times each of
-    ``xs``, and ``y`` times each of ``ys``, that one of ``designs`` (their coordinates, the answer
-    first) whose number is in ``winners`` (by ys, then by xs), proven; -1 where too many cells may
-    win to simulate all of them."""
+    """The proven winners when two quantities change."""
 
+    #: names of the quantities
     x: str
     y: str
+    #: factors of the quantities
     xs: tuple[float, ...]
     ys: tuple[float, ...]
+    #: coordinates of the winners, the answer first
     designs: tuple[Mapping[str, str], ...]
+    #: numbers of the winners (ys, xs); -1 if too many cells may win to simulate all of them
     winners: tuple[tuple[int, ...], ...]
 
 
 class Step(_Record):
-    """A step of the front of time and cost: among all designs that cost at most ``cost``, none
-    takes less than ``bound``, and the best one found takes ``time``."""
+    """A step of the front of time and cost."""
 
+    #: maximum cost
     cost: float
+    #: time of the best design found within the cost
     time: float
+    #: time that no design within the cost beats
     bound: float
 
 
 class Proof(_Record):
-    """How a search among networks and plans ended.  Of ``cells``, level 0 (memory and computation)
-    ``excluded[0]``, loads in closed form ``excluded[1]``, the bounds of programs ``excluded[2]``;
-    ``bounded`` had their program bounded, and of these ``simulated`` were simulated.  ``refused``
-    counts what is no cell, and what is left out, by reason.  ``best`` is the best design's value,
-    and ``bound`` what none of all cells beats.  ``steps`` has, as it went, how many cells were
-    bounded by a program, the best value and the bound then.  ``changes``: what would change the
-    answer, ``rival`` who comes next, and ``regions`` what wins where.  ``front``, of time and cost,
-    has its steps, the dearest first; the best value is then the least time, of which that of the
-    first step may differ by the gap.  Of a portfolio all values are those of its measure, in which
-    regrets count from one."""
+    """The result of a search among networks and plans.
 
+    Values are those of the first objective. For a portfolio they are those of its measure, in which
+    regrets count from one.
+    """
+
+    #: number of cells
     cells: int
+    #: cells excluded by memory and computation, by loads in closed form, and by programs' bounds
     excluded: tuple[int, int, int]
+    #: cells whose program was bounded
     bounded: int
     simulated: int
+    #: infeasible and left-out cells, by reason
     refused: Mapping[str, int] = {}
+    #: value of the best design
     best: float | None = None
+    #: value that no cell beats
     bound: float | None = None
+    #: cells bounded so far, the best value and the bound, as the search went on
     steps: tuple[tuple[int, float, float], ...] = ()
+    #: ranges of quantities in which the answer stays the best
     changes: tuple[Change, ...] = ()
+    #: the second-best design
     rival: Rival | None = None
+    #: winners over two quantities
     regions: Regions | None = None
+    #: steps of time and cost, the most expensive first; its first time and ``best`` may differ by
+    #: the gap
     front: tuple[Step, ...] = ()
 
     def limit(self, cost: float | None) -> float | None:
-        """Return the value that no design beats; of a front, that none beats at this ``cost``."""
+        """Return the value that no design beats; of a front, no design of at most this ``cost``."""
         if cost is None:
             return self.bound
         bounds = [step.bound for step in self.front if step.cost >= cost]
@@ -233,54 +242,60 @@ class Proof(_Record):
 
 
 class Provenance(_Record):
-    """What simulated rows: the version of dimsweep, its commit in git (with a plus if files had
-    changed), Python, the packages, the machine, and the day (UTC) of the start."""
+    """The software and the machine that simulated rows."""
 
+    #: version of dimsweep
     version: str
+    #: commit, with a plus if files had changed
     git: str | None
     python: str
     packages: Mapping[str, str]
     machine: str
+    #: day of the start (UTC)
     date: str | None = None
 
 
 class StudyRecord(_Record):
-    """A whole study.  ``note`` is what a reader must know that no figure says.  ``model`` and
-    ``rows`` are the versions of the engine's model and of the columns; ``config`` is the resolved
-    configuration without what changes no row; ``provenance`` has an entry for each that wrote rows.
-    ``foreign`` is what is known of objectives of plug-ins, which may be gone when rows are read.
-    ``roles`` are those of axes and of searched keys, and ``weights`` how much each value of an axis
-    counts among scenarios, where that is said. ``baseline`` is what the design that there is today
-    changes, which has a cell in ``baselines`` for each combination of the scenarios;
-    ``no_baselines`` are those that cannot be. Of a large grid ``n_streamed`` is the number of
-    cells, which are planned one after the other; what is known of them is in files of their own.
-    ``n_trials`` is how many trials were planned at most, and ``finished`` whether all searches came
-    to their end: a sweep that was stopped, or still runs, has not. Records of older versions do not
-    say either. ``proof`` is that of a search among networks and plans, once it has ended."""
+    """The record of a study."""
 
     name: str
+    #: a remark for readers of the results
     note: str | None = None
+    #: version of the engine's model
     model: int | None = None
+    #: version of the columns
     rows: int | None = None
     objective: tuple[str, ...]
+    #: descriptions of plug-ins' objectives, for readers without the plug-ins
     foreign: Mapping[str, Mapping[str, Any]] = {}
     grid: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    #: roles of axes and of searched keys
     roles: Mapping[str, str] = {}
+    #: weights of the values of an axis among scenarios, if given
     weights: Mapping[str, Mapping[str, float]] = {}
+    #: keys that the design of today changes
     baseline: Mapping[str, Any] = {}
     learns_from_slopes: bool = False
     warnings: tuple[str, ...] = ()
+    #: number of cells of a large grid, whose records are in separate files
     n_streamed: int | None = None
+    #: maximum number of trials; None in older records
     n_trials: int | None = None
+    #: whether all searches are over; None in older records
     finished: bool | None = None
     cells: tuple[CellRecord, ...] = ()
     pruned: tuple[PrunedCell, ...] = ()
+    #: a cell for each combination of the scenarios
     baselines: tuple[CellRecord, ...] = ()
+    #: infeasible baselines
     no_baselines: tuple[PrunedCell, ...] = ()
     portfolios: tuple[PortfolioRecord, ...] = ()
+    #: result of a search among networks and plans, once it is over
     proof: Proof | None = None
+    #: an entry for each process that wrote rows
     provenance: tuple[Provenance, ...] = ()
+    #: resolved configuration, without keys that change no row
     config: Mapping[str, Any]
     #: The identity of a study that an earlier version wrote, whose configuration is upgrade.
     _written: str | None = PrivateAttr(None)
@@ -308,8 +323,7 @@ class StudyRecord(_Record):
 
     @property
     def is_certified(self) -> bool:
-        """Whether the study searches among networks and plans, most of which bounds exclude: its
-        recorded cells are the most promising ones."""
+        """Whether the study searches among networks and plans, and records only promising cells."""
         return (self.config.get("space") or {}).get("network") is not None
 
     def config_of(self, cell: CellRecord) -> dict[str, Any]:
@@ -332,8 +346,7 @@ class StudyRecord(_Record):
         return self.is_certified and WORKLOAD in self.grid
 
     def decision(self, coordinates: Mapping[str, str]) -> dict[str, str]:
-        """Return the decision part of a cell's coordinates; without the plan, for a network that
-        several workloads share."""
+        """Return the decision part of coordinates, without the plan on a shared network."""
         axes = [axis for axis in self.grid if not (self.is_shared and is_plan(axis))]
         return {k: v for k, v in coordinates.items() if k in axes and k not in self.scenarios}
 
@@ -344,13 +357,12 @@ class StudyRecord(_Record):
         return self.model_copy(update={"portfolios": tuple(portfolios)})
 
     def streamed(self, n: int) -> Self:
-        """Return the study as a large grid of ``n`` cells, which have files of their own."""
+        """Return the study as a large grid of ``n`` cells, which are recorded in other files."""
         none = dict.fromkeys(("cells", "pruned", "baselines", "no_baselines"), ())
         return self.model_copy(update={"n_streamed": n, **none})
 
     def with_cells(self, cells: Sequence[CellRecord], pruned: Sequence[PrunedCell]) -> Self:
-        """Return the study with the recorded cells of a large grid and its baselines, without cells
-        of an earlier baseline."""
+        """Return the study with the cells of a large grid and the cells of its current baseline."""
         return self.model_copy(
             update={
                 "cells": tuple(each for each in cells if each.baseline is None),
@@ -362,13 +374,13 @@ class StudyRecord(_Record):
 
     @property
     def identity(self) -> str:
-        """The mark of the study's files: a hash of all that its rows depend on."""
+        """Identity of the study in its files: a hash of the inputs of its rows."""
         if self._written is not None:
             return self._written
         return identity(json.loads(self.model_dump_json(include={"config", "model", "rows"})))
 
     def to_json(self) -> bytes:
-        """Return the text of ``study.json``, with a checksum of everything else in it."""
+        """Return the text of ``study.json``, with a checksum of the rest."""
         node = json.loads(self.model_dump_json())
         return json.dumps(node | {"checksum": checksum(node)}, indent=1).encode()
 
@@ -383,8 +395,10 @@ class DamagedStudyError(DimsweepError):
 
 
 def read_study(folder: Place) -> StudyRecord:
-    """Read the study in ``folder`` with its cells; raises :class:`DimsweepError` if it is missing
-    or damaged."""
+    """Read the study in ``folder`` with its cells.
+
+    Raises :class:`DimsweepError` if it is missing or damaged.
+    """
     study = read_record(folder)
     if study.n_streamed is None:
         return study
@@ -449,7 +463,7 @@ def read_record(folder: Place) -> StudyRecord:
 
 
 def _is_misnamed(node: dict[str, Any]) -> bool:
-    """Return whether a record that seems older than checksums has one under a damaged name."""
+    """Return whether a record without checksum has one under a damaged name."""
     return any(
         name not in StudyRecord.model_fields
         and value == checksum({key: each for key, each in node.items() if key != name})
@@ -458,8 +472,10 @@ def _is_misnamed(node: dict[str, Any]) -> bool:
 
 
 def check_same(old: StudyRecord, new: StudyRecord, folder: Place) -> None:
-    """Raise :class:`DimsweepError`, with the difference, if rows of ``new`` must not be among those
-    of ``old``, or if another version wrote ``old``."""
+    """Raise :class:`DimsweepError` if ``new`` must not add rows to ``old``.
+
+    The error lists the differences, or names the earlier version that wrote ``old``.
+    """
     if not old.is_current:
         raise DimsweepError(
             f"the results have format {old.rows}, of an earlier version; this one (format "

@@ -297,7 +297,7 @@ def the_record_is_gone(scratch: Path) -> None:
     _fill(scratch / "s")
     (scratch / "s" / "study.json").unlink()
     other = changed(config={"a": {"b": 2}})
-    with pytest.raises(DimsweepError, match="the rows here are of another study"):
+    with pytest.raises(DimsweepError, match="the rows here belong to another study"):
         Ledger(scratch / "s", other, SCHEMA)
     assert not (scratch / "s" / SET_ASIDE).exists() and len(list(scratch.glob("s/part-*"))) == 4
     (note,) = _fill(scratch / "s").notes

@@ -198,7 +198,7 @@ def test_rows_whose_record_a_store_has_lost_are_gone_on_with(bucket: Place) -> N
     with Ledger(folder, STUDY, SCHEMA) as ledger:
         ledger.append(batch(0, 4))
     (folder / "study.json").unlink()
-    with pytest.raises(DimsweepError, match="the rows here are of another study"):
+    with pytest.raises(DimsweepError, match="the rows here belong to another study"):
         Ledger(folder, changed(config={"a": {"b": 2}}), SCHEMA)
     assert names(folder) == ["part"], "it is left as it was"
     with Ledger(folder, STUDY, SCHEMA) as ledger:
