@@ -1,16 +1,16 @@
-"""The progress of searches, in files beside the rows: cells of large grids, and bookmarks.
+"""The progress of searches, in files next to the rows: cells of large grids, and bookmarks.
 
     cells-00002-1f3a9c5e.arrows     written as a log is, and kept as it is
     search-00000.json               where the search of a cell stood
 
-A cell of a large grid has an entry with its record before it has rows, and another one when its
-search is over; one that a bound has closed has the bound, and cells that are bounded together have
-one, by the first.  Grids that are planned as a whole have none of this: their cells are in
-``study.json``.
+A cell of a large grid has an entry with its record before it has rows, and another entry when its
+search is over. A cell that a bound closed has an entry with the bound; cells that are bounded
+together share an entry at the first cell. Grids that are planned as a whole have no entries: their
+cells are in ``study.json``.
 
-With a bookmark a search resumes without asking its sampler from the start.  It has a hash of what
-the search had been told; if the rows say something else (some are missing, or were simulated again)
-it is not used.
+With a bookmark a search resumes without asking its sampler from the start. A bookmark has a hash of
+the rows that the search learnt from. It is ignored if the rows differ, because some are missing or
+were simulated again.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ _SCHEMA = pa.schema(
             "content",
             pa.string(),
         ),  # of a cell: cells of which rows may have equal keys have the same
-        ("told", pa.int32()),  # of a search that is over: its trials
-        ("text", pa.string()),  # the record, or a hash of what the search was told, and how
+        ("told", pa.int32()),  # number of trials of a completed search
+        ("text", pa.string()),  # the record, or a hash of the search and its rows
     ]
 )
 
@@ -93,7 +93,7 @@ class CellBook:
             zip(bounds["cell"].to_pylist(), bounds["text"].to_pylist(), strict=True)
         )
         done = found.last(DONE)
-        self._done, self._told = done["cell"].to_numpy(), done["told"].to_numpy()
+        self._done, self._n_trials = done["cell"].to_numpy(), done["told"].to_numpy()
         self._marks = done["text"].combine_chunks()
         self._folder, self._study, self._sink = folder, study, sink
         self._log: Log | None = None
@@ -102,9 +102,9 @@ class CellBook:
         """Write the record of a cell, or of an infeasible cell."""
         self._add(cell, kind, content, None, text)
 
-    def finish(self, cell: int, told: int, how: str) -> None:
+    def finish(self, cell: int, n_trials: int, how: str) -> None:
         """Record the end of a search; ``how`` describes the search and the rows it learnt from."""
-        self._add(cell, DONE, None, told, _short(how))
+        self._add(cell, DONE, None, n_trials, _short(how))
 
     def pruned(self, cell: int) -> str | None:
         """Return the record of a cell that an earlier run found infeasible; None of others."""
@@ -121,7 +121,7 @@ class CellBook:
     def finished(self, cell: int) -> int | None:
         """Return the number of trials of a search that an earlier run ended, or None."""
         i = int(np.searchsorted(self._done, cell))
-        return int(self._told[i]) if i < len(self._done) and self._done[i] == cell else None
+        return int(self._n_trials[i]) if i < len(self._done) and self._done[i] == cell else None
 
     def is_same(self, cell: int, how: str) -> bool:
         """Return whether a :meth:`finished` search was this one."""
@@ -168,9 +168,9 @@ def read_bookmark(file: Place) -> Mapping[str, Any]:
     try:
         node = json.loads(read(file).to_pybytes())
     except (ValueError, RecursionError) as error:
-        raise DamagedError("it is no bookmark") from error
+        raise DamagedError("it is not a bookmark") from error
     if not isinstance(node, dict):
-        raise DamagedError("it is no bookmark")
+        raise DamagedError("it is not a bookmark")
     if node.pop("checksum", None) != checksum(node):
         raise DamagedError("its checksum is wrong")
     return node

@@ -1,4 +1,4 @@
-"""What tells two studies apart: their configurations, their provenance, their rows."""
+"""Compare two studies: their configurations, their provenance, their rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,21 +19,19 @@ _NAMES = ("key", "cell", "trial", "origin")  # which say nothing of a row's resu
 
 @dataclass(frozen=True)
 class Difference:
-    """Two studies side by side.
+    """The difference of two studies, whose rows are matched by key."""
 
-    ``config`` has each key of configuration, versions and provenance that differs, with its two
-    values.  Rows are matched by key: ``only`` counts those that one of them has alone, ``common``
-    those that both have, and ``same`` those of them that are equal in all columns that both have.
-    ``columns`` says how many rows differ in a column, with the largest relative difference where
-    it has numbers.  ``best`` has the coordinates of each cell that is in both, and the two best
-    values.
-    """
-
+    #: differing keys of configuration, versions and provenance, with both values
     config: Mapping[str, tuple[Any, Any]]
+    #: rows that only the first or only the second study has
     only: tuple[int, int]
+    #: rows that both studies have
     common: int
+    #: common rows that are equal in all common columns
     same: int
+    #: number of differing rows, and the largest relative difference of numbers, by column
     columns: Mapping[str, tuple[int, float | None]]
+    #: coordinates of each common cell, with both best values
     best: list[tuple[Mapping[str, str], float | None, float | None]]
 
 
@@ -69,8 +67,7 @@ def diff(first: Place, second: Place) -> Difference:
 
 
 def _match_rows(first: Stored, second: Stored) -> tuple[tuple[int, int], tuple[pa.Array, pa.Array]]:
-    """Return how many keys only one study has, and the places of the rows that both have, in the
-    order of the first study; of several rows of one key the last counts."""
+    """Return the numbers of unmatched rows, and the places of matched rows in both studies."""
     places = []
     for stored in (first, second):
         keys = _column(stored, "key")

@@ -1,4 +1,4 @@
-"""What the driver remembers of rows: keys as numbers, values and slopes by key."""
+"""Index of rows in the driver's memory: keys as numbers, values and slopes by key."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,8 +29,7 @@ def parse_key_column(keys: pa.ChunkedArray) -> Halves:
 
 
 def mix_with_cells(halves: Halves, cells: NDArray[np.integer[Any]]) -> Halves:
-    """Return the identities of rows: their keys mixed with their cells (N,), of which several may
-    have a row of one key."""
+    """Return identities of rows: keys (N, 2) mixed with ``cells`` (N,), which may share keys."""
     mixed = halves.copy()
     mixed[:, 0] ^= cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed
@@ -52,14 +51,14 @@ Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _RECENT = 65_536  # keys
-_GROWTH = 4  # what there is room for more is this part of what there is
+_GROWTH = 4  # a full table grows by a fourth
 
 
 class ResultIndex:
     """The objective values and slopes of rows, by key.
 
-    A key has a place from when it is claimed, and values from when its row has landed. It takes
-    about 30 bytes, and 8 for each value.
+    A claimed key has a place, and values once its row has landed. A key takes about 30 bytes, and 8
+    for each value.
     """
 
     def __init__(self, n_values: int, n_slopes: int) -> None:
@@ -128,7 +127,7 @@ def _identity(keys: Sequence[str], cell: int) -> Halves:
 
 
 class _Index:
-    """Numbers keys in the order of their arrival.
+    """A numbering of keys in the order of their arrival.
 
     Recent keys are in a dictionary, which answers in a microsecond but takes 160 bytes a key; the
     others are in sorted runs, of 12 bytes a key. A run is merged with the one before it unless that

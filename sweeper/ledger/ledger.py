@@ -191,11 +191,11 @@ class Ledger:
         """Return the bounds that an earlier run recorded from cell ``first`` on, or None."""
         return None if self._book is None else self._book.bounds(first)
 
-    def end_search(self, cell: int, told: int, how: str) -> None:
+    def end_search(self, cell: int, n_trials: int, how: str) -> None:
         """Record the end of a cell's search; ``how`` describes it and the rows it learnt from."""
         if self._book is not None:
             with self._writing():
-                self._book.finish(cell, told, how)
+                self._book.finish(cell, n_trials, how)
 
     def find_pruned(self, cell: int) -> PrunedCell | None:
         """Return the record of a cell that an earlier run found infeasible, or None."""
@@ -207,10 +207,10 @@ class Ledger:
 
         Return None if ``how`` describes these rows differently now.
         """
-        told = self._book.finished(cell) if self._book is not None else None
-        if told is None or self._book is None:
+        n_trials = self._book.finished(cell) if self._book is not None else None
+        if n_trials is None or self._book is None:
             return None
-        places = self.trials(cell, told)
+        places = self.trials(cell, n_trials)
         return places if self._book.is_same(cell, how(places)) else None
 
     def append(self, batch: pa.RecordBatch) -> None:

@@ -90,8 +90,10 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
-    """Raise :class:`DamagedError` for rows without a cell, key or number, and for complete rows
-    without a time if it is among the ``columns``."""
+    """Raise :class:`DamagedError` for invalid rows.
+
+    Rows need a cell, a key and a number; complete rows also need a time, if it was read.
+    """
     for name in _NAMING:
         if columns[name].null_count and name != "origin":
             raise DamagedError(f"its column {name!r} has no value in some rows")
@@ -115,8 +117,7 @@ def check_rows(columns: pa.Table, study: StudyRecord | None) -> None:
 
 
 def columns_to_check(study: StudyRecord | None) -> list[str]:
-    """Return the columns that are checked; without those of a plug-in's objective, which rows are
-    read without."""
+    """Return the columns to check, without those of a plug-in's objective."""
     known = (OBJECTIVES[name] for name in (study.objective if study else ()) if name in OBJECTIVES)
     return list(dict.fromkeys([*_NAMING, "time_s", *(each.column for each in known)]))
 
@@ -132,7 +133,7 @@ def _check_numbers(what: str, column: pa.ChunkedArray) -> None:
 Places = NDArray[np.int64]
 
 _FETCHES = 16  # files of an object store at once
-CHECKED = [*(column.name for column in NAMING), "time_s"]  # what tells rows from what is none
+CHECKED = [*(column.name for column in NAMING), "time_s"]  # columns that identify a valid row
 
 
 @dataclass
@@ -231,7 +232,7 @@ def _read_piece(
     piece.as_written = given.equals(own)
     if names is not None:
         own = pa.schema([own.field(name) for name in names if name in own.names])
-        # A column of another type is told now, and not when somebody asks for it.
+        # Report a column of another type now, not when it is read.
         others = [f for f in piece.schema if f.name in given.names and f.name not in names]
         odd = pa.schema([f for f in others if given.field(f.name).type != f.type])
         if len(odd):

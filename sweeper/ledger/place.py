@@ -1,4 +1,4 @@
-"""Where studies lie: folders of this machine, or any file system of fsspec; and sinks of logs."""
+"""Folders of studies, on this machine or any file system of fsspec, and the sinks of their logs."""
 
 import errno
 import io
@@ -34,7 +34,10 @@ def parse_place(name: str | Place) -> Place:
         return name
     if not isinstance(name, str):
         raise DimsweepError(
-            f"{name!r} names no folder", where="folder", hint='such as "results/libra_gpt3_4d"'
+            f"{name!r} is not the name of a folder",
+            where="folder",
+            hint='give a path such as "results/libra_gpt3_4d"',
+            code="wrong-type",
         )
     if "://" not in name:
         return Path(name)
@@ -47,15 +50,17 @@ def parse_place(name: str | Place) -> Place:
         if isinstance(error, ImportError) and not isinstance(cause, ModuleNotFoundError):
             raise
         raise DimsweepError(
-            f"there is no way to this file system: {error}",
+            f"this file system cannot be opened: {error}",
             where=name,
-            hint="dimsweep[s3] brings what s3:// needs; others have packages of their own",
+            hint="install dimsweep[s3] for s3://; other file systems need other packages of fsspec",
+            code="inaccessible",
         ) from error
     except OSError as error:
         raise DimsweepError(
             f"this file system cannot be reached: {error.strerror or error}",
             where=name,
             hint="check the host in the URL, or give a folder of this machine",
+            code="inaccessible",
         ) from error
     return Path(found.path) if found.protocol in ("file", "local") else found
 
@@ -86,10 +91,7 @@ def list_folder(folder: Place) -> list[Place]:
 
 
 def read(file: Place) -> pa.Buffer:
-    """Return a file's bytes, in memory of Arrow's.
-
-    Its threads may free them after Python has ended, which must not run Python code any more.
-    """
+    """Return a file's bytes in memory of Arrow, whose threads may free it after Python's end."""
     if isinstance(file, Path):
         with pa.OSFile(str(file)) as source:
             return source.read_buffer()
@@ -159,8 +161,10 @@ class Sink(Protocol):
     def flush(self) -> None: ...
 
     def is_mine(self) -> bool:
-        """Return whether no other process has taken the study over; raises :class:`OSError` if that
-        could not be checked for long."""
+        """Return whether this process still owns the study.
+
+        Raises :class:`OSError` if that could not be checked for long.
+        """
 
     def save(self) -> None:
         """Make flushed bytes outlive this process; raises :class:`OSError` if that fails."""
@@ -195,12 +199,16 @@ class DiskSink(io.BufferedWriter):
 
 
 class ObjectSink(io.BytesIO):
-    """A file of a store without appending: :meth:`save`, which another thread may call, writes all
-    bytes from memory."""
+    """A file in a store that cannot append: :meth:`save` writes all bytes from memory.
+
+    Another thread may call :meth:`save`.
+    """
 
     def __init__(self, path: Place, check: Callable[[], bool]) -> None:
-        """Take ``check``, which returns whether no other process has taken the study over and
-        raises :class:`OSError` if the store cannot be reached."""
+        """Take ``check``, which returns whether this process still owns the study.
+
+        It raises :class:`OSError` if the store cannot be reached.
+        """
         super().__init__()
         self._path, self._check = path, check
         self._flushed = 0, 0  # bytes, and times

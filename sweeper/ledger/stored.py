@@ -1,7 +1,7 @@
-"""The rows of a study as they lie in its files, a file and some columns at a time.
+"""The rows of a study in its files, read one file and some columns at a time.
 
-In memory of all rows at once is what tells them apart, 16 bytes a row, while the files are looked
-through; after that only which rows do not count, and the columns of small studies.
+While files are scanned, memory holds an identity of 16 bytes per row. Afterwards it holds only the
+positions of duplicate rows, and the columns of small studies.
 """
 
 import itertools
@@ -116,8 +116,8 @@ class Stored:
         wanted = self.schema.names if columns is None else list(columns)
         if strange := [name for name in wanted if name not in self.schema.names]:
             hint = f"there are {', '.join(self.schema.names)}"
-            what = f"the rows have no column {strange[0]!r}"
-            raise DimsweepError(what, where=str(self.folder), hint=hint)
+            problem = f"unknown column {strange[0]!r}"
+            raise DimsweepError(problem, where=str(self.folder), hint=hint, code="unknown-name")
         needed = list(dict.fromkeys([*wanted, "cell", "trial"]))
         found = [table for _, table in self.pieces(needed)]
         return (

@@ -1,7 +1,7 @@
-"""The design that there is today, planned as a cell of one trial for each combination of scenarios.
+"""The baseline: the design of today, as a cell of one trial for each combination of scenarios.
 
-It is composed as a cell of the grid is, with the scenarios' values and then the ``baseline``'s own,
-and nothing of it is searched: no budget of the space binds it.
+It is composed like a cell of the grid, from the scenarios' values and then the baseline's keys.
+Nothing of it is searched, and no budget of the space limits it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from dimsweep.sweeper.run.loop import Question, Search, SingleRound, SweepDriver
 from dimsweep.sweeper.space.trials import Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan, CellSource, PlannedCell, describe, plan_cell
 
-# What says how candidates are searched, looked at again, or put together.
+# Parts of a configuration that describe a search.
 _SEARCH_PARTS = ("space", "recheck", "portfolio")
 
 
@@ -49,7 +49,8 @@ class Baselines(CellSource):
                 raise DimsweepError(
                     f"{name} is a scenario: the baseline is simulated in each of them",
                     where=f"baseline.{name}",
-                    hint=f"leave it out, or say roles: {{{name}: decision}}",
+                    hint=f"leave it out, or give roles: {{{name}: decision}}",
+                    code="conflict",
                 )
         self.composed, self.axes, self._given = composed, axes, dict(given)
         own = {name: (value,) for name, value in given.items()}
@@ -125,7 +126,7 @@ class Baselines(CellSource):
 
 
 class BaselineQuestion(Question):
-    """What does the design of today do in each combination of the scenarios?
+    """The question of the baseline's performance in each combination of the scenarios.
 
     ``planned``: all baselines, or None if they are planned one after the other.
     """

@@ -111,7 +111,7 @@ def _warnings(cells: list[CellPlan]) -> list[str]:
     """Return the rules' warnings on the cells, and the keys that are idle in all cells that were
     checked."""
     first, *others = cells[:MAX_CHECKED_CELLS]
-    idle = [told for key, told in first.idle.items() if all(key in c.idle for c in others)]
+    idle = [warning for key, warning in first.idle.items() if all(key in c.idle for c in others)]
     failing = once(failing_plugins(plan.cell.config) for plan in cells)
     return [*failing, *once(plan.warnings for plan in cells), *idle]
 

@@ -313,7 +313,7 @@ def _tabulate_changes(ordered: Sequence[CellSummary], proof: Proof) -> list[Tabl
 
 
 def _tabulate_closed(proof: Proof) -> list[Table]:
-    """What became of all cells, level by level, and what is no cell."""
+    """Tabulate the cells by the level that excluded them, and the infeasible designs."""
     levels = ("memory and computation", "loads in closed form", "the bound of the program")
     closed = [(f"excluded by {name}", n) for name, n in zip(levels, proof.excluded, strict=True)]
     closed.append(("simulated", proof.simulated))
@@ -325,7 +325,7 @@ def _tabulate_closed(proof: Proof) -> list[Table]:
 def _tabulate_steps(
     proof: Proof, show: Callable[[float], str], gap: Callable[[float, float], float]
 ) -> list[Table]:
-    """The proof as it went, thin_out out; nothing where it was through before anything stood."""
+    """Return the course of the proof, thinned out, as a table."""
     every = max(1, -(-len(proof.steps) // _STEPS))
     steps = dict.fromkeys([*proof.steps[::every], *proof.steps[-1:]])
     columns = [

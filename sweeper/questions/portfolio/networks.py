@@ -1,9 +1,9 @@
-"""A search of one network for several workloads, each of which has its own best plan on it.
+"""A search of one network for several workloads, each with its own best plan on it.
 
-Each workload is searched alone first; then networks are looked at, best first.  What no plan of a
-workload is below on a network is known of each pair of these, and the measure of all workloads'
-bounds is what a network is not below.  A network is closed when that is no less than the measure of
-the best one.  What is looked at next depends on bounds and values alone, batch by batch.
+First each workload is searched separately; then networks are searched best first. Each pair of a
+workload and a network has a lower bound. The measure of all workloads' bounds is the lower bound of
+a network. A network is closed when its bound reaches the measure of the best network. The next
+batch depends only on bounds and values.
 """
 
 from collections import Counter, deque
@@ -385,7 +385,7 @@ class SharedSearch:
 
 
 class SharedNetworksQuestion(AnswerQuestion):
-    """Which one network is the best for several workloads, each with its own plan on it?"""
+    """The question of the best common network of several workloads with separate plans."""
 
     source: SharedDesigns
 

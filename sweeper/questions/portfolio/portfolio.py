@@ -1,4 +1,4 @@
-"""One split for several workloads: how a study names them, and what their runs are together."""
+"""The common measure of several workloads on one design."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +31,14 @@ def build_weighing(config: Config) -> Weighing | None:
             "a portfolio is searched for time or perf_per_cost, not "
             + ", ".join(each.name for each in objective),
             where="objective",
+            code="unsupported",
         )
     if config.recheck.rungs:
         raise DimsweepError(
-            "a portfolio's designs are not looked at again message by message",
+            "a portfolio's designs cannot be rechecked message by message",
             where="recheck.top",
-            hint="a study of the one workload can be",
+            hint="recheck designs in a study of one workload",
+            code="unsupported",
         )
     with key("portfolio"):
         return Weighing.build(list(given.workloads.values()), given.measure, given.level)
@@ -68,22 +70,18 @@ def find_design_row(rows: "pd.DataFrame", design: "pd.Series") -> "pd.Series":
 
 @dataclass(frozen=True)
 class SharedMeasure:
-    """The weighing of all workloads' runs at one split.
-
-    ``own`` (N,) is each workload's least loss when the split is for it alone: seconds, or seconds
-    times USD.
-    """
+    """The measure of N workloads on one design."""
 
     weighing: Weighing
+    #: minimum loss of each workload on its own best design (N,), in s or s USD
     own: np.ndarray
     objective: Objective
 
     def combine(self, values: Sequence[Values], slopes: Sequence[Slopes]) -> tuple[Values, Slopes]:
         """Return the measure of a split, and its slopes, from the workloads' values and slopes.
 
-        A regret counts from one here (it is a mean of ratios to ``own``), so that it is above zero
-        as times are, and slopes are those of what stands for the time in it. None where a workload
-        failed, or its slopes are unknown.
+        Regrets count from one (they are means of ratios to ``own``), so that they are positive like
+        times. The measure is None if a workload failed, and the slopes if they are unknown.
         """
         if any(value is None for value in values):
             return None, None
@@ -91,14 +89,13 @@ class SharedMeasure:
         unit = self._unit()
         weights = self.weighing.weights(losses / unit)
         value = float(weights @ (losses / unit))
-        told = (self.objective.loss(value),)
+        measure = (self.objective.loss(value),)
         if any(slope is None for slope in slopes):
-            return told, None
-        return told, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
+            return measure, None
+        return measure, tuple((weights / unit @ np.array(slopes, dtype=float)).tolist())
 
     def best(self, losses: np.ndarray) -> int:
-        """Return the position of the best of P splits with losses (P, N), the earliest of equal
-        ones."""
+        """Return the position of the best of P designs with losses (P, N), the first of ties."""
         return int(self.measured(losses).argmin())
 
     def measured(self, losses: np.ndarray) -> np.ndarray:
@@ -106,13 +103,12 @@ class SharedMeasure:
         return self.mean(losses) - self.offset
 
     def mean(self, losses: np.ndarray) -> np.ndarray:
-        """Return the measure with regrets counted from one: no less for greater losses
-        (..., N)."""
+        """Return the measure of losses (..., N), with regrets counted from one."""
         return self.weighing.mean(losses / self._unit())
 
     @property
     def offset(self) -> float:
-        """The value from which regrets count in a mean."""
+        """Value of a mean of ratios without regret: 1, or 0 without regrets."""
         return 1.0 if self.weighing.of_regrets else 0.0
 
     def _unit(self) -> np.ndarray:
@@ -121,9 +117,9 @@ class SharedMeasure:
     def proven(
         self, models: Mapping[str, EventBound], space: Space, prices: Prices | None
     ) -> Portfolio | None:
-        """Return the least measure by the lower bounds on the workloads' times.
+        """Return the lower bound of the measure, from bounds on the workloads' times.
 
-        None where more, or less, bandwidth is always better, and where cost increases in steps.
+        The result is None if more, or less, bandwidth is always better, or if cost has steps.
         """
         assert space.split is not None
         if self.objective.needs_prices and prices is not None and not prices.is_linear:

@@ -79,7 +79,11 @@ class SplitPortfolio:
                 )
             values.append(best.value)
         if not min(values) > 0:
-            raise DimsweepError("a workload that takes no time has no regret", where="portfolio")
+            raise DimsweepError(
+                "a workload takes 0 s, so its regret is undefined",
+                where="portfolio",
+                code="unsupported",
+            )
         objective = self.cells[0].objective[0]
         return SharedMeasure(self.weighing, objective.loss(np.array(values)), objective)
 
@@ -136,7 +140,7 @@ def _first_trials(
 
 
 class SplitPortfolioQuestion(CellsQuestion):
-    """Which one split is the best for several workloads?
+    """The question of the best common split of several workloads.
 
     Each workload is a cell of its own, the last axis of the grid, and is searched first.
     """

@@ -26,9 +26,9 @@ _SHARE = 4  # of workers, that a batch of thousands keeps busy for a few tenths 
 
 
 class SamplerSearch:
-    """Rounds of a sampler's trials up to a budget; subclasses simulate them.
+    """Rounds of a sampler's trials up to a budget, which subclasses simulate.
 
-    ``cell`` gives the settings of the search, ``n_asked`` trials were asked for before.
+    ``cell`` has the settings of the search; an earlier run asked for ``n_asked`` trials.
     """
 
     def __init__(self, cell: CellPlan, sampler: Sampler, n_asked: int = 0) -> None:
@@ -122,7 +122,7 @@ def recheck(cell: CellPlan, designs: list[Trial]) -> Iterator[SingleRound]:
 
 
 class CellsQuestion(AnswerQuestion):
-    """Which split, and which values of searched keys, are the best in each cell of a grid?
+    """The question of the best split and the best values of searched keys in each cell.
 
     A large grid is a stream: its cells are planned and searched one after the other.
     """

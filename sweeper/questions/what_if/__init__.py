@@ -1,1 +1,1 @@
-"""What a change of a design does."""
+"""What-ifs: single changes of the best designs, and their effects."""

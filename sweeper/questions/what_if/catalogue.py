@@ -1,4 +1,4 @@
-"""The catalogue of what-ifs: the changes that are simulated where a study names none."""
+"""The catalogue of what-ifs: the changes to simulate if a study names none."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ def _workloads(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
 
 def _npus(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
     npu, workload = design.config.npu, design.config.workload
-    if design.config.other_npus:  # of which kind a change is, its name would not tell
+    if design.config.other_npus:  # the name of a change would not say which kind it changes
         return
     if getattr(workload, "flops", None) is not None:
         yield "NPU peak x1.25", {"workload.flops": "x1.25"}
@@ -174,7 +174,7 @@ def _failures(design: DesignToChange) -> Iterator[tuple[str, Changes]]:
         yield "repair x1/2", {"reliability.repair.time": "x1/2"}
 
 
-#: What is design of any design where a study names no changes, in this order; a new what-if is a
+#: The what-ifs of any design, in this order, if a study names no changes; a new what-if is a
 #: function and a line here.
 WHAT_IFS: list[Callable[[DesignToChange], Iterator[tuple[str, Changes]]]] = [
     _searched_keys,
@@ -198,9 +198,9 @@ def _format_links(before: float, after: float) -> str:
     gigabits = [bandwidth * 8 / 1e9 for bandwidth in (before, after)]
     if set(gigabits) <= set(_ETHERNET):
         return " -> ".join(f"{each:g}G" for each in gigabits)
-    told = [units.format_quantity(bandwidth, units.BANDWIDTH) for bandwidth in (before, after)]
-    (one, unit), (_, other) = (each.split(" ") for each in told)
-    return f"{one if unit == other else told[0]} -> {told[1]}"
+    texts = [units.format_quantity(bandwidth, units.BANDWIDTH) for bandwidth in (before, after)]
+    (number, unit), (_, other) = (text.split(" ") for text in texts)
+    return f"{number if unit == other else texts[0]} -> {texts[1]}"
 
 
 def _next_interleave(workload: Model) -> int | None:

@@ -1,4 +1,4 @@
-"""What a what-if sets: keys of a configuration with values, options of groups, or factors."""
+"""Resolve the changes of a what-if: values of keys, options of groups, or factors."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _LIST_INDEX = re.compile(r"\[([^\]]*)\]")
 
 
 class NoChangeError(DimsweepError):
-    """A change that leaves a design as it is."""
+    """An error of a change that leaves a design unchanged."""
 
 
 def resolve(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one change of a design does, the rest of it as it is."""
+"""Findings of what-ifs: the effects of single changes, as texts, tables and charts."""
 
 import math
 import re
@@ -72,8 +72,11 @@ class WhatIf:
 
     @property
     def measure(self) -> Objective:
-        """What tells how fast it is: the time, with interruptions where they are known; or
-        tokens/s, or samples/s, of a change that makes an iteration another piece of work."""
+        """Objective that measures the speed.
+
+        It is the time, with interruptions if known. It is tokens/s or samples/s for a change of the
+        work of an iteration.
+        """
         if self._is_same_work:
             return TIME if self._ratio(EFFECTIVE_TIME) is None else EFFECTIVE_TIME
         known = (TOKENS, THROUGHPUT)
@@ -145,7 +148,7 @@ def what_ifs(summary: CellSummary, of: Design) -> list[WhatIf]:
 
 def groups(summary: CellSummary) -> list[list[WhatIf]]:
     """The changes of each design of a cell of which there are some: of the best one, and then of
-    the baseline, whose changes are not told again beside decisions that are not design about."""
+    the baseline, whose changes are listed once."""
     best, *others = (what_ifs(summary, design) for design in references(summary))
     return [best, *filter(None, others)] if best else []
 
@@ -189,8 +192,7 @@ _FIXED = "each change alone, the rest of the design as it is (not searched again
 
 
 def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
-    """What each change does to the best design, and to the baseline, the largest effect first; and
-    what cannot be simulated."""
+    """Tabulate the effects of changes, the largest first, and the changes that failed."""
     of_designs = groups(summary)
     several, priced = len(of_designs) > 1, summary.priced
     columns = [Column("change", lambda name: name)]
@@ -207,7 +209,7 @@ def tabulate_cell(summary: CellSummary, title: str = "What if") -> list[Table]:
 
 
 def tabulate_cells(report: Report) -> list[Table]:
-    """What each change does to the best design of each cell that was design; of one cell, all."""
+    """Tabulate the effects of changes on the best design of each cell."""
     cells = [cell for cell in report.found if groups(cell)]
     if len(report.summaries) == 1 or not cells:
         return []
@@ -293,7 +295,7 @@ def chart_changes(cells: Sequence[CellSummary]) -> tuple[str, RowChart] | None:
 def chart_designs(of: list[list[WhatIf]]) -> tuple[str, RowChart]:
     """Return bars for the best design, and for the baseline or else the throughput per USD, if
     known."""
-    # What is design of the baseline alone, as its plan is another, comes after the best design's.
+    # Changes that only fit the baseline follow those of the best design.
     told = [each for own in of for each in own if not each.failed and not each.is_idle]
     names = list(dict.fromkeys(each.name for each in told))[:_MOST_CHANGES]
     series = []

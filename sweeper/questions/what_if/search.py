@@ -1,4 +1,4 @@
-"""What-ifs: changes of the best designs, each by itself, simulated when the search is over."""
+"""Simulate what-ifs: single changes of the best designs, after the search is over."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dimsweep.sweeper.space.trials import MARK, Setting, Trial, Trials
 from dimsweep.sweeper.study.cell import CellPlan
 from dimsweep.sweeper.study.kept import BANDWIDTHS, designed, split_of, trials_of
 
-_MAX_SCENARIOS = 8  # scenarios whose best designs are changed where the study names no changes
+_MAX_SCENARIOS = 8  # scenarios whose best designs are changed if the study names no changes
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ class WhatIfSearch:
 
 
 class WhatIfQuestion(Question):
-    """What does each change do to the best design of each scenario, or to the one design for all
-    workloads, and to the baseline?"""
+    """The question of the effect of each change on the best designs and on the baseline."""
 
     def __init__(
         self,

@@ -228,7 +228,7 @@ def test_its_report_tells_the_network_each_plan_and_what_is_lost(shared: Plan) -
         ),
         ("objective=[time, cost]", "objective", "does not support"),
         ("objective=cost", "objective", "cost"),
-        ("recheck.top=1", "recheck.top", "not looked at again"),
+        ("recheck.top=1", "recheck.top", "cannot be rechecked"),
         ("npu.memory=0.1 GB", "space.plan", "gpt3_13b: no plan is possible"),
         ("+grid={collective.chunks: [1, 2]}", "grid", "does not support"),
     ],
