@@ -1,28 +1,23 @@
-"""``dimsweep verify NAME``: published or recorded results beside those of dimsweep.
+"""``dimsweep verify NAME``: published or recorded results next to dimsweep's.
 
-A published study is data: files in studies/ (:mod:`sweeper.extensions.verify.files`).  A
-verification that computes what no study does is a module with a click command called ``command``,
-which an extension offers as a :class:`Verification`, and a plug-in registers in
-:data:`sweeper.extensions.verify.registry.VERIFICATIONS`.  One that compares the points of a
-published study has a function ``find`` beside it, which returns
-:class:`sweeper.extensions.verify.points.Findings`, and makes its command of it with
-:func:`sweeper.extensions.verify.points.create_command`.
+A published study is data: files in studies/ (:mod:`sweeper.extensions.verify.files`).  Any other
+verification is a module with a click command called ``command``.  An extension offers it as a
+:class:`Verification`; a plug-in registers it in
+:data:`sweeper.extensions.verify.registry.VERIFICATIONS`.  A module that compares published points
+has a function ``find`` that returns :class:`sweeper.extensions.verify.points.Findings`;
+:func:`sweeper.extensions.verify.points.create_command` builds its command.
 """
 
 from typing import NamedTuple
 
 
 class Verification(NamedTuple):
-    """A comparison with results of others: what it compares, in one sentence, and its source.
+    """A comparison with published or recorded results."""
 
-    ``is_study``: a published study, which has a page in docs/studies and a function ``find`` beside
-    its command.  ``target`` is the command, as "module:object".
-    """
-
-    title: str
-    source: str
-    is_study: bool = False
-    target: str = "verify:command"
+    title: str  # one sentence
+    source: str  # of the results
+    is_study: bool = False  # has a page in docs/studies, and a function ``find`` in its module
+    target: str = "verify:command"  # the command, as "module:object"
 
 
 OFFERS = {

@@ -1,4 +1,4 @@
-"""ATOP's search again: the front of a part of its space, proven, and what it dominates."""
+"""ATOP's search repeated: the proven front of a part of its space, and the networks below it."""
 
 import time
 from collections.abc import Iterator
@@ -32,16 +32,14 @@ from dimsweep.sweeper.terminal import say, table
 
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, figure 9 as others read it"
 _TABLE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025, section 3 and table 8"
-_PRICED = within_share(
-    0.11
-)  # as near as prices could be fitted to figure 9 (conf/cost/atop_2025.yaml)
+_PRICED = within_share(0.11)  # the error of the fitted prices (conf/cost/atop_2025.yaml)
 _BITS = 1e9 / 8
-# By NPUs: what is trained (table 8), Gb/s of all ports of a switch (section 7), hours on 256 cores.
+# By NPUs: training job (table 8), total Gb/s of a switch (section 7), hours on 256 cores.
 SCALES = {
     256: (TrainingJob(256, layers=48, hidden=6144, batch=384, chunks=3), 6_400, 6.5),
     1024: (TrainingJob(1024, layers=96, hidden=12288, batch=1536, chunks=3), 12_800, 10.6),
 }
-# Their networks, with Gb/s of a port and the costs that were read off, of 1,024 GPUs, in MUSD.
+# Networks of the source: Gb/s of a port, and the cost in MUSD of 1,024 GPUs, read off figure 9.
 THEIRS = {
     "ROFT": (400, 7.47),
     "Rail-only": (400, 5.40),
@@ -52,12 +50,13 @@ THEIRS = {
 
 
 def read_prices() -> PriceList:
-    """Those that were fitted to the source's costs."""
+    """Return the prices that were fitted to the source's costs."""
     return compose(["workload=all_reduce", "cost=atop_2025"]).config.cost.price_list()
 
 
 def find_points(npus: int, console: Console) -> Iterator[Point]:
-    """What the front is, and how their networks compare with it."""
+    """Print the front, and yield the source's networks compared with it."""
+
     start = time.process_time()
     trained, switch, hours = SCALES[npus]
     cases, parts = TrafficCases(trained), read_prices()

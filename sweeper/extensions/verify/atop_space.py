@@ -1,11 +1,10 @@
-"""A part of ATOP's space, each network once: one or two layers of switches above the NPUs.
+"""A part of ATOP's space of networks: one or two layers of switches above the NPUs.
 
-Of its hyper-parameters (:class:`engine.network.generators.Atop`) these are left open: how many
-switches a layer has (N, powers of two), into how many blocks each connection divides both layers
-(H), whether NPUs are joined to the upper layer, too, how many lanes a cable between the layers has
-(B), how fast a lane is, and whether the lower layer is a full mesh where there is no upper one (D,
-S, P).  Each node is joined to all of its block (E).  A partition of a layer counts once, by
-whatever numbers of blocks.
+These hyper-parameters (:class:`engine.network.generators.Atop`) vary: the number of switches of a
+layer (N, powers of two), the blocks into which each connection divides both layers (H), whether
+NPUs also connect to the upper layer, the lanes of a cable between layers (B), the speed of a lane,
+and whether a single layer is a full mesh (D, S, P).  Each node connects to all nodes of its block
+(E).  Each network is generated once.
 """
 
 import itertools
@@ -23,7 +22,7 @@ from dimsweep.engine.network.generators import Atop, Between, Within
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
-SERVER = 8  # NPUs that NVLink joins
+SERVER = 8  # NPUs on NVLink
 _NEAR, _LAYER, _FAR = 3.0, 30.0, 50.0  # metres, as the generator has them
 _LANES = (1, 2, 3, 4)
 _SPEEDS = (25e9, 50e9)  # bytes/s of a lane
@@ -31,63 +30,65 @@ _SPEEDS = (25e9, 50e9)  # bytes/s of a lane
 
 @dataclass(frozen=True)
 class Limits:
-    """What there may be of ``npus``: bytes/s of a ``switch`` and of all ports of an NPU, and its
-    ports (section 7 of the source)."""
+    """Limits of the space (section 7 of the source)."""
 
     npus: int
-    switch: float
-    port: float = 200e9
-    ports: int = 8
+    switch: float  # bytes/s of a switch
+    port: float = 200e9  # bytes/s of all ports of an NPU
+    ports: int = 8  # of an NPU
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection of ``below`` nodes to ``above``: each block of ``size`` neighbours to one of
-    ``classes`` of the nodes above, in turn, by cables of so many ``lanes``."""
+    """A connection of two layers.
 
-    below: int
-    above: int
-    size: int
-    classes: int
-    lanes: int = 1
+    Blocks of the layer below connect to the classes of nodes above in turn.
+    """
+
+    below: int  # nodes
+    above: int  # nodes
+    size: int  # neighbouring nodes of a block below
+    classes: int  # classes of nodes above
+    lanes: int = 1  # of a cable
 
     @property
     def n_above(self) -> int:
-        """The nodes above that each one is joined to."""
+        """Nodes above that each node below connects to."""
         return self.above // self.classes
 
     @property
     def n_below(self) -> int:
-        """The nodes below that each one is joined to."""
+        """Nodes below that each node above connects to."""
         return self.below // self.classes
 
     @property
     def node_classes(self) -> Longs:
-        """The class of each node below (below,)."""
+        """(below,) class of each node below."""
         return np.arange(self.below) // self.size % self.classes
 
     def build_between(self, lower: int, upper: int) -> Between:
+        """Return the generator's connection of two layers, by their numbers."""
         blocks = (self.below // self.size, self.classes)
         return Between(lower=lower, upper=upper, blocks=blocks, width=self.lanes)
 
 
 @dataclass(frozen=True)
 class LayeredNetwork:
-    """A network: NPUs ``low`` to the lower layer of switches, ``high`` to the upper one if to any,
-    the layers ``up`` to one another if at all; or the lower layer as a ``mesh``.  A lane has
-    ``speed`` bytes/s."""
+    """A network of NPUs and one or two layers of switches."""
 
-    low: Connection
-    high: Connection | None
-    up: Connection | None
-    mesh: bool
-    speed: float
+    low: Connection  # of the NPUs to the lower layer
+    high: Connection | None  # of the NPUs to the upper layer
+    up: Connection | None  # of the lower to the upper layer
+    mesh: bool  # the lower layer is a full mesh
+    speed: float  # bytes/s of a lane
 
     @property
     def npus(self) -> int:
+        """Number of NPUs."""
         return self.low.below
 
     def build_generator(self) -> Atop:
+        """Return the generator of its graph."""
         upper = self.high or self.up
         layers = (self.npus, self.low.above, *([upper.above] if upper else []))
         between = [self.low.build_between(0, 1)]
@@ -107,20 +108,20 @@ class LayeredNetwork:
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """Those of an NPU, to each layer."""
+        """Lanes of an NPU to each layer."""
         high = self.high
         return self.low.n_above * self.low.lanes, high.n_above * high.lanes if high else 0
 
     @property
     def between_switches(self) -> int:
-        """Lanes from switch to switch, both ways."""
+        """Lanes between switches, in both directions."""
         n = self.low.above
         inside = n * (n - 1) if self.mesh else 0
         return inside + (2 * n * self.up.n_above * self.up.lanes if self.up else 0)
 
     @property
     def ports(self) -> tuple[int, int]:
-        """Those of a switch of each layer that are in use; 0 where there is none."""
+        """Used ports of a switch of each layer; 0 without an upper layer."""
         low, high, up = self.low, self.high, self.up
         n = low.n_below * low.lanes + (up.n_above * up.lanes if up else 0)
         n += (low.above - 1) * self.mesh
@@ -128,8 +129,10 @@ class LayeredNetwork:
         return n, above
 
     def cost(self, shop: "PriceCache") -> float:
-        """USD, without the NPUs: what :func:`engine.cluster.network_bill` says of the graph; NaN
-        where no part is so."""
+        """Return the price in USD without NPUs, or NaN if a part is missing.
+
+        It equals :func:`engine.cluster.network_bill` of the graph.
+        """
         low, up, n, bw = self.low, self.up, self.npus, self.speed
         own, above = self.ports
         to_low, to_high = self.lanes
@@ -157,7 +160,7 @@ class LayeredNetwork:
         return found
 
     def describe(self) -> str:
-        """What it is, in a line."""
+        """Return a description in one line."""
         words = [f"{self.low.above} switches x {self.ports[0]}"]
         if upper := self.high or self.up:
             words.append(f"{upper.above} x {self.ports[1]}")
@@ -172,17 +175,17 @@ class LayeredNetwork:
 
 
 class PriceCache:
-    """What parts cost by a list, asked for again and again; NaN for what it has not."""
+    """Cached prices of parts; NaN for missing parts."""
 
     def __init__(self, prices: PriceList) -> None:
         self._prices, self._known = prices, dict[tuple[object, ...], float]()
 
     def price_part(self, kind: PartKind, bandwidth: float, n: int, at: str = "") -> float:
-        """USD of one with ``n`` ports of a bandwidth, or of the transceivers in these."""
+        """Return the USD of a part with ``n`` ports, or of the transceivers of ``n`` ports."""
         return self._find_price(kind, bandwidth, n, at, "", 0.0)
 
     def price_cable(self, bandwidth: float, medium: Medium, length: float) -> float:
-        """USD of one."""
+        """Return the USD of a cable."""
         return self._find_price(PartKind.CABLE, bandwidth, 1, "", medium, length)
 
     def _find_price(
@@ -198,7 +201,7 @@ class PriceCache:
 
 
 def generate_networks(limits: Limits) -> Iterator[LayeredNetwork]:
-    """All networks of the space that keep the limits, and in which each NPU reaches all others."""
+    """Yield all connected networks of the space within the limits."""
     for speed in _SPEEDS:
         cap = int(limits.switch / speed + 1e-9)
         lanes = min(limits.ports, int(limits.port / speed + 1e-9))
@@ -215,7 +218,7 @@ def generate_networks(limits: Limits) -> Iterator[LayeredNetwork]:
 def _generate_two_layers(
     low: Connection, highs: Sequence[Connection], npus: int, cap: int, speed: float
 ) -> Iterator[LayeredNetwork]:
-    """All networks of two layers of switches whose lower one is joined so."""
+    """Yield all networks of two layers of switches with a given lower connection."""
     left = cap - low.n_below
     for above in _list_powers(2, npus // 2):
         for up in _connect_layers(low.above, above, left, cap):
@@ -231,7 +234,7 @@ def _list_powers(least: int, most: int) -> list[int]:
 
 
 def _connect_npus(npus: int, cap: int, lanes: int) -> Iterator[Connection]:
-    """All connections of NPUs to a layer of switches."""
+    """Yield all connections of NPUs to a layer of switches."""
     for above in _list_powers(2, npus // 2):
         for classes in _list_powers(1, above):
             if above // classes > lanes or npus // classes > cap:
@@ -243,7 +246,7 @@ def _connect_npus(npus: int, cap: int, lanes: int) -> Iterator[Connection]:
 
 @cache
 def _connect_layers(n: int, above: int, left: int, cap: int) -> list[Connection]:
-    """All connections of two layers of switches, which have so many ports left, and above."""
+    """Return all connections of two layers of switches with ``left`` and ``cap`` free ports."""
     return [
         Connection(n, above, size, classes, lanes)
         for classes, lanes in itertools.product(_list_powers(1, min(n, above)), _LANES)
@@ -253,12 +256,12 @@ def _connect_layers(n: int, above: int, left: int, cap: int) -> list[Connection]
 
 
 def _list_sizes(n: int, classes: int) -> list[int]:
-    """Sizes of blocks of which there are as many as classes at least; of one class all are one."""
+    """Return sizes of blocks that give at least ``classes`` blocks; one class has one block."""
     return [n] if classes == 1 else _list_powers(1, n // classes)
 
 
 def _is_connected(network: LayeredNetwork) -> bool:
-    """Whether all servers are joined."""
+    """Return whether the network connects all servers."""
     high, up = network.high, network.up
     above = (high or up).above if high or up else 0  # type: ignore[union-attr]
     return _reaches_all(network.low, high, up and replace(up, lanes=1), network.mesh, above)
@@ -289,8 +292,10 @@ def _reaches_all(
 
 @cache
 def _list_class_members(join: Connection, together: int) -> list[tuple[int, int]]:
-    """The nodes that each class joins, those below and those above, as the bits of two numbers;
-    so many neighbours below are one node ``together``."""
+    """Return the nodes below and above of each class, as bits of two numbers.
+
+    ``together`` neighbours below count as one node.
+    """
     below = [0] * join.classes
     for node, own in enumerate(join.node_classes.tolist()):
         below[own] |= 1 << node // together
@@ -302,52 +307,52 @@ def _mask_bits(n: int) -> int:
     return (1 << n) - 1
 
 
-# What the links of a layered network carry, worked out for one of all that are alike.
+# Loads of links, computed for one link of each equivalence class.
 #
-# Layers have powers of two of nodes and blocks, so a connection says which bits of a node's
-# number and of those above are equal. Inverting bits in the numbers of all nodes of a layer
-# leaves the network as it is, if equal bits are inverted together: a symmetry. A pattern of
-# traffic that keeps it loads the links alike that it takes to one another, so few of the NPUs
-# have to send.
+# Numbers of nodes and blocks are powers of two, so a connection requires that some bits of a node's
+# number equal bits of the number of the node above.  Inverting bits in the numbers of all nodes of
+# a layer maps the network to itself if equal bits are inverted together: a symmetry.  A pattern of
+# traffic that a symmetry preserves loads equivalent links equally, so only some NPUs have to send.
 
 
 class _BitField(NamedTuple):
-    """Where the ``n`` bits of a layer's numbers lie in masks, which have those of all layers."""
+    """The position of the ``n`` bits of a layer's numbers in masks over all layers."""
 
     first: int
     n: int
 
     def bits(self, of: int, n: int) -> range:
-        """``n`` of them, from the one that is worth ``of`` nodes on."""
+        """Return the positions of ``n`` bits, from the bit with the value ``of``."""
         start = self.first + of.bit_length() - 1
         return range(start, start + n)
 
     def select_bits(self, mask: int) -> int:
-        """Those of a mask, as a mask of the layer's own numbers."""
+        """Return the layer's bits of a mask."""
         return (mask >> self.first) & ((1 << self.n) - 1)
 
 
 class _LinkKind(NamedTuple):
-    """Links of one kind, their keys (the numbers of both ends), and masks of the bits of keys that
-    symmetries invert."""
+    """Links of one kind."""
 
     tail: Longs
     head: Longs
     lanes: int
     bandwidth: float
-    key: Longs
-    masks: Sequence[int]
+    key: Longs  # numbers of both ends
+    masks: Sequence[int]  # bits of keys that symmetries invert
 
     @property
     def reversed(self) -> "_LinkKind":
-        """Those that lead the other way."""
+        """The links in the opposite direction."""
         return self._replace(tail=self.head, head=self.tail)
 
 
 class FoldedLinks:
-    """A network's links as far as they differ, for ``patterns`` that are kept by symmetries which
-    invert no bits of NPUs' numbers but those below ``far`` and the highest one: swaps, and shifts
-    by multiples of ``far``."""
+    """Equivalence classes of a network's links, for patterns of swaps and of shifts by ``far``.
+
+    The symmetries that preserve these patterns invert the highest bit of NPUs' numbers, and bits
+    below ``far``.
+    """
 
     def __init__(self, network: LayeredNetwork, patterns: Collection[Longs], far: int) -> None:
         self._network, self._far = network, far
@@ -360,7 +365,7 @@ class FoldedLinks:
         self._senders = np.flatnonzero(_find_representative(npus, self._masks(0)) == npus)
         ends = [self._senders, *(to[self._senders] for to in patterns)]
         self._spread = Spread(_build_wiring(kinds), np.concatenate(ends))
-        of, n = list[Longs](), 0  # of each link, which are alike
+        of, n = list[Longs](), 0  # class of each link
         for kind in kinds:
             _, own = np.unique(_find_representative(kind.key, kind.masks), return_inverse=True)
             of.append(n + own)
@@ -369,22 +374,22 @@ class FoldedLinks:
         self._each = network.npus / len(self._senders) / np.bincount(self._class_of_link)
 
     def seconds(self, targets: Longs) -> Floats:
-        """How long links that are alike are busy if NPU i sends a byte to NPU ``targets[i]``."""
+        """Return the busy seconds of classes of links if NPU i sends a byte to ``targets[i]``."""
         busy = self._spread.seconds(self._senders, targets[self._senders])
         return np.asarray(np.bincount(self._class_of_link, weights=busy) * self._each)
 
     @cached_property
     def _connections(self) -> Sequence[tuple[Connection, int, int]]:
-        """The connections, each with the layers below and above."""
+        """The connections, with the layers below and above."""
         network = self._network
         several = (network.low, 0, 1), (network.high, 0, 2), (network.up, 1, 2)
         return [(join, below, above) for join, below, above in several if join]
 
     @cached_property
     def _symmetries(self) -> Sequence[int]:
-        """The symmetries that are no products of others, as masks of all layers' bits."""
+        """Generators of the symmetries, as masks of all layers' bits."""
         fields, npus = self._fields, self._fields[0]
-        one = list(range(fields[-1].first + fields[-1].n))  # of equal bits, the first one
+        one = list(range(fields[-1].first + fields[-1].n))  # the first of several equal bits
         for join, below, above in self._connections:
             n = join.classes.bit_length() - 1
             equal = fields[below].bits(join.size, n), fields[above].bits(join.n_above, n)
@@ -400,7 +405,7 @@ class FoldedLinks:
         return [*masks.values()]
 
     def _masks(self, *layers: int) -> list[int]:
-        """Symmetries of links between two layers, or of a layer's nodes, as masks of their keys."""
+        """Return the symmetries of a layer's nodes, or of links of two layers, as masks of keys."""
         found = set[int]()
         for symmetry in self._symmetries:
             own, first = 0, 0
@@ -450,8 +455,8 @@ def _build_wiring(kinds: Sequence[_LinkKind]) -> Wiring:
 
 
 def _find_representative(numbers: Longs, masks: Sequence[int]) -> Longs:
-    """The least of the numbers that each one is made by inverting the bits of masks, which share
-    none."""
+    """Return the smallest number that each number becomes by inverting disjoint masks."""
+
     found = numbers.copy()
     for mask in masks:
         found ^= np.where(found & (mask & -mask), mask, 0)

@@ -1,9 +1,9 @@
-"""ATOP's nine cases of traffic on a network, and what they take at least.
+"""ATOP's nine cases of traffic on a network: times, lower bounds, and the front over a space.
 
-Each case is a number of pipeline stages, and what is sent: gradients, activations between stages,
-or both at once.  Ranks of a server are tensor parallel; replicas come next, and stages last.
-Gradients are summed by recursive halving and doubling.  Of both at once, a round of the gradients
-has its share of the activations beside it.
+Each case is a number of pipeline stages and a kind of traffic: gradients, activations between
+stages, or both concurrently.  Ranks of a server are tensor parallel; replicas come next, and stages
+last.  Gradients are reduced by recursive halving and doubling.  With both kinds, each round of the
+gradients is concurrent with its share of the activations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from dimsweep.sweeper.extensions.verify.atop_space import (
     PriceCache,
 )
 
-Pattern = tuple[str, int]  # who sends to whom: a swap of ranks so far apart, or a shift by so many
+Pattern = tuple[str, int]  # ("swap", distance) or ("shift", distance) of ranks
 Round = dict[Pattern, float]  # bytes
 STAGES = (4, 8, 16)
 KINDS = ("DP", "PP", "DP and PP")
@@ -33,34 +33,35 @@ KINDS = ("DP", "PP", "DP and PP")
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What is trained on ``npus``, as far as it decides how much is sent: a transformer of so many
-    ``layers`` of ``hidden``, its ``batch``, and so many ``chunks`` a stage.  There are 12 layers
-    hidden^2 weights, gradients and activations of 2 bytes, ``sequence`` tokens a micro-batch."""
+    """The training of a transformer, with 12 layers hidden^2 weights and 2 bytes per value."""
 
     npus: int
     layers: int
     hidden: int
     batch: int
-    chunks: int
-    sequence: int = 2048
+    chunks: int  # of a stage
+    sequence: int = 2048  # tokens of a micro-batch
 
     def replicas(self, stages: int) -> int:
+        """Return the number of replicas."""
         return self.npus // SERVER // stages
 
     def gradients(self, stages: int) -> float:
-        """Bytes of an NPU's gradients."""
+        """Return the bytes of an NPU's gradients."""
         return 2.0 * 12 * self.layers * self.hidden**2 / SERVER / stages
 
     def activations(self, stages: int) -> float:
-        """Bytes that an NPU sends to the next stage in an iteration, and as many back."""
+        """Return the bytes that an NPU sends to the next stage per iteration, and receives back."""
         passes = self.batch // self.replicas(stages) * self.chunks
         return 2.0 * passes * self.sequence * self.hidden / SERVER
 
 
 class TrafficCases:
-    """The nine cases of what is trained: ``patterns`` are whom each NPU sends to in a round, and
-    ``rounds`` the bytes by pattern of all rounds of each case.  Shifts are by multiples of
-    ``far``."""
+    """The nine cases of traffic of a training job.
+
+    ``patterns`` hold the target of each NPU, ``rounds`` the bytes by pattern in each round of each
+    case.  Shifts are by multiples of ``far``.
+    """
 
     def __init__(self, trained: TrainingJob) -> None:
         self.patterns = dict[Pattern, Longs]()
@@ -80,8 +81,10 @@ class TrafficCases:
                 self.rounds[stages, kind] = rounds
 
     def mean(self, seconds: Callable[[Longs], Floats], enough: float = np.inf) -> float:
-        """The mean of the cases' times, by how long links are busy with a byte of each NPU to its
-        target; what it is not below, as soon as that is ``enough``."""
+        """Return the mean time of the cases, or a lower bound once it reaches ``enough``.
+
+        ``seconds`` returns the busy seconds of links if each NPU sends a byte to its target.
+        """
         busy, found = dict[Pattern, Floats](), 0.0
         for name in sorted(
             self._bytes_by_pattern, key=self._bytes_by_pattern.__getitem__, reverse=True
@@ -94,12 +97,12 @@ class TrafficCases:
         return found
 
     def bound_by_bandwidth(self, bandwidth: float) -> float:
-        """What the mean of the times is not below where all ports of an NPU have that bandwidth."""
+        """Return a lower bound on the mean time, by the total ``bandwidth`` of an NPU."""
         return sum(self._bytes_by_pattern.values()) / len(self.rounds) / bandwidth
 
     @cached_property
     def _bytes_by_pattern(self) -> dict[Pattern, float]:
-        """The bytes that an NPU sends by pattern, in all cases."""
+        """Bytes that an NPU sends by pattern, over all cases."""
         found = dict.fromkeys(self.patterns, 0.0)
         for own in (own for case in self.rounds.values() for own in case):
             for name, n in own.items():
@@ -107,7 +110,7 @@ class TrafficCases:
         return found
 
     def bound_on_network(self, network: LayeredNetwork, known: "PortBounds") -> float:
-        """What the mean of the cases' times is not below on a network, whose graph is not built."""
+        """Return a lower bound on the mean time on a network, without building its graph."""
         bounds = {name: known.bound_pattern(network, name) for name in self.patterns}
         found = 0.0
         for rounds in self.rounds.values():
@@ -122,16 +125,16 @@ class TrafficCases:
 
 
 def _list_halving_rounds(size: float, strides: Sequence[int]) -> list[Round]:
-    """Rounds that send half of what is left, the farthest first, and the same backwards."""
+    """Return the rounds of recursive halving, farthest partner first, and of doubling."""
     found = [{("swap", by): size / 2 ** (k + 1)} for k, by in enumerate(strides)]
     return [each for each in found for _ in range(2)]
 
 
 def _add_share(rounds: Sequence[Round], others: Round) -> list[Round]:
-    """Rounds with their share of what others send."""
-    whole = sum(sum(each.values()) for each in rounds)
+    """Add to each round its share of the traffic ``others``."""
+    total = sum(sum(each.values()) for each in rounds)
     return [
-        each | {name: n * sum(each.values()) / whole for name, n in others.items()}
+        each | {name: n * sum(each.values()) / total for name, n in others.items()}
         for each in rounds
     ]
 
@@ -142,25 +145,25 @@ def _find_longest(own: Round, busy: Mapping[Pattern, Floats]) -> float:
 
 @dataclass(frozen=True)
 class PatternBounds:
-    """Seconds for a byte of each NPU in a pattern: of the busiest NPU's ports if it is alone; of a
-    server's ports, of all links together, and of those up from the lower layer of switches, which
-    add up over patterns."""
+    """Lower bounds on the seconds of a pattern in which each NPU sends a byte.
 
-    busiest_port: float
-    leaves: float
-    crosses: float
-    climbs: float
+    All but ``busiest_port`` add up over concurrent patterns.
+    """
+
+    busiest_port: float  # ports of the busiest NPU
+    leaves: float  # ports of a server
+    crosses: float  # all links together
+    climbs: float  # links from the lower to the upper layer of switches
 
 
 class PortBounds:
-    """Bounds by the ports of NPUs, for all networks of a space.
+    """Lower bounds by the ports of NPUs, for all networks of a space.
 
-    A message to an NPU that shares a switch takes two links, and no others: those to switches of
-    that layer.  What a server sends leaves it by its NPUs' ports, also by NVLink.  A message
-    between servers none of whose NPUs share a switch takes a link to a switch, and at least one
-    from switch to switch, or from another server to a switch.  Where NPUs are joined to the lower
-    layer only, one whose ends are below a switch of the upper layer goes up to such a switch, as no
-    other way is as short.
+    A message to an NPU on the same switch uses only two links, to and from that switch.  Traffic
+    of a server leaves by its NPUs' ports, if necessary after NVLink.  A message between servers
+    without a common switch uses a link to a switch and at least one more link, between switches or
+    from another server to a switch.  If NPUs connect only to the lower layer, a message whose ends
+    are both below one switch of the upper layer goes up to such a switch, the only shortest route.
     """
 
     def __init__(self, patterns: Mapping[Pattern, Longs]) -> None:
@@ -170,6 +173,7 @@ class PortBounds:
         self._climbing = dict[object, NDArray[np.bool_]]()
 
     def bound_pattern(self, network: LayeredNetwork, name: Pattern) -> PatternBounds:
+        """Return the bounds of a pattern on a network."""
         low, high = network.lanes
         speed, n = network.speed, network.npus
         own = [self._share_switch(join, name) for join in (network.low, network.high) if join]
@@ -187,7 +191,7 @@ class PortBounds:
         return PatternBounds(max(by_ports, default=0.0), leaves, crosses, climbs)
 
     def _share_switch(self, join: Connection, name: Pattern) -> NDArray[np.bool_]:
-        """Whether each NPU shares a switch of a layer with whom it sends to."""
+        """Return whether each NPU shares a switch of a layer with its target."""
         key = join.size, join.classes, name
         if key not in self._shared:
             of = join.node_classes
@@ -195,8 +199,7 @@ class PortBounds:
         return self._shared[key]
 
     def _share_upper_switch(self, network: LayeredNetwork, name: Pattern) -> NDArray[np.bool_]:
-        """Whether each NPU and whom it sends to share no switch, and are below one of the upper
-        layer."""
+        """Return whether each NPU and its target share an upper switch, but their servers none."""
         low, up = network.low, network.up
         assert up is not None
         key = (low.size, low.classes, low.n_above, up.size, up.classes, name)
@@ -210,7 +213,7 @@ class PortBounds:
         return self._climbing[key]
 
     def _share_no_switch(self, network: LayeredNetwork, name: Pattern) -> NDArray[np.bool_]:
-        """Whether each NPU sends to a server that shares no switch with its own."""
+        """Return whether each NPU's server shares no switch with its target's server."""
         joins = [join for join in (network.low, network.high) if join]
         key = (*((join.size, join.classes) for join in joins), name)
         if key not in self._apart:
@@ -226,48 +229,47 @@ class PortBounds:
         return self._apart[key]
 
 
-# The front of mean time and cost over a space of layered networks, and the proof that it is one.
+# The front of mean time and cost over a space of layered networks, with its proof.
 #
-# Networks are looked at from the cheapest on. One whose bound is no less than the best mean time
-# of those that cost no more cannot be on the front, and its graph is never built.
+# Networks are evaluated in order of cost.  A network whose lower bound is not below the best mean
+# time of the cheaper networks cannot be on the front, and its graph is never built.
 
 
 _ROUNDING = 1e-9
 
 
 class FrontStep(NamedTuple):
-    """A network of the front: USD, and the mean of the cases' seconds."""
+    """A network of the front."""
 
     network: LayeredNetwork
-    cost: float
-    mean: float
+    cost: float  # USD
+    mean: float  # seconds, over the cases
 
 
 class Front(NamedTuple):
-    """The networks that no other one is as fast as for as little money, the cheapest first; how
-    many there were, and how many were timed, which no bound excludes."""
+    """The networks that no other network beats in both time and cost."""
 
-    steps: Sequence[FrontStep]
-    networks: int
-    timed: int
+    steps: Sequence[FrontStep]  # cheapest first
+    networks: int  # in the space
+    timed: int  # not excluded by bounds
 
     def find_dominating(self, cost: float, mean: float) -> FrontStep | None:
-        """The fastest network of the front that costs no more, if it is faster, or cheaper and as
-        fast; None if there is none."""
+        """Return the fastest network of the front that beats the given cost and time, or None."""
         found = [step for step in self.steps if step.cost <= cost and step.mean <= mean]
         last = found[-1] if found else None
         return None if last is not None and (last.cost, last.mean) == (cost, mean) else last
 
 
 def compute_mean_time(cases: TrafficCases, network: Network) -> float:
-    """The mean of the cases' seconds on a network."""
+    """Return the mean seconds of the cases on a network."""
     npus = np.arange(network.n_npus)
     spread = Spread(Wiring.from_network(network), npus)
     return cases.mean(partial(spread.seconds, npus))
 
 
 def find_front(networks: Sequence[LayeredNetwork], cases: TrafficCases, prices: PriceList) -> Front:
-    """The front of these networks; those that no parts of a list are, are left out."""
+    """Return the front of networks; networks with a missing part are left out."""
+
     ports, shop = PortBounds(cases.patterns), PriceCache(prices)
     costs = np.array([network.cost(shop) for network in networks])
     wide = np.array([cases.bound_by_bandwidth(sum(each.lanes) * each.speed) for each in networks])

@@ -22,8 +22,8 @@ _STUDIES = Lazy("studies", f"{_ROOM}.published:studies_command")
 _LIST = Lazy("list", f"{_ROOM}.command:list_command")
 _HELP = """{what}
 
-It sweeps the study into results/, where the same command continues it, and looks the published
-points up in its rows. The exit code is 1 unless every value is within its tolerance and every claim
+It sweeps the study into results/, where the same command resumes it, and compares the published
+points with its rows. The exit code is 1 unless every value is within its tolerance and every claim
 holds.
 
 \b
@@ -34,7 +34,7 @@ Usual keys:
 
 
 class _Published(Lazy):
-    """The command of a published study that is data."""
+    """The command of a published study."""
 
     def __init__(self, name: str, files: StudyFiles) -> None:
         super().__init__(name, "", files.title)
@@ -54,7 +54,7 @@ class _Published(Lazy):
             folders = list["Place"]()
 
             def find() -> "Findings":
-                return find_points(self._files, *overrides, told=folders)
+                return find_points(self._files, *overrides, folders=folders)
 
             code = run_verification(self._files.name, find, as_json=as_json, picture=picture)
             for folder in folders:
@@ -82,10 +82,7 @@ def verifications() -> dict[str, Verification]:
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def list_command(as_json: bool) -> int:
-    """List what can be verified.
-
-    Each verification is shown with what it compares, and where that was published.
-    """
+    """List the verifications, with their subjects and sources."""
     from rich.console import Console
 
     from dimsweep.sweeper.extensions.verify.points import read_lines
@@ -106,12 +103,12 @@ def list_command(as_json: bool) -> int:
     console = Console()
     rows = [(name, each.title, each.source) for name, each in known.items()]
     console.print(table(("name", "what it does", "published in"), rows, left=3))
-    say("dimsweep verify NAME runs one; its --help tells more", console)
+    say("dimsweep verify NAME runs one; --help describes it", console)
     return 0
 
 
 class _Verifications(Commands):
-    """The listed verifications, and the study of any path."""
+    """The listed verifications, and the published study at any path."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if listed := super().get_command(ctx, cmd_name):
@@ -125,10 +122,11 @@ class _Verifications(Commands):
 def command(context: click.Context) -> None:
     """Compare published or recorded measurements with dimsweep's times.
 
-    Without a name the verifications are listed: what each compares, and where that was published.
-    One prints every point with its published value, ours, the difference, the tolerance and a
-    verdict. The exit code is 1 if something is outside the verification's aim. A study of your own
-    is verified by its path: a YAML file with a table of points beside it, or their folder.
+    Without a name, it lists the verifications with their subjects and sources. A verification
+    prints every point with its published value, ours, the difference, the tolerance and a verdict.
+    The exit code is 1 if the verification misses its aim. To verify your own study, give its path:
+    a YAML file with a table of points next to it, or their folder.
+
 
     \b
     Examples:

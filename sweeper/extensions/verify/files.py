@@ -1,7 +1,7 @@
-"""Published studies as data: which there are, and the files of one.
+"""The files of published studies.
 
-``x.yaml`` is the study, and beside it lie ``x.points.csv`` with what was published, perhaps
-``x.views.sql`` with views and macros that the points' expressions name, ``x.picture.yaml`` with its
+``x.yaml`` is the study, and ``x.points.csv`` next to it holds the published points.  Optional files
+are ``x.views.sql`` with views and macros for the points' expressions, ``x.picture.yaml`` with its
 picture, and ``x.TABLE.csv`` with a table of measurements.
 """
 
@@ -21,24 +21,27 @@ class StudyFiles(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Name of the study."""
         return self.study.stem
 
     @property
     def points(self) -> Path:
+        """Table of published points."""
         return self._find_sibling(_POINTS)
 
     @property
     def views(self) -> Path | None:
-        """SQL that is run before the points are looked at."""
+        """SQL that is run before the points' expressions."""
         return self._find_existing(_VIEWS)
 
     @property
     def picture(self) -> Path | None:
+        """Description of its picture."""
         return self._find_existing(_PICTURE)
 
     @property
     def title(self) -> str:
-        """What is asked: the first sentence of the study's comment."""
+        """First sentence of the study's comment."""
         words = list[str]()
         for line in self.study.read_text(encoding="utf-8", errors="replace").splitlines():
             if not line.startswith("#"):
@@ -50,11 +53,11 @@ class StudyFiles(NamedTuple):
         return " ".join(words) or "It does not say what it asks."
 
     def find_table(self, name: str) -> Path | None:
-        """A table of measurements."""
+        """Return the table of measurements with a name."""
         return None if name == "points" else self._find_existing(f".{name}.csv")
 
     def find_study(self, name: str) -> Path | None:
-        """Another study, beside this one or in studies/."""
+        """Return another study, next to this one or in studies/."""
         beside = self.study.with_name(f"{name}.yaml")
         return beside if beside.is_file() else places.find_study(name)
 
@@ -67,17 +70,17 @@ class StudyFiles(NamedTuple):
 
 
 def find_published() -> dict[str, StudyFiles]:
-    """The studies of studies/ that have published points, by their names."""
+    """Return the studies of studies/ that have published points, by name."""
     files = (places.find_study(name) for name in places.study_names())
     found = {file.stem: StudyFiles(file) for file in files if file is not None}
     return {name: each for name, each in found.items() if each.points.is_file()}
 
 
 def find_study_files(word: str) -> StudyFiles | None:
-    """The published study that a path means: its yaml, or the folder that it is alone in; a name
-    that is no path, and that no study has, means None.
+    """Return the published study at a path: its YAML file, or a folder with one study.
 
-    Raises :class:`DimsweepError` where a path leads to no points, or to those of several studies.
+    Returns None for an unknown name that is not a path.  Raises :class:`DimsweepError` for a path
+    without points, or with the points of several studies.
     """
     from dimsweep.engine import DimsweepError
 
@@ -86,19 +89,23 @@ def find_study_files(word: str) -> StudyFiles | None:
         tables = sorted(folder.glob(f"*{_POINTS}"))
         if len(tables) != 1:
             names = ", ".join(table.name for table in tables)
-            what = (
-                f"it has the points of several studies: {names}" if tables else "it has no points"
+            problem = f"points of several studies: {names}" if tables else "no table of points"
+            hint = (
+                "give one study's YAML" if tables else "write STUDY.points.csv next to STUDY.yaml"
             )
-            hint = "name one study's yaml" if tables else "write STUDY.points.csv beside STUDY.yaml"
-            raise DimsweepError(what, where=word, hint=hint)
+            raise DimsweepError(
+                problem, where=word, hint=hint, code="conflict" if tables else "missing"
+            )
         found = StudyFiles(folder / f"{tables[0].name.removesuffix(_POINTS)}.yaml")
     elif (study := places.find_study(word)) is not None:
         found = StudyFiles(study)
     elif places.names_file(word):
-        raise DimsweepError("there is no such study or folder", where=word)
+        raise DimsweepError("no such study or folder", where=word, code="inaccessible")
     else:
         return None
     for file in (found.study, found.points):
         if not os.path.isfile(file):
-            raise DimsweepError("a published study needs it, and it is not there", where=str(file))
+            problem = "a published study needs this file, which is missing"
+            raise DimsweepError(problem, where=str(file), code="inaccessible")
+
     return found

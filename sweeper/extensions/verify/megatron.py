@@ -28,18 +28,17 @@ _FITTED = "measured kernels, and one set of three constants for all (conf/npu/a1
 
 @dataclass(frozen=True)
 class Case:
-    """A model on so many nodes, and its measured seconds: everything computed again, and sequence
-    parallelism with the attention's core computed again."""
+    """A model, its nodes, and its measured seconds with two kinds of recomputation."""
 
     name: str
     workload: str
     nodes: int
-    full: float
-    selective: float
+    full: float  # seconds, everything recomputed
+    selective: float  # seconds, with sequence parallelism and the attention's core recomputed
     overrides: tuple[str, ...] = ()
 
     def list_overrides(self, recompute: str) -> list[str]:
-        """The overrides that make the case."""
+        """Return the overrides of the case with a kind of recomputation."""
         return [
             f"workload={self.workload}",
             "topology=dgx_a100",
@@ -91,8 +90,11 @@ def find() -> Findings:
 
 
 def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
-    """Seconds, memory of the fullest GPU, and the activations of the first stage's layers in the
-    paper's formula."""
+    """Simulate a case.
+
+    Returns its seconds, the memory of the fullest GPU, and the first stage's bytes of activations
+    by the paper's formula.
+    """
     config = compose(case.list_overrides(recompute)).config
     result = simulate(config)
     memory = result.program.workload.footprint
@@ -101,8 +103,8 @@ def simulate_case(case: Case, recompute: str) -> tuple[float, Footprint, float]:
 
 
 def _compute_formula(config: Config, recompute: str) -> float:
-    """Table 2 and section 4.3 of the paper: bytes a layer, times the layers in flight, and the mask
-    of the embedding's dropout for each micro-batch in flight."""
+    """Return the bytes of activations by table 2 and section 4.3 of the paper."""
+
     workload = config.workload
     assert isinstance(workload, Model)
     model, plan, parallel = workload.model, workload.plan, workload.parallel

@@ -1,4 +1,4 @@
-"""Collectives that others measured with nccl-tests, beside ours with ``collective=nccl``."""
+"""Collectives that others measured with nccl-tests, next to ours with ``collective=nccl``."""
 
 import re
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ AIMS = {True: 0.10, False: 0.25}  # mean error from _LARGE up, and below
 _COLUMNS = ("source", "gpu", "gpus", "nodes", "op", "bytes", "time_us", "note")
 _KINDS = tuple(map(str, CollectiveKind))
 _OPS = {"alltoall": "all_to_all"}
-# A kind of GPU by what stands in its name, the longer name first; GB/s of its links to its node
-# and, unless a place has others, of its network adapter.
+# Kinds of GPU by a part of the name, longer names first: GB/s of a GPU's links in its node, and of
+# its network adapter unless the place has another one.
 _GPUS = {
     "gb300": (900, 100),
     "b300": (900, 100),
@@ -56,74 +56,76 @@ _ADAPTERS = re.compile(r"\b(\d+) ?x ?(\d+) ?Gb/s")  # of a node
 _A_NODE = 8  # GPUs that share them
 _FITTED = ("a100", "h100", "b200", "l40s")  # of the source below, on one node
 _SOURCE = "ai-dynamo/aiconfigurator"
-# What a note says of a row that is no target, and how that is told.
+# Patterns of notes that exclude a row, and the reason.
 _NO_TARGETS = {
     "outlier|misconfigured|below expect": "the source says that its cluster is misconfigured",
     "cold trial": "the source says that it is a cold trial",
-    # Its job file has NCCL_ALGO=COLLNETCHAIN: switches of the network add up.
+    # Its job file has NCCL_ALGO=COLLNETCHAIN: switches of the network reduce.
     "sharp-mpijob|sharp, ": "the network reduces (SHARP), which is not simulated",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measured collective.  ``n_bytes`` as nccl-tests count them; ``seconds`` were measured."""
+    """A measured collective."""
 
     source: str
     place: str  # GPU and machine, as the source names them
-    gpu: str  # ours, or ""
+    gpu: str  # key of _GPUS, or ""
     ranks: int
     nodes: int
     kind: str
-    n_bytes: int
-    seconds: float
+    n_bytes: int  # as nccl-tests count them
+    seconds: float  # measured
     note: str
 
     @property
     def left_out(self) -> str:
-        """Why there is nothing to compare, or nothing."""
+        """The reason why the row is not compared, or an empty text."""
         if not self.gpu:
-            return f"nothing is known of NCCL on {self.place!r}"
+            return f"the GPU of {self.place!r} is unknown"
         if self.kind not in _KINDS:
             return f"{self.kind} is not simulated"
         if self.ranks < 2 or self.ranks % self.nodes:
-            return f"{self.ranks} GPUs on {self.nodes} nodes are no equal nodes"
-        said = f"{self.place} {self.note}".lower()
-        return next((why for words, why in _NO_TARGETS.items() if re.search(words, said)), "")
+            return f"{self.ranks} GPUs do not divide among {self.nodes} nodes"
+        text = f"{self.place} {self.note}".lower()
+        return next((why for words, why in _NO_TARGETS.items() if re.search(words, text)), "")
 
     @property
     def rail(self) -> float:
-        """GB/s of a GPU to the network: those of its place, or as they are told, or usual."""
+        """GB/s of a GPU to the network: as noted, of its place, or of its kind."""
         place = f"{self.place} {self.note}"
-        told = _ADAPTERS.search(place)
-        if told:
-            return int(told[1]) * float(told[2]) / 8 / _A_NODE
+        adapters = _ADAPTERS.search(place)
+        if adapters:
+            return int(adapters[1]) * float(adapters[2]) / 8 / _A_NODE
         known = [rail for name, rail in _RAILS.items() if name in place.lower()]
         return known[0] if known else _GPUS[self.gpu][1]
 
     @property
     def is_of_fitted_machine(self) -> bool:
-        """Whether constants were fitted to collectives of this machine, if of other sizes."""
+        """Whether constants were fitted to collectives of this machine."""
         return self.source.startswith(_SOURCE) and self.gpu in _FITTED and self.nodes == 1
 
     @property
     def is_large(self) -> bool:
+        """Whether it has 16 MiB or more."""
         return self.n_bytes >= _LARGE
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file, or of all files called *nccl*.csv in a folder.
+    """Read the rows of a CSV file, or of all files *nccl*.csv in a folder.
 
-    Raises :class:`DimsweepError` for a file that is not of this form, naming it and the line.
+    Raises :class:`DimsweepError` naming the file and line of an invalid row.
     """
     files = sorted(path.glob("*nccl*.csv")) if path.is_dir() else [path]
     rows = [_parse_row(*row) for file in files for row in read_table(file, _COLUMNS)]
     if not rows:
         raise DimsweepError(
-            "there is no measured collective here",
+            "no measured collectives",
             where=str(path),
             hint="give a CSV file, or a folder with *nccl*.csv, of the columns "
             + ", ".join(_COLUMNS),
+            code="missing",
         )
     return rows
 
@@ -137,18 +139,21 @@ def _parse_row(where: str, found: dict[str, str]) -> Row:
             nodes = -(-ranks // 72)
         n_bytes, seconds = int(float(found["bytes"])), float(found["time_us"]) / 1e6
     except (ValueError, OverflowError) as error:
-        raise DimsweepError(f"a number cannot be read: {error}", where=where) from error
+        problem = f"invalid number: {error}"
+        raise DimsweepError(problem, where=where, code="wrong-type") from error
     if n_bytes < 1 or not seconds > 0 or nodes < 1:
         raise DimsweepError(
-            f"{n_bytes} bytes in {seconds * 1e6:g} us on {nodes} nodes is no measured collective",
+            f"invalid measurement: {n_bytes} bytes in {seconds * 1e6:g} us on {nodes} nodes",
             where=where,
+            hint="all three must be greater than 0",
+            code="out-of-range",
         )
     kind, note = _OPS.get(found["op"], found["op"]), found["note"]
     return Row(found["source"], found["gpu"], gpu, ranks, nodes, kind, n_bytes, seconds, note)
 
 
 def simulate_row(row: Row) -> float:
-    """How long the collective takes in our simulation, in seconds."""
+    """Return the simulated seconds of a collective."""
     cluster = _build_cluster(row.gpu, row.ranks // row.nodes, row.nodes, row.rail)
     kind = CollectiveKind(row.kind)  # type: ignore[arg-type]
     held = row.n_bytes / row.ranks if kind is CollectiveKind.ALL_GATHER else row.n_bytes
@@ -182,8 +187,7 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
     """Compare measured NCCL collectives on A100, H100, B200 and L40S.
 
     The aims are a mean error of 10 % from 16 MiB up and of 25 % below, for each kind of GPU; the
-    exit code is 1 if one is missed. Machines of which some collectives were fitted are shown apart
-    from all others.
+    exit code is 1 if one is missed. Machines to which constants were fitted have separate rows.
 
     \b
     Example:
@@ -204,7 +208,8 @@ def command(data: Path | None, rows: bool, as_json: bool) -> int:
 
 
 def _build_point(row: Row, error: float) -> Value:
-    """A row as a point; its tolerance is the aim for the mean of rows like it."""
+    """Return a row as a point; its tolerance is the aim for the mean of its size."""
+
     name = (
         f"{row.kind} of {row.n_bytes:,} bytes, {row.ranks} {row.gpu} on {plural(row.nodes, 'node')}"
     )

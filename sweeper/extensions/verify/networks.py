@@ -1,5 +1,4 @@
-"""Published counts of networks' parts and mean path lengths, beside those of generated networks,
-the switches of clusters of nodes, and all-to-alls."""
+"""Published part counts, path lengths and all-to-alls of networks, next to generated networks'."""
 
 import re
 from collections import Counter
@@ -55,13 +54,13 @@ from dimsweep.sweeper.extensions.verify.points import (
 _SOURCE = "Yan et al., From ATOP to ZCube, SIGCOMM 2025"
 _PARTS = ("switches", "radix", "copper", "fibre", "optics", "nic_ports")
 _LENGTHS = ("apl", "apl_fail", "aps_1e-4", "apl_star", "apl_star_fail", "aps_star_1e-4")
-_DIGITS = 5  # printed after the point; stretches are of what is printed
+_DIGITS = 5  # printed after the point; stretches are computed from the printed digits
 _PRICED = "a public spreadsheet of H100 clusters, August 2024"
 _SERVER = 8  # NPUs of a star, or of a node
 _BITS = 1e9 / 8
-# Of the largest switch at a scale, by NPUs (section 7 of the source): Gb/s of all ports together.
+# Total Gb/s of the ports of the largest switch, by the number of NPUs (section 7 of the source).
 _SWITCHES = {256: 6_400, 1_024: 12_800, 4_096: 25_600, 16_384: 51_200}
-# HPN's path lengths at 4,096 NPUs were published for the leaves of the scale above, of radix 256.
+# HPN's published path lengths at 4,096 NPUs are for the leaves of the next scale, of radix 256.
 _LARGER = {("HPN", 4_096): 16_384}
 # The source says latencies, servers and ECMP of its simulations.  That a port has 200 Gb/s and a
 # switch 32 of them is assumed, and that 64 MB are what a GPU sends and keeps.
@@ -75,7 +74,7 @@ _SIMULATED = {
 _LEFT_OUT = "assumed: 200 Gb/s a port, 32 a switch, 64 MB a GPU, one flow a pair, no PXN"
 _SERVERS = "how servers were placed there is not said"
 _ALL_TO_ALL = re.compile(r"all_to_all_(?P<size>\d+)MB")
-# What the priced clusters are made of: rails of 400 Gb/s on switches of 64 ports.
+# Parts of the priced clusters: rails of 400 Gb/s on switches of 64 ports.
 _PORT = 400 * _BITS
 _QUANTUM = PriceList(
     (
@@ -91,10 +90,10 @@ Row = Mapping[str, str]
 
 
 def compare(folder: Path) -> Iterator[Value]:
-    """The points of all tables in a folder, known by their columns.
+    """Yield the points of all tables in a folder, which are recognised by their columns.
 
-    Raises :class:`DimsweepError` naming the file, and its line, for a network that has no
-    generator, for what is no number, and if there is no such table.
+    Raises :class:`DimsweepError` naming file and line for an unknown network or an invalid number,
+    and for a folder without tables.
     """
     found = False
     for file in sorted(folder.glob("*.csv")):
@@ -105,23 +104,24 @@ def compare(folder: Path) -> Iterator[Value]:
             except DimsweepError as error:
                 raise error.in_place(place) from None
             except ValueError as error:
-                raise DimsweepError(str(error), where=place, hint="numbers only") from None
+                hint = "counts and lengths are numbers"
+                raise DimsweepError(str(error), where=place, hint=hint, code="wrong-type") from None
     if not found:
         columns = "nodes, gpus and switches; or "
         columns += f"gpus, topology, and {', '.join(_PARTS[:3])} or {', '.join(_LENGTHS[:2])}"
-        what = "no table of counts or of path lengths"
-        raise DimsweepError(what, where=str(folder), hint=f"a CSV file with the columns {columns}")
+        problem, hint = "no table of counts or path lengths", f"a CSV file with columns {columns}"
+        raise DimsweepError(problem, where=str(folder), hint=hint, code="missing")
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, Row, Callable[[Row], Iterable[Value]]]]:
-    """The lines of a table, and what compares them; none of one of something else."""
+    """Yield the rows of a table with their comparison; nothing for a table of other columns."""
     rows = read_table(file, ())
     if rows and (points := _choose_comparison(set(rows[0][1]))):
         yield from ((place, row, points) for place, row in rows)
 
 
 def _choose_comparison(columns: set[str]) -> Callable[[Row], Iterable[Value]] | None:
-    """What compares the rows of a table with these columns."""
+    """Return the comparison for rows of a table with these columns, or None."""
     if {"gpus", "topology"} <= columns:
         if {"case", "ns3", "unit"} <= columns:
             return _compare_flows
@@ -147,8 +147,11 @@ def _compare_counts(row: Row) -> Iterator[Value]:
 
 
 def count_parts(network: Network) -> Mapping[str, int]:
-    """Switches that a cable is bought for, their greatest radix, cables by their medium,
-    transceivers, and the ports of an NPU that cables lead to."""
+    """Count the parts of a network.
+
+    Returns switches with cables, their largest radix, cables by medium, transceivers, and the
+    cabled ports of an NPU.
+    """
     cables, at = Counter[str](), Counter[int | str]()
     for link in network.cables():
         if link.medium:
@@ -166,8 +169,10 @@ def count_parts(network: Network) -> Mapping[str, int]:
 
 
 def _compare_clusters(row: Row) -> Iterator[Value]:
-    """The switches of a cluster of nodes of 8 NPUs, a rail of each: the least fat tree; none of two
-    nodes, which are cabled to each other."""
+    """Count the switches of a cluster of nodes of 8 NPUs, each NPU on a rail.
+
+    The rails are the smallest fat trees.  Two nodes are cabled directly, without switches.
+    """
     nodes, npus = int(row["nodes"]), int(row["gpus"])
     block = "FullyConnected" if nodes == 2 else "Switch"
     topology = Topology.build(
@@ -178,7 +183,7 @@ def _compare_clusters(row: Row) -> Iterator[Value]:
     )
     bill = product_bill(topology, (), _QUANTUM)
     if bill.missing:
-        raise DimsweepError(bill.missing[0], where="nodes")
+        raise DimsweepError(bill.missing[0], where="nodes", code="missing")
     ours = bill.count(PartKind.SWITCH)
     whole = npus == _SERVER * nodes
     note = "" if whole else f"{npus / _SERVER:,.1f} nodes there, switches in proportion"
@@ -187,7 +192,7 @@ def _compare_clusters(row: Row) -> Iterator[Value]:
 
 
 def _compare_flows(row: Row) -> Iterator[Value]:
-    """How long an all-to-all takes as flows, by ECMP and sprayed; none of another workload."""
+    """Simulate an all-to-all as flows, with ECMP and spraying; skip other workloads."""
     case = _ALL_TO_ALL.fullmatch(row["case"])
     if case is None or row["unit"] != "ms":
         return
@@ -227,11 +232,11 @@ def _compare_path_lengths(row: Row) -> Iterator[Value]:
 def build_generator(
     topology: str, npus: int, radix: int | None, row: Row, *, spread: bool = False
 ) -> Generator:
-    """The generator of a network as the source names it.
+    """Return the generator of a network by the source's name.
 
-    Where the ``radix`` is not said it is that of the largest switch at the scale.  A dragonfly is
-    the least balanced one that has the NPUs.  Path lengths of Rail-only are those of a network
-    whose leaves' links up all lead to spines of their own (``spread``), its counts are not.
+    The default ``radix`` is that of the largest switch at the scale.  A dragonfly is the smallest
+    balanced one with enough NPUs.  The source's path lengths of Rail-only, but not its counts, are
+    those of a network in which each uplink of a leaf leads to a separate spine (``spread``).
     """
     port = float(row.get("port_gbps") or (200 if topology.startswith("HPN") else 400))
     kind = topology.split(" (")[0]
@@ -249,7 +254,8 @@ def build_generator(
     cube = _CUBE.fullmatch(topology)
     if cube is None:
         hint = "ROFT, Rail-only, HPN, Dragonfly, BCube(n,k), ZCube(n,k) or ZCube(n,k)-partial"
-        raise DimsweepError(f"no generator is known for {topology!r}", where="topology", hint=hint)
+        problem = f"unknown network {topology!r}"
+        raise DimsweepError(problem, where="topology", hint=hint, code="unknown-name")
     n, k = int(cube["n"]), int(cube["k"])
     if cube["name"] == "BCube":
         return BCube(n=n, k=k)
@@ -259,8 +265,9 @@ def build_generator(
 
 def _find_radix(npus: int, port: float) -> int:
     if npus not in _SWITCHES:
-        hint = f"a column radix, or {', '.join(map(str, _SWITCHES))} NPUs"
-        raise DimsweepError(f"the radix at {npus} NPUs is not known", where="gpus", hint=hint)
+        hint = f"add the column radix, or use {', '.join(map(str, _SWITCHES))} NPUs"
+        problem = f"the radix at {npus} NPUs is unknown"
+        raise DimsweepError(problem, where="gpus", hint=hint, code="missing")
     return round(_SWITCHES[npus] / port)
 
 
@@ -279,13 +286,16 @@ def command(data: Path | None, as_json: bool) -> int:
     """Compare counts of parts, and path lengths, of published networks with generated ones.
 
     Counts must be equal: switches, their radix, copper and fibre cables, transceivers, ports of an
-    NPU. Mean path lengths, whole and without one switch, must be equal to the printed digits;
-    of switches that look alike two fail for all, and all if these two differ.
-    Tables are known by their columns: gpus, topology, and some of switches, radix, copper, fibre,
-    optics, nic_ports, or of apl, apl_fail, aps_1e-4, apl_star, apl_star_fail, aps_star_1e-4; or
-    nodes, gpus, switches: clusters of nodes of eight, with a rail for each of the eight on switches
-    of 64 ports; or gpus, topology, case, ns3, unit: all-to-alls, as flows, which are not judged.
-    The exit code is 1 if any differs.
+    NPU. Mean path lengths, of the intact network and without one switch, must equal the printed
+    digits; two switches of each equivalence class are removed in turn, and all if these two differ.
+    The exit code is 1 if any value differs.
+
+    Tables are recognised by their columns: gpus, topology, and some of switches, radix, copper,
+    fibre, optics, nic_ports (counts), or of apl, apl_fail, aps_1e-4, apl_star, apl_star_fail,
+    aps_star_1e-4 (path lengths); nodes, gpus, switches (clusters of nodes of eight NPUs, with a
+    rail for each NPU on switches of 64 ports); or gpus, topology, case, ns3, unit (all-to-alls as
+    flows, which are not judged).
+
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The picture of a published study: panels, each of which shows the rows of a query."""
+"""The picture of a published study: panels that show the rows of queries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,66 +29,66 @@ _COLOURS = {
     "black": "#000000",
 }
 _Colour = Literal["grey", "blue", "green", "orange", "purple", "black"]
-_LETTERS, _MARK = 110, 6  # of a line below a picture, and what a mark takes of them
+_LETTERS, _MARK = 110, 6  # characters of a line below a picture, and of a mark
 Rows = Sequence[Mapping[str, Any]]
 
 
 class Panel(Part):
-    """One panel.  Its query has the columns ``series``, ``x`` and ``y``, and perhaps ``text`` (at
-    the end of a bar) and ``published`` (a mark).
+    """A panel of a picture.
 
-    ``bars`` lie beside one another in the row ``x``, ``stack`` has the parts of a bar one after the
-    other, ``dots`` are bars' ends alone, each joined to its mark, ``columns`` stand, and ``lines``
-    join the points of a series.  Series have their ``colours`` in the order in which they come.
+    ``bars`` are grouped in the row ``x``; ``stack`` joins the parts of a bar; ``dots`` are the ends
+    of bars, joined to their marks; ``columns`` are vertical; ``lines`` join the points of a series.
     """
 
     kind: Literal["bars", "stack", "dots", "columns", "lines"]
+    #: Columns: series, x, y; optionally text (at the end of a bar) and published (a mark).
     query: str
     title: str = ""
     x: str = ""
     y: str = ""
-    colours: tuple[_Colour, ...] = ()
-    dashed: str = ""  # series that have this in their name
+    colours: tuple[_Colour, ...] = ()  # of series, in the order of the rows
+    dashed: str = ""  # part of the names of dashed series
     marks: str = "published"
     log: bool = False
     log_y: bool = False
-    band: tuple[float, float] | None = None  # of dots: what is grey behind them
+    band: tuple[float, float] | None = None  # grey range behind dots
     low: float | None = None
     high: float | None = None
 
 
 class Picture(Part):
-    """Its title says the finding; ``height`` is in inches, and ``beside`` says how many panels lie
-    beside one another."""
+    """The panels of a picture."""
 
-    title: str
-    height: float = Field(gt=0, le=40)
-    beside: int = Field(1, ge=1, le=4)
+    title: str  # the finding
+    height: float = Field(gt=0, le=40)  # inches
+    beside: int = Field(1, ge=1, le=4)  # panels in a row
     panels: tuple[Panel, ...] = Field(min_length=1)
 
 
 class _PanelRows(NamedTuple):
-    """A panel's rows by series."""
+    """The rows of a panel's query."""
 
     panel: Panel
     rows: Rows
 
     @property
     def series(self) -> dict[str, Rows]:
+        """Rows by series."""
         names = dict.fromkeys(str(row["series"]) for row in self.rows)
         return {name: [row for row in self.rows if str(row["series"]) == name] for name in names}
 
     @property
     def places(self) -> list[Any]:
-        """The values of x, in the order in which they come."""
+        """Distinct values of x, in the order of the rows."""
         return list(dict.fromkeys(row["x"] for row in self.rows))
 
     def find_colour(self, i: int) -> str:
+        """Return the colour of a series by its number."""
         given = self.panel.colours
         return _COLOURS[given[i % len(given)]] if given else series_colour(i)
 
     def build_bars(self) -> list[Bars]:
-        """A series as bars, one for each place; none where it has no row."""
+        """Return the bars of each series, with NaN for a missing row."""
         found = []
         for i, (name, rows) in enumerate(self.series.items()):
             at = {row["x"]: row for row in rows}
@@ -100,19 +100,19 @@ class _PanelRows(NamedTuple):
         return found
 
     def marks(self, series: str) -> "NDArray[np.float64]":
-        """What was published of a series, for each place; NaN where nothing was."""
+        """Return the published values of a series by place, with NaN for missing ones."""
         of = {row["x"]: _parse_number(row.get("published")) for row in self.series[series]}
         return np.array([of.get(place, np.nan) for place in self.places])
 
 
 def read_picture(file: Path) -> Picture:
-    """What a picture shows; raises :class:`DimsweepError` naming the key that is wrong."""
+    """Read a picture's description; raise :class:`DimsweepError` naming an invalid key."""
     with naming_place(file):
         return Picture.of(OmegaConf.to_container(read_options(file).node))
 
 
 def draw_picture(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
-    """The picture with the ``rows`` of its panels' queries, as a file of that kind."""
+    """Draw a picture with the ``rows`` of its panels' queries; return the file's bytes."""
     n = len(picture.panels)
     with frame(picture.title, picture.height) as figure:
         axes = list(figure.subplots(-(-n // picture.beside), picture.beside, squeeze=False).flat)
@@ -125,7 +125,7 @@ def draw_picture(picture: Picture, rows: Sequence[Rows], kind: str) -> bytes:
 
 
 def _draw_legend(figure: "Figure", axes: "Sequence[Axes]") -> None:
-    """One legend below panels that have the same series, else one in each."""
+    """Draw one legend below panels with equal series, or one in each panel."""
     legends = [ax.get_legend_handles_labels() for ax in axes]
     if all(names == legends[0][1] for _, names in legends):
         if len(legends[0][1]) > 1:
@@ -140,8 +140,9 @@ def _draw_legend(figure: "Figure", axes: "Sequence[Axes]") -> None:
 def _check_columns(panel: Panel, rows: Rows) -> None:
     columns = rows[0] if rows else {}
     if missing := [name for name in ("series", "x", "y") if name not in columns]:
-        what = f"its query has no {', '.join(missing)}" if rows else "its query finds nothing"
-        raise DimsweepError(what, where=f"panel {panel.title or panel.y or panel.x!r}")
+        problem = f"its query lacks {', '.join(missing)}" if rows else "its query returns no rows"
+        where = f"panel {panel.title or panel.y or panel.x!r}"
+        raise DimsweepError(problem, where=where, code="missing")
 
 
 def _label_axes(ax: "Axes", panel: Panel) -> None:
@@ -218,7 +219,8 @@ def _parse_number(value: Any) -> float:
     try:
         return np.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DimsweepError(f"{value!r} in its query is no number", where="panels") from error
+        problem = f"a query's value {value!r} is not a number"
+        raise DimsweepError(problem, where="panels", code="wrong-type") from error
 
 
 _KINDS: dict[str, Callable[["Axes", _PanelRows], None]] = {

@@ -1,4 +1,4 @@
-"""Published points beside ours: their table, recorded results, and the command of all."""
+"""Published values next to simulated ones: points, their table, and the runner of verifications."""
 
 import json
 import math
@@ -25,17 +25,18 @@ _HOMES = (_HERE.parent / "golden", _HERE.parent / "tests" / "golden")
 
 
 def find_recorded(name: str, given: str) -> Path:
-    """The recorded results of that name: a file or a folder.
+    """Return the file or folder of recorded results with a ``name``.
 
-    Raises :class:`DimsweepError` saying how they are ``given`` where there are none.
+    Raises :class:`DimsweepError` if they are not installed; ``given`` is the option for a path.
     """
     for home in _HOMES:
         if (home / name).exists():
             return home / name
     raise DimsweepError(
-        f"it compares recorded runs, and those of {name} are not installed",
+        f"the recorded runs {name} are not installed",
         where=given,
         hint=f"give their folder: tests/golden/{name} of dimsweep's source, or your own",
+        code="missing",
     )
 
 
@@ -43,8 +44,7 @@ _COLUMNS = ("point", "published", "ours", "difference", "tolerance", "verdict")
 
 
 class Tolerance(NamedTuple):
-    """How far ours may be from the published value: relative to it, in its unit, or anywhere from
-    ``low`` to ``high``."""
+    """Limits of a simulated value: of its relative or absolute difference, or of itself."""
 
     kind: Literal["relative", "absolute", "between"]
     low: float
@@ -52,9 +52,9 @@ class Tolerance(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """As a table has it: ``1%`` of the published value, ``0.06`` in its unit, or ``4.3 to 5``.
+        """Parse ``1%`` of the published value, ``0.06`` in its unit, or ``4.3 to 5``.
 
-        Raises :class:`ValueError` for anything else.
+        Raises :class:`ValueError` for any other text.
         """
         first, to, last = text.removeprefix("±").partition(" to ")
         share = not to and first.endswith("%")
@@ -70,13 +70,13 @@ class Tolerance(NamedTuple):
         return found
 
     def difference(self, published: float, ours: float) -> float:
-        """Ours over the published value, less 1; or ours less the published value."""
+        """Return the difference of ours from the published value, relative to it or absolute."""
         if self.kind == "relative":
             return ours / published - 1 if published else math.inf
         return ours - published
 
     def holds(self, published: float, ours: float) -> bool:
-        """Whether ours is near enough; the last bits of a sum are no difference."""
+        """Return whether ours is within the tolerance, up to rounding."""
         found = ours if self.kind == "between" else self.difference(published, ours)
         return self.low - 1e-12 <= found <= self.high + 1e-12
 
@@ -87,50 +87,47 @@ class Tolerance(NamedTuple):
 
 
 def within_share(share: float) -> Tolerance:
-    """Within a share of the published value: 0.01 is 1 %."""
+    """Return the tolerance of a relative difference: 0.01 is 1 %."""
     return Tolerance("relative", -share, share)
 
 
 def within_amount(amount: float) -> Tolerance:
-    """Within an amount, in the point's unit."""
+    """Return the tolerance of an absolute difference, in the point's unit."""
     return Tolerance("absolute", -amount, amount)
 
 
 def within_range(low: float, high: float) -> Tolerance:
-    """From ``low`` to ``high``, in the point's unit."""
+    """Return the tolerance of values from ``low`` to ``high``, in the point's unit."""
     return Tolerance("between", low, high)
 
 
-# What a reference is: somebody's number, ours from somebody's inputs, or what somebody's program
-# says when it is run.
+# A reference is a published number, a number derived from published inputs, or the recorded output
+# of a program.
 Basis = Literal["published", "derived", "recorded"]
 
 
 @dataclass(frozen=True)
 class Value:
-    """A published number beside ours, both in ``unit``.
-
-    ``source`` says where it was published, ``note`` what was assumed.  Without a ``tolerance`` it
-    is shown and not judged, as what it is of is not known well enough.
-    """
+    """A published number next to the simulated one."""
 
     name: str
     published: float
     ours: float
-    tolerance: Tolerance | None
-    source: str
+    tolerance: Tolerance | None  # None: printed but not judged
+    source: str  # of the published number
     unit: str = ""
-    note: str = ""
+    note: str = ""  # assumptions
     basis: Basis = "published"
     kind: Literal["value"] = "value"
 
     @property
     def holds(self) -> bool:
+        """Whether the value is within its tolerance, or has none."""
         return self.tolerance is None or self.tolerance.holds(self.published, self.ours)
 
     @property
     def difference(self) -> float:
-        """Relative where the tolerance is."""
+        """Difference from the published number; relative if the tolerance is relative."""
         if self.tolerance is None:
             return self.ours - self.published
         return self.tolerance.difference(self.published, self.ours)
@@ -151,12 +148,13 @@ class Value:
 
     @property
     def is_judged(self) -> bool:
+        """Whether it has a tolerance."""
         return self.tolerance is not None
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A published claim that no number stands for, beside what we found: a test of shape only."""
+    """A published claim in words, next to the simulated result: a test of shape only."""
 
     name: str
     published: str
@@ -183,7 +181,7 @@ _RECORD = ("name", "kind", "published", "basis", "unit", "source", "ours", "diff
 
 
 def build_record(point: Point) -> dict[str, object]:
-    """A point for other programs; there is no ``verdict`` on what is not judged."""
+    """Return a point as data for JSON; ``verdict`` is None for a point without tolerance."""
     return {
         **{name: getattr(point, name) for name in _RECORD},
         "tolerance": None if point.tolerance is None else point.tolerance._asdict(),
@@ -193,28 +191,27 @@ def build_record(point: Point) -> dict[str, object]:
 
 
 def _label_basis(reference: str, basis: Basis) -> str:
-    """In the column of what was published, what was not."""
+    """Mark a reference that is not published with its basis."""
     return reference if basis == "published" else f"{reference} ({basis})"
 
 
 class Findings(NamedTuple):
-    """What a verification found: its points, and what draws its picture, if it has one: as
-    the kind of file that it is given."""
+    """The result of a verification."""
 
     points: Sequence[Point]
-    draw: Callable[[str], bytes] | None = None
+    draw: Callable[[str], bytes] | None = None  # draws its picture as a kind of file, such as png
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 
 
 def print_json(points: Sequence[Point]) -> None:
-    """The points for other programs, on the standard output; all else goes to the other one."""
+    """Print the points as JSON on the standard output."""
     print(json.dumps([build_record(point) for point in points], indent=1))
 
 
 def print_left_out(reasons: Iterable[str], what: str, console: Console) -> None:
-    """How many of ``what`` are not compared, by the reason."""
+    """Print the number of cases that are left out for each reason; ``what`` names a case."""
     for why, n in Counter(reasons).items():
         say(f"left out: {plural(n, what)}: {why}", console)
 
@@ -227,7 +224,7 @@ picture_option = click.option(
 
 
 def create_command(name: str, find: Callable[[], Findings]) -> click.Command:
-    """The command ``dimsweep verify NAME``, whose help is the docstring of ``find``."""
+    """Return the command ``dimsweep verify NAME``; its help is the docstring of ``find``."""
 
     @click.command(name, help=find.__doc__)
     @json_option
@@ -240,12 +237,12 @@ def create_command(name: str, find: Callable[[], Findings]) -> click.Command:
 def run_verification(
     name: str, find: Callable[[], Findings], *, as_json: bool, picture: Path | None = None
 ) -> int:
-    """Print what a verification finds, and draw its ``picture``; returns the exit code, which is 1
-    unless every value is within its tolerance and every claim holds.
+    """Run a verification, print its points, and draw its ``picture``.
 
-    Raises :class:`DimsweepError` if a picture is asked for and there is none.
+    Returns the exit code: 1 unless every value is within its tolerance and every claim holds.
+    Raises :class:`DimsweepError` if the verification has no picture.
     """
-    kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
+    kind = "" if picture is None else kind_of(picture, "--picture")  # fails before the simulation
     console = create_console(as_json)
     with waiting(f"simulating {name}", console):
         found = find()
@@ -255,24 +252,24 @@ def run_verification(
         print_points(found.points, console)
     if picture is not None:
         if found.draw is None:
-            raise DimsweepError(f"{name} has no picture", where="--picture")
+            raise DimsweepError(f"{name} has no picture", where="--picture", code="unsupported")
         write_picture(picture, found.draw(kind), kind)
         say(f"{picture} shows them", console)
     return int(not all(point.holds for point in found.points))
 
 
 def write_picture(file: Path, drawn: bytes, kind: str) -> None:
-    """Write a picture; a PNG, which may be kept in git, in two thirds of its size."""
+    """Write a picture; PNGs are compressed to two thirds of their size."""
     file.write_bytes(reduced(drawn) if kind == "png" else drawn)
 
 
 def create_console(as_json: bool) -> Console:
-    """Where a verification prints its table, the standard output being another's or not."""
+    """Return the console for tables: the standard error if JSON takes the standard output."""
     return wide_console(160, stderr=as_json)
 
 
 def print_points(points: Sequence[Point], console: Console) -> None:
-    """Values, then claims, each with its sources and notes, and a line that sums them up."""
+    """Print values, claims, their sources and notes, and the number of those that hold."""
     kinds: dict[str, tuple[str, list[Point]]] = {
         "value": ("within their tolerance", [p for p in points if p.kind == "value"]),
         "shape": ("hold (tests of shape only)", [p for p in points if p.kind == "shape"]),
@@ -296,33 +293,33 @@ def print_points(points: Sequence[Point], console: Console) -> None:
 
 
 COLUMNS = ("name", "published", "unit", "tolerance", "source", "note", "ours")
-MORE = ("holds", "basis")  # of claims, and of what was not published
+MORE = ("holds", "basis")  # optional columns: of claims, and of unpublished references
 
 
 class Line(NamedTuple):
-    """A line of the table. ``published`` is a number, or a claim in words, which has an expression
-    for whether it ``holds``; ``ours`` is the expression of what we found."""
+    """A line of a table of points."""
 
-    place: str
+    place: str  # file and line
     name: str
-    published: float | str
+    published: float | str  # a number, or a claim in words
     unit: str
     tolerance: Tolerance | None
     source: str
     note: str
-    ours: str
-    holds: str
+    ours: str  # expression of the simulated value
+    holds: str  # expression that is true if a claim holds
     basis: Basis
 
 
 def read_lines(file: Path) -> list[Line]:
-    """The points of a table, in which empty lines and those that begin with ``#`` are comments.
+    """Read a table of points; empty lines and lines that begin with ``#`` are skipped.
 
-    Raises :class:`DimsweepError` naming the line that is wrong.
+    Raises :class:`DimsweepError` naming an invalid line.
     """
     lines = [_parse_line(cells, place) for place, cells in read_table(file, COLUMNS, MORE)]
     if not lines:
-        raise DimsweepError("it has no points", where=str(file), hint="write a line for each")
+        hint = "write one line per point"
+        raise DimsweepError("the table is empty", where=str(file), hint=hint, code="missing")
     return lines
 
 
@@ -330,13 +327,14 @@ def _parse_line(cells: Mapping[str, str], place: str) -> Line:
     holds, basis = cells.get("holds", ""), cells.get("basis", "") or "published"
     for name in ("name", "published", "source", "ours"):
         if not cells[name]:
-            raise DimsweepError(f"it has no {name}", where=place)
+            raise DimsweepError(f"the column {name} is empty", where=place, code="missing")
     if basis not in get_args(Basis):
-        what, hint = f"unknown basis {basis!r}", f"one of {', '.join(get_args(Basis))}"
-        raise DimsweepError(what, where=place, hint=hint)
+        problem, hint = f"unknown basis {basis!r}", f"one of {', '.join(get_args(Basis))}"
+        raise DimsweepError(problem, where=place, hint=hint, code="unknown-name")
     if holds and (cells["unit"] or cells["tolerance"]):
-        hint = "a claim has `holds`; a number has a tolerance"
-        raise DimsweepError("a claim has neither unit nor tolerance", where=place, hint=hint)
+        problem = "a claim (column `holds`) has a unit or tolerance"
+        hint = "leave both empty, or leave `holds` empty for a number"
+        raise DimsweepError(problem, where=place, hint=hint, code="conflict")
     return Line(
         place,
         cells["name"],
@@ -357,8 +355,8 @@ def _parse_number(text: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        hint = "a claim in words needs the column `holds`"
-        raise DimsweepError(f"published: {text!r} is no number", where=place, hint=hint)
+        problem, hint = f"published: {text!r} is not a number", "a claim needs the column `holds`"
+        raise DimsweepError(problem, where=place, hint=hint, code="wrong-type")
     return value
 
 
@@ -366,9 +364,9 @@ def _parse_tolerance(text: str, place: str) -> Tolerance | None:
     try:
         return Tolerance.parse(text) if text else None
     except ValueError:
-        hint = "such as 1%, 0.06, or 4.3 to 5; without one ours is shown, and not judged"
-        what = f"tolerance: {text!r} cannot be read"
-        raise DimsweepError(what, where=place, hint=hint) from None
+        hint = "such as 1%, 0.06, or 4.3 to 5; a value without tolerance is not judged"
+        problem = f"invalid tolerance {text!r}"
+        raise DimsweepError(problem, where=place, hint=hint, code="bad-syntax") from None
 
 
 # --- simulations in processes --------------------------------------------------------------------
@@ -381,11 +379,11 @@ _Found = TypeVar("_Found")
 def map_in_processes(
     find: Callable[[_Given], _Found], given: Sequence[_Given], *, chunksize: int = 1
 ) -> Iterator[_Found]:
-    """What ``find``, a function of a module, returns for each, in their order, as they come.
+    """Yield the results of ``find``, a module's function, in order, computed by processes.
 
-    A process takes ``chunksize`` of them at a time; no more than that are found in this one.  Each
-    starts as a Python of its own: a fork of this one, which has threads of Arrow's, Numba's or
-    Ray's, could stand still for ever.
+    A process takes ``chunksize`` arguments at a time; up to ``chunksize`` arguments are computed in
+    this process.  Processes are spawned: a fork of a process with threads (Arrow, Numba, Ray) may
+    deadlock.
     """
     if len(given) <= chunksize:
         yield from map(find, given)
@@ -399,5 +397,6 @@ def map_in_processes(
 
 
 def _ignore_interrupts() -> None:
-    """Let Ctrl-C stop the process that asks alone, which then stops the others."""
+    """Ignore Ctrl-C, which stops the parent process, and that stops its children."""
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)

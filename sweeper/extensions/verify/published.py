@@ -1,4 +1,4 @@
-"""What the rows of studies say to a published study's expressions, by DuckDB."""
+"""Published studies: run a study and evaluate its points' expressions on its rows with DuckDB."""
 
 import json
 import math
@@ -48,17 +48,17 @@ from dimsweep.sweeper.run.loop import StudyPlan
 from dimsweep.sweeper.run.session import run_in_ledger
 from dimsweep.sweeper.terminal import plural, say, waiting
 
-ROWS = "rows"  # the study's own
+ROWS = "rows"  # the table of the study itself
 _NAMED = re.compile(r"\b(?:from|join)\s+\"?([a-z_]\w*)", re.IGNORECASE)
 
 
 def find_table_names(text: str) -> list[str]:
-    """What SQL may mean by tables: each word that stands after FROM or JOIN."""
+    """Return each word after FROM or JOIN in SQL: the names of possible tables."""
     return list(dict.fromkeys(_NAMED.findall(text)))
 
 
 class Answers:
-    """Tables, and views of them, that answer expressions."""
+    """Tables and views on which expressions are evaluated."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -66,9 +66,9 @@ class Answers:
     @classmethod
     @contextmanager
     def connect(cls, tables: Mapping[str, pa.Table], views: Path | None) -> Iterator["Answers"]:
-        """Answers from ``tables``; ``views`` is SQL that names more of them, and macros.
+        """Open a database with ``tables``, and the views and macros of a file of SQL.
 
-        Raises :class:`DimsweepError` naming the file that is no SQL.
+        Raises :class:`DimsweepError` naming an invalid file of SQL.
         """
         with duckdb.connect(config={"enable_external_access": "false"}) as connection:
             for name, table in tables.items():
@@ -81,24 +81,24 @@ class Answers:
             yield cls(connection)
 
     def check(self, query: str, where: str) -> None:
-        """Raise :class:`DimsweepError` for a query that these tables cannot answer, whatever is in
-        them."""
+        """Raise :class:`DimsweepError` for a query that does not fit the tables' columns."""
         self._prepare(query, where)
 
     def evaluate(self, expression: str, where: str) -> Any:
-        """What an expression over the rows is: it has one value, whatever the row."""
+        """Return the value of an expression, which must be the same for all rows."""
         found = [each["value"] for each in self.rows(build_query(expression), where)]
         if len(found) > 1:
-            what = f"{len(found)} values answer {expression!r}"
-            hint = "ask for one, such as max(time_s) FILTER (WHERE ...)"
-            raise DimsweepError(what, where=where, hint=hint)
+            problem = f"{expression!r} has {len(found)} values; it must have one"
+            hint = "aggregate the rows, such as max(time_s) FILTER (WHERE ...)"
+            raise DimsweepError(problem, where=where, hint=hint, code="mismatch")
         if not found or found[0] is None:
-            hint = "the study has no row of it, or its trial was not simulated: dimsweep report"
-            raise DimsweepError(f"no row answers {expression!r}", where=where, hint=hint)
+            problem = f"{expression!r} has no value"
+            hint = "no row matches, or its trial was not simulated: dimsweep report"
+            raise DimsweepError(problem, where=where, hint=hint, code="missing")
         return found[0]
 
     def rows(self, query: str, where: str) -> list[dict[str, Any]]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         try:
             found = self._prepare(query, where)
             return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
@@ -106,56 +106,56 @@ class Answers:
             raise _convert_error(error, where) from error
 
     def _prepare(self, query: str, where: str) -> duckdb.DuckDBPyRelation:
-        """A query that has not been asked yet."""
+        """Return a query that is not executed yet."""
         try:
             if len(duckdb.extract_statements(query)) != 1:
-                raise DimsweepError("it is not one query", where=where)
+                raise DimsweepError("not a single query", where=where, code="bad-syntax")
             return self._connection.sql(query)
         except (duckdb.Error, UnicodeDecodeError) as error:  # a table's names may be any bytes
             raise _convert_error(error, where) from error
 
 
 def build_query(expression: str) -> str:
-    """The query for the value of an expression."""
+    """Return the query for the value of an expression."""
     return f"SELECT DISTINCT ({expression}\n) AS value FROM {ROWS}"
 
 
 def _convert_error(error: Exception, where: str) -> DimsweepError:
-    """DuckDB's own words, in one line."""
+    """Return DuckDB's error, shortened to one line and its suggestion."""
     lines = [line for line in str(error).splitlines() if line and not line.startswith("LINE")]
     hint = next((line for line in lines[1:] if line.startswith(("Candidate", "Did you"))), "")
-    return DimsweepError(lines[0], where=where, hint=hint)
+    return DimsweepError(lines[0], where=where, hint=hint, code="bad-syntax")
 
 
-# It looks at a study's own trials only, and `dimsweep sweep` adds what-ifs to them.
+# Points use a study's own trials only, so no what-ifs are simulated.
 _QUIET = "what_if=null"
 
 
-def find_points(files: StudyFiles, *overrides: str, told: list[Place] | None = None) -> Findings:
-    """Sweep a published study, or continue it, and look its points up in its rows.
+def find_points(files: StudyFiles, *overrides: str, folders: list[Place] | None = None) -> Findings:
+    """Sweep a published study, or resume it, and evaluate its points on its rows.
 
-    ``overrides`` are Hydra's, such as ``executor=inline``.  The folders of the results are added to
-    ``told``.  Raises :class:`DimsweepError` for a table, an expression or a study that is wrong,
-    before anything is simulated, and for a point that no row answers.
+    ``overrides`` are Hydra's, such as ``executor=inline``.  The folders of the results are appended
+    to ``folders``.  Raises :class:`DimsweepError` for an invalid table, expression or study before
+    anything is simulated, and for a point without a value.
     """
-    of = read_queries(files)
-    tables = of.read_tables()
+    queries = read_queries(files)
+    tables = queries.read_tables()
     plans = {
         name: plan_study(compose([f"study={file}", _QUIET, *overrides], may_sweep=True))
-        for name, file in of.find_files("study")
+        for name, file in queries.find_files("study")
     }
     empty = {name: add_bounds(plan.schema.empty_table(), {}) for name, plan in plans.items()}
     with Answers.connect(tables | empty, files.views) as answers:
-        for query, where in of.queries:
+        for query, where in queries.queries:
             answers.check(query, where)
     for name, plan in plans.items():
         sweep_study(plan)
         tables[name] = read_rows(plan.folder)
-        if told is not None:
-            told.append(plan.folder)
+        if folders is not None:
+            folders.append(plan.folder)
     with Answers.connect(tables, files.views) as answers:
-        points = [_build_point(line, answers) for line in of.lines]
-        picture = of.picture
+        points = [_build_point(line, answers) for line in queries.lines]
+        picture = queries.picture
         if picture is None:
             return Findings(points)
         drawn = [answers.rows(panel.query, str(files.picture)) for panel in picture.panels]
@@ -164,7 +164,7 @@ def find_points(files: StudyFiles, *overrides: str, told: list[Place] | None = N
 
 @dataclass(frozen=True)
 class StudyQueries:
-    """What the files of a published study ask its rows."""
+    """The queries of a published study: of its points and of its picture."""
 
     study: StudyFiles
     lines: Sequence[Line]
@@ -172,7 +172,7 @@ class StudyQueries:
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """All of them, each with where it stands."""
+        """All queries, each with its place in the files."""
         found = [(build_query(line.ours), f"{line.place}: ours") for line in self.lines]
         claims = [line for line in self.lines if line.holds]
         found += [(build_query(line.holds), f"{line.place}: holds") for line in claims]
@@ -180,7 +180,7 @@ class StudyQueries:
         return found + [(panel.query, str(self.study.picture)) for panel in panels]
 
     def find_files(self, kind: Literal["table", "study"]) -> Iterator[tuple[str, Path]]:
-        """The tables of measurements or the studies that are named, each by its name."""
+        """Yield the name and file of each table of measurements, or study, that queries use."""
         of = self.study
         views = "" if of.views is None else of.views.read_text(encoding="utf-8", errors="replace")
         text = "\n".join([*(query for query, _ in self.queries), views])
@@ -192,7 +192,7 @@ class StudyQueries:
                 yield name, file
 
     def read_tables(self) -> dict[str, pa.Table]:
-        """The tables of measurements that are named, and the published numbers as ``points``."""
+        """Return the tables of measurements that queries use, and published numbers as points."""
         values = [line for line in self.lines if isinstance(line.published, float)]
         columns = {name: [getattr(line, name) for line in values] for name in ("name", "published")}
         points = pa.table(columns, pa.schema([("name", pa.string()), ("published", pa.float64())]))
@@ -202,27 +202,27 @@ class StudyQueries:
 
 
 def read_queries(files: StudyFiles) -> StudyQueries:
-    """What a published study asks; raises :class:`DimsweepError` for a file that cannot be read."""
+    """Read a study's queries; raise :class:`DimsweepError` for an invalid file."""
     picture = read_picture(files.picture) if files.picture else None
     return StudyQueries(files, read_lines(files.points), picture)
 
 
 def sweep_study(plan: StudyPlan) -> None:
-    """Run a study, or continue it, and write its page."""
+    """Run or resume a study, and write its page."""
     with Ledger(plan.folder, plan.study, plan.schema) as ledger:
         run_in_ledger(ledger, plan, lambda progress: None, notify=lambda text: None)
     write_report(read_report(plan.folder), plan.folder / "report")
 
 
 def read_rows(folder: Place) -> pa.Table:
-    """The trials of a study's searches, each with the ``bound`` that was proven for its cell."""
+    """Return the trials of a study's searches, each with the proven ``bound`` of its cell."""
     rows = load(folder)
     rows = rows.filter(pc.invert(pc.is_in(rows["origin"], pa.array(EXTRA_ORIGINS))))
     return add_bounds(rows, {cell.cell: cell.bound for cell in read_study(folder).cells})
 
 
 def add_bounds(rows: pa.Table, bounds: Mapping[int, float | None]) -> pa.Table:
-    """Rows with the column ``bound``, by the numbers of their cells."""
+    """Add the column ``bound`` to rows; ``bounds`` are by the numbers of cells."""
     column = [bounds.get(number) for number in rows["cell"].to_pylist()]
     return rows.append_column("bound", pa.array(column, pa.float64()))
 
@@ -231,8 +231,8 @@ def _read_measurements(file: Path) -> pa.Table:
     try:
         return csv.read_csv(file)
     except pa.ArrowInvalid as error:
-        what = str(error).splitlines()[0]
-        raise DimsweepError(f"it is no table: {what}", where=str(file)) from error
+        problem = f"invalid table: {str(error).splitlines()[0]}"
+        raise DimsweepError(problem, where=str(file), code="bad-syntax") from error
 
 
 def _build_point(line: Line, answers: Answers) -> Point:
@@ -240,10 +240,11 @@ def _build_point(line: Line, answers: Answers) -> Point:
     if isinstance(line.published, str):
         holds = answers.evaluate(line.holds, f"{line.place}: holds")
         if not isinstance(holds, bool):
-            what, hint = f"{line.holds!r} is {holds!r}", "true or false, such as a < b"
-            raise DimsweepError(what, where=f"{line.place}: holds", hint=hint)
-        names = line.name, line.published, str(ours), holds, line.source, line.note, line.basis
-        return Shape(*names)
+            problem, where = f"{line.holds!r} is {holds!r}", f"{line.place}: holds"
+            hint = "it must be true or false, such as a < b"
+            raise DimsweepError(problem, where=where, hint=hint, code="wrong-type")
+        parts = line.name, line.published, str(ours), holds, line.source, line.note, line.basis
+        return Shape(*parts)
     return Value(
         line.name,
         line.published,
@@ -262,8 +263,8 @@ def _check_finite(ours: Any, line: Line) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        what = f"{line.ours!r} is {ours!r}, and no number"
-        raise DimsweepError(what, where=f"{line.place}: ours")
+        problem = f"{line.ours!r} is {ours!r}; it must be a number"
+        raise DimsweepError(problem, where=f"{line.place}: ours", code="wrong-type")
     return value
 
 
@@ -276,16 +277,16 @@ def _check_finite(ours: Any, line: Line) -> float:
 def studies_command(as_json: bool, pictures: Path | None) -> int:
     """Reproduce the published studies of docs/studies, point by point.
 
-    As many run at once as there are cores.  The exit code is 1 unless every value is within its
-    tolerance and every claim holds.
+    One study runs on each core.  The exit code is 1 unless every value is within its tolerance and
+    every claim holds.
     """
     console, found = create_console(as_json), dict[str, Sequence[Point]]()
-    what = {name: files.title for name, files in find_published().items()}
-    what |= {name: each.title for name, each in verifications().items() if each.is_study}
-    names = list(what)
+    titles = {name: files.title for name, files in find_published().items()}
+    titles |= {name: each.title for name, each in verifications().items() if each.is_study}
+    names = list(titles)
     finding = map_in_processes(partial(_find_study_points, drawn=pictures is not None), names)
     for name in names:
-        say(f"\n{name}: {what[name]}", console, "bold")
+        say(f"\n{name}: {titles[name]}", console, "bold")
         with waiting(f"simulating {name}", console):
             found[name], picture = next(finding)
         if not as_json:
@@ -305,9 +306,10 @@ def studies_command(as_json: bool, pictures: Path | None) -> int:
 
 
 def _find_study_points(name: str, *, drawn: bool) -> tuple[Sequence[Point], bytes | None]:
-    """A study's points, and its picture if one is wanted and it has one."""
+    """Return a study's points, and its picture if it has one and ``drawn`` is set."""
     if name in (data := find_published()):
-        found = find_points(data[name], "executor=inline")  # processes are side by side already
+        found = find_points(data[name], "executor=inline")  # this is already a worker process
+
     else:
         found = import_module(verifications()[name].target.partition(":")[0]).find()
     return list(found.points), reduced(found.draw("png")) if drawn and found.draw else None

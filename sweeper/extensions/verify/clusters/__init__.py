@@ -1,7 +1,7 @@
-"""``dimsweep verify clusters``: training iterations that others measured, against our times.
+"""``dimsweep verify clusters``: training iterations that others measured, next to simulated ones.
 
-Each row of the tables becomes a configuration (:mod:`sweeper.extensions.verify.clusters.plans`),
-which is simulated like any other one; nothing is fitted here.
+Each row of the tables becomes a configuration (:mod:`sweeper.extensions.verify.clusters.plans`)
+and is simulated.  Nothing is fitted here.
 """
 
 from collections import Counter
@@ -68,22 +68,22 @@ _WIDE = 200
     help="A folder of tables; the recorded ones unless given.",
 )
 @click.option(
-    "--picture", type=click.Path(path_type=Path), help="Draw this .png, .svg or .pdf, too."
+    "--picture", type=click.Path(path_type=Path), help="Also draw this .png, .svg or .pdf."
 )
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path),
-    help="Write this CSV, on which the intervals of simulated times rest, too.",
+    help="Also write this CSV, from which the intervals of simulated times are computed.",
 )
 @click.option(
     "--page",
     type=click.Path(path_type=Path),
-    help="Write the tables of errors into this page, between its comments, too.",
+    help="Also write the tables of errors into this page, between its comments.",
 )
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Predict each source from three of its rows, too; takes as long again.",
+    help="Also predict each source from three of its rows; this doubles the time.",
 )
 @json_option
 def command(
@@ -97,15 +97,15 @@ def command(
 ) -> int:
     """Compare training iterations measured on real clusters, times and memory.
 
-    TABLES are names of CSV files in the folder, such as megatron_bridge; all of them unless given.
-    Every row is printed with its error, rows that cannot be simulated with the reason.  The last
-    lines sum up the errors; the exit code is 1 if they are not within the aims.
+    TABLES are names of CSV files in the folder, such as megatron_bridge; default: all.  Every row
+    is printed with its error; rows that cannot be simulated are counted by reason.  The last lines
+    summarise the errors; the exit code is 1 if they miss the aims.
 
     \b
     Example:
       dimsweep verify clusters bigscience_a100 --picture accuracy.png
     """
-    kind = "" if picture is None else kind_of(picture, "--picture")  # before it is simulated
+    kind = "" if picture is None else kind_of(picture, "--picture")  # fails before the simulation
     console = Console(soft_wrap=True, stderr=as_json)
     if not console.is_terminal:  # a file or a pipe is as wide as the tables
         console = Console(width=_WIDE, soft_wrap=True, stderr=as_json)
@@ -124,7 +124,8 @@ def command(
     times = [row for row in rows if row.is_time]
     memory = [row for row in rows if not row.is_time]
     if not rows:
-        raise DimsweepError("no row of these tables can be simulated", where=str(data))
+        problem = "no row of these tables can be simulated"
+        raise DimsweepError(problem, where=str(data), code="unsupported")
     if times:
         print_groups(times, console)
     if times and picture is not None:
@@ -144,7 +145,7 @@ def command(
 def _cover_intervals(
     times: Sequence[Compared], evidence: Path | None, console: Console
 ) -> Coverage:
-    """Whether the intervals of times hold; those of the rows themselves, where they are written."""
+    """Print the coverage of intervals; with ``evidence``, fit the bands anew and write them."""
     times = [row for row in times if not row.uses_peaks]
     runs, bands = collect_runs(times), load_known_errors().bands
     if evidence is not None:
@@ -158,7 +159,7 @@ def _cover_intervals(
 
 
 def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
-    """Every row of the tables with its prediction, or the reason why it is left out."""
+    """Return every row of the tables with its prediction, or the reason why it is left out."""
     work = [(file, line, row) for file in files for line, row in _read_measurements(file)]
     rows = [row for _, _, row in work if isinstance(row, Measurement)]
     predictions = iter([*map_in_processes(_predict, rows, chunksize=4)])
@@ -180,7 +181,7 @@ def compare(files: Sequence[Path]) -> dict[Path, list[Compared | str]]:
 
 
 def _read_measurements(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
-    """The rows of a table, with seconds where it has FLOP/s."""
+    """Yield the rows of a table, with FLOP/s converted to seconds."""
     for line, row in read_table(file):
         try:
             yield line, add_seconds(row) if isinstance(row, Measurement) else row
@@ -189,7 +190,7 @@ def _read_measurements(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]
 
 
 def _predict(measured: Measurement) -> Prediction | str:
-    """The prediction, or why there is none."""
+    """Return the prediction, or the reason why the row is left out."""
     try:
         return predict(measured)
     except LeftOut as why:
@@ -201,8 +202,10 @@ def _choose_tables(files: Sequence[Path], names: Sequence[str]) -> list[Path]:
     for name in names:
         if name not in known:
             raise DimsweepError(
-                f"there is no table {name!r}",
+                f"unknown table {name!r}",
                 where=str(files[0].parent),
                 hint=suggest_names(name, known),
+                code="unknown-name",
             )
+
     return [known[name] for name in names] if names else list(files)

@@ -48,15 +48,15 @@ from dimsweep.sweeper.terminal import plural, say, table
 
 @dataclass(frozen=True)
 class Compared:
-    """A row, what we say of it, and what it belongs to."""
+    """A measured row and its prediction."""
 
     line: int
     measured: Measurement
     ours: Prediction
     gpu: str
-    family: str
-    fitted: bool
-    uses_peaks: bool = False  # of a chip that has its data sheet's peak alone
+    family: str  # of models
+    fitted: bool  # constants were fitted to its source
+    uses_peaks: bool = False  # its chip has only the peak of a data sheet, no measured kernels
 
     @property
     def is_time(self) -> bool:
@@ -65,7 +65,7 @@ class Compared:
 
     @property
     def values(self) -> tuple[float, float]:
-        """Theirs and ours, both in seconds or in bytes."""
+        """Measured and simulated value, in seconds or bytes."""
         if self.measured.seconds is not None:
             return self.measured.seconds, self.ours.seconds
         assert self.measured.memory is not None
@@ -73,18 +73,18 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """Ours over theirs, less 1."""
+        """Relative error: simulated / measured - 1."""
         theirs, ours = self.values
         return ours / theirs - 1
 
     @property
     def kind(self) -> str:
-        """Dense, or with experts: two kinds of evidence."""
+        """Kind of model: "dense" or "experts"."""
         return "experts" if "experts" in build_model(self.measured) else "dense"
 
     @property
     def scale(self) -> str:
-        """How many GPUs, in words."""
+        """Range of the number of GPUs."""
         for limit in (8, 64, 512):
             if self.measured.gpus <= limit:
                 return f"up to {limit} GPUs"
@@ -93,17 +93,18 @@ class Compared:
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of some rows; ``rank`` is Spearman's coefficient of their values, NaN below 3 rows."""
+    """Statistics of the errors of a set of rows."""
 
     rows: int
     mean: float
     median: float
     worst: float
     bias: float
-    rank: float
+    rank: float  # Spearman's coefficient; NaN below 3 rows
 
     @classmethod
     def from_rows(cls, rows: Sequence[Compared]) -> "Errors":
+        """Compute the statistics of rows."""
         sizes = [abs(row.error) for row in rows]
         return cls(
             len(rows),
@@ -116,7 +117,7 @@ class Errors:
 
 
 def _compute_rank(rows: Sequence[Compared]) -> float:
-    """Spearman's coefficient of measured and predicted; repeated rows would count twice."""
+    """Return Spearman's coefficient of measured and predicted values, without repeated rows."""
     distinct = sorted({row.values for row in rows})
     theirs, ours = [a for a, _ in distinct], [b for _, b in distinct]
     if len(set(theirs)) < 3 or len(set(ours)) < 2:
@@ -135,16 +136,16 @@ def group_rows(
 
 
 def find_origin(row: Compared) -> str:
-    """The document that a row comes from."""
+    """Return the document that published a row."""
     return row.measured.origin
 
 
 def correct_fitted_rows(rows: Sequence[Compared]) -> list[Compared]:
-    """Leave one source out: about what we would say of each row had its own source not been fitted.
+    """Estimate the predictions of fitted sources as if constants had been fitted without them.
 
-    Rows of unfitted sources are as they are.  Those of a fitted source are corrected by the factor
-    for their GPU and kind that makes the other fitted sources right in the mean; the constants are
-    not fitted again.  Where there is no other one, nobody judges: those rows are not among these.
+    Rows of unfitted sources are returned unchanged.  Rows of a fitted source are corrected by the
+    factor for their GPU and kind that makes the other fitted sources right in the mean; constants
+    are not fitted again.  Rows without another fitted source are left out.
     """
     found = []
     for row in rows:
@@ -160,27 +161,25 @@ def correct_fitted_rows(rows: Sequence[Compared]) -> list[Compared]:
 
 
 ROWS = 3
-# What a training iteration says something of; latencies it says too little of.
+# Parameters that training iterations determine; latencies have too little effect.
 _NAMES = ("compute", "memory", "launch", "overlap", "network_0", "network_1")
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A row that was left out: its error before and after, and whether it lies in each interval of
-    SHARES."""
+    """A row that was left out of the calibration."""
 
     row: Compared
-    before: float
-    after: float
-    inside: tuple[bool, ...]
+    before: float  # relative error of the preset
+    after: float  # relative error of the calibrated cluster
+    inside: tuple[bool, ...]  # whether the error is in each interval of SHARES
 
 
 def calibrate_sources(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
-    """The rest of each source's rows on a kind of GPU, by three of them; sources of five rows and
-    more.
+    """Calibrate each source on a GPU by three of its rows, and predict its other rows.
 
-    The posterior is that of the three, linear around the preset; the rest is simulated at its mode.
-    Their intervals have the three rows' mean slopes.
+    Sources with fewer than five rows are skipped.  The posterior is linear around the preset; the
+    other rows are simulated at its mode, and their intervals use the three rows' mean slopes.
     """
     groups = group_rows(lambda row: f"{row.gpu}, {row.kind}: {find_origin(row)}", rows)
     groups = {name: own for name, own in groups.items() if len(_select_distinct(own)) > ROWS + 1}
@@ -215,14 +214,14 @@ def calibrate_sources(rows: Sequence[Compared]) -> dict[str, list[Predicted]]:
 
 
 def _select_distinct(rows: Sequence[Compared]) -> list[Compared]:
-    """The rows whose plans differ in what is simulated."""
+    """Return the rows with different simulated times."""
     return list({row.ours.seconds: row for row in rows}.values())
 
 
 def _choose_rows(rows: Sequence[Compared]) -> list[Compared]:
-    """Three of them, spread over the table."""
-    some = _select_distinct(rows)
-    return [some[len(some) * (2 * i + 1) // (2 * ROWS)] for i in range(ROWS)]
+    """Return three rows, spread over the table."""
+    distinct = _select_distinct(rows)
+    return [distinct[len(distinct) * (2 * i + 1) // (2 * ROWS)] for i in range(ROWS)]
 
 
 def _compute_posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
@@ -247,7 +246,7 @@ def _compute_posterior(rows: Sequence[Compared], slopes: Floats) -> Posterior:
 def _simulate_shifted(
     asked: tuple[Measurement, str | tuple[str, ...], float | tuple[float, ...]],
 ) -> float:
-    """The logarithm of a row's seconds with parameters changed; NaN where it cannot be."""
+    """Return the logarithm of a row's seconds with changed parameters, or NaN if it fails."""
     measured, names, values = asked
     wanted = dict(zip(*(np.atleast_1d(each).tolist() for each in (names, values)), strict=True))
 
@@ -272,7 +271,7 @@ def _predict_row(row: Compared, log: float, posterior: Posterior, slopes: Floats
 
 
 def print_calibrated(found: dict[str, list[Predicted]], console: Console) -> None:
-    """Errors of the rest before and after, by source and in all."""
+    """Print the errors of the other rows before and after the calibration."""
     say("", console)
     console.print(table(HEADS, format_calibrated(found)))
 
@@ -287,7 +286,7 @@ HEADS = (
 
 
 def format_calibrated(found: Mapping[str, Sequence[Predicted]]) -> list[tuple[str, ...]]:
-    """The rows of that table under HEADS: a source each, and all."""
+    """Return the rows of the table under HEADS: one for each source, and one for all."""
     every = [each for own in found.values() for each in own]
     return [(name, *_format_errors(own)) for name, own in [*found.items(), ("all", every)] if own]
 
@@ -301,7 +300,7 @@ def _format_errors(own: Sequence[Predicted]) -> tuple[str, ...]:
     )
 
 
-# How far the share of rows in an interval may be from what it is to hold.
+# Maximum deviation of the share of rows in an interval from its nominal share.
 COVERAGE_AIMS = {0.5: 0.07, 0.9: 0.05}
 _GROUPS: tuple[tuple[str, Callable[[Run], str]], ...] = (
     ("document", lambda run: run.source),
@@ -311,38 +310,38 @@ _GROUPS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 
 
 def collect_runs(rows: Sequence[Compared]) -> list[Run]:
-    """Measured times as evidence for times like them, each without what its own source made of the
-    constants."""
+    """Return measured times as runs of evidence, with errors corrected for fitted constants."""
     errors = {id(row.measured): row.error for row in correct_fitted_rows(rows)}
     return [_build_run(row, errors.get(id(row.measured))) for row in rows]
 
 
 def _build_run(row: Compared, error: float | None) -> Run:
-    """``error``: with its own source left out; None where no other one judges it."""
+    """Build a run; ``error`` is corrected by other sources, or None if there is none."""
     own = collect_facts(configure(row.measured, 1), row.gpu)
     stock = find_system(row.measured).config.npu
     known = {name: {*getattr(own, name), float(getattr(stock, name))} for name in SOFTWARE}
     software: dict[str, Any] = {name: tuple(sorted(values)) for name, values in known.items()}
-    of = replace(own, **software)
+    facts = replace(own, **software)
     if error is None:
-        return Run(of, find_origin(row), row.fitted, row.error, alone=True)
-    return Run(of, find_origin(row), row.fitted, error)
+        return Run(facts, find_origin(row), row.fitted, row.error, alone=True)
+    return Run(facts, find_origin(row), row.fitted, error)
 
 
 @dataclass(frozen=True)
 class CoveredRun:
-    """A run, whether it lies in each interval of SHARES that other sources give, and how wide the
-    last one is."""
+    """A run and its intervals from other sources."""
 
     run: Run
-    inside: tuple[bool, ...]
-    width: float
+    inside: tuple[bool, ...]  # whether its error is in each interval of SHARES
+    width: float  # of the widest interval
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many errors lie in the intervals that the other sources give, of times and of differences
-    between two of a source."""
+    """The share of errors in the intervals from other sources.
+
+    It covers times, and differences between two times of a source.
+    """
 
     bands: Bands
     runs: tuple[Run, ...]
@@ -354,7 +353,7 @@ class Coverage:
 
     @cached_property
     def rows(self) -> list[CoveredRun]:
-        """The runs that others judge, and for which other sources give intervals."""
+        """The runs for which other sources give intervals."""
         found = []
         for number, run in enumerate(self.runs):
             others = [each.facts for each in self.runs if each.origin != run.origin]
@@ -367,7 +366,7 @@ class Coverage:
         return found
 
     def group_rows(self) -> dict[str, dict[str, list[CoveredRun]]]:
-        """The rows by document, by scale, and by GPU and kind."""
+        """Return the rows by document, by scale, and by GPU and kind."""
         found: dict[str, dict[str, list[CoveredRun]]] = {}
         for name, key in _GROUPS:
             for row in self.rows:
@@ -375,15 +374,15 @@ class Coverage:
         return found
 
     def cells(self) -> Iterator[tuple[str, ...]]:
-        """A line for each document, scale, and GPU and kind: see :func:`format_coverage`."""
+        """Yield a line for each document, scale, and GPU and kind (:func:`format_coverage`)."""
         for groups in self.group_rows().values():
             yield from (format_coverage(name, own) for name, own in groups.items())
 
     def list_sentences(self) -> list[str]:
-        """How many in all, how many have none and why, and the same of differences."""
+        """Return sentences about all rows, rows without an interval, and differences."""
         if not self.rows:
             return []
-        told = [
+        shares = [
             _format_share([row.inside[i] for row in self.rows], share, "row")
             for i, share in enumerate(SHARES)
         ]
@@ -395,18 +394,16 @@ class Coverage:
         alone = sum(run.alone for run in self.runs)
         none = len(self.runs) - alone - len(self.rows)
         return [
-            f"intervals from other sources: {', '.join(told)}",
-            f"rows of a source are in or out together: by the differences among these "
-            f"{len({*origins})} sources the shares have standard errors of "
-            + " and ".join(f"{each:.0%}" for each in doubts),
+            f"intervals from other sources: {', '.join(shares)}",
+            f"rows of a source are correlated: from the {len({*origins})} sources, the standard "
+            "errors of the shares are " + " and ".join(f"{each:.0%}" for each in doubts),
             f"without an interval: {plural(none, 'row')} of a kind that no other source has; not "
-            f"judged: {plural(alone, 'row')} of sources that constants were fitted to and nobody "
-            "else judges",
+            f"judged: {plural(alone, 'row')} of the only fitted source of a GPU and kind",
             *self._describe_pairs(),
         ]
 
     def _describe_pairs(self) -> Iterator[str]:
-        """Differences between two runs of a source, by what pairs of other sources say."""
+        """Yield the coverage of differences between two runs, from pairs of other sources."""
         left, couples = self._leave_source_out, self._leave_source_out.list_pairs()
         if not couples:
             return
@@ -418,13 +415,16 @@ class Coverage:
             error = abs(left.errors[a] - left.errors[b])
             for share in SHARES:
                 inside[share].append(error <= deviation * student.ppf((1 + share) / 2, degrees))
-        told = [_format_share(inside[share], share, "pair") for share in SHARES]
-        yield f"differences between two runs of a source: {', '.join(told)}"
+        shares = [_format_share(inside[share], share, "pair") for share in SHARES]
+        yield f"differences between two runs of a source: {', '.join(shares)}"
 
 
 def compute_standard_error(inside: Sequence[bool], sources: Sequence[str]) -> float:
-    """The standard error of a share of rows, of which those of a source are alike (Liang and Zeger,
-    "Longitudinal data analysis using generalized linear models", 1986); 0 for one source."""
+    """Return the standard error of a share of rows that are correlated within sources.
+
+    It is the cluster-robust estimate of Liang and Zeger, "Longitudinal data analysis using
+    generalized linear models" (1986); 0 for one source.
+    """
     share, off = fmean(inside), defaultdict[str, float](float)
     for each, source in zip(inside, sources, strict=True):
         off[source] += each - share
@@ -433,7 +433,7 @@ def compute_standard_error(inside: Sequence[bool], sources: Sequence[str]) -> fl
 
 
 def format_coverage(name: str, rows: Sequence[CoveredRun]) -> tuple[str, ...]:
-    """A group's line: its rows and sources, the shares that are inside, and the width."""
+    """Return a group's line: rows, sources, shares inside the intervals, and median width."""
     return (
         name,
         str(len(rows)),
@@ -444,7 +444,7 @@ def format_coverage(name: str, rows: Sequence[CoveredRun]) -> tuple[str, ...]:
 
 
 def print_coverage(coverage: Coverage, console: Console) -> None:
-    """The groups, and the sentences."""
+    """Print the coverage by groups, and its sentences."""
     for name, groups in coverage.group_rows().items():
         shares = (f"in {share:.0%}" for share in SHARES)
         columns = (f"intervals, by {name}", "rows", "sources", *shares, "90% width")
@@ -453,12 +453,13 @@ def print_coverage(coverage: Coverage, console: Console) -> None:
             table(columns, [format_coverage(group, own) for group, own in groups.items()])
         )
     say("", console)
-    for told in coverage.list_sentences():
-        say(told, console)
+    for sentence in coverage.list_sentences():
+        say(sentence, console)
 
 
 def _format_share(inside: Sequence[bool], share: float, what: str) -> str:
-    """ "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
+    """Format "143 of 272 rows within the 50% band (53%, aim 50% ± 7%)"."""
+
     return (
         f"{sum(inside)} of {plural(len(inside), what)} within the {share:.0%} band "
         f"({fmean(inside):.0%}, aim {share:.0%} ± {COVERAGE_AIMS[share]:.0%})"

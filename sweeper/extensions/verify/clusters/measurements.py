@@ -1,4 +1,4 @@
-"""Tables of measured training iterations: a row becomes a :class:`Measurement`, or says why not.
+"""Tables of measured training iterations: a row is a :class:`Measurement`, or is left out.
 
 The columns are those of tests/golden/clusters (its README): model, plan, GPU, and one measured
 value with its unit.
@@ -37,22 +37,21 @@ _BLOCKS = re.compile(r"layers per stage \(embedding, blocks, head counted\) ([\d
 
 
 class LeftOut(Exception):  # noqa: N818  (it is the answer to a row, not a fault)
-    """Why a row cannot be compared."""
+    """The reason why a row cannot be compared."""
 
 
 @dataclass(frozen=True)
 class Measurement:
     """One measured iteration: seconds, or bytes of the fullest GPU's memory (the other is None).
 
-    The numbers of the plan are those of the table; ``data`` counts all replicas of the dense
-    weights, those that hold different experts included.
+    ``data`` counts all replicas of the dense weights, also those that hold different experts.
     """
 
     table: str
     source: str
     model: str
     shape: Mapping[str, int]
-    latent: bool  # multi-head latent attention, for which a table prints MLA in place of kv_heads
+    latent: bool  # multi-head latent attention: a table prints MLA instead of kv_heads
     gpu: str
     gpus: int
     tensor: int
@@ -70,19 +69,17 @@ class Measurement:
     seconds: float | None = None
     memory: float | None = None
     rate: float | None = None  # FLOP/s of a GPU, until models.py makes seconds of it
-    counts_recomputation: bool = False  # whether that rate does
+    counts_recomputation: bool = False  # in that rate
 
     @property
     def origin(self) -> str:
-        """The document that published it, without its version; a folder of them where each run has
-        its own."""
-        whole = _ONE_A_RUN.match(self.source)
-        return whole[0] if whole else self.source.split("@")[0].split(" (")[0]
+        """Document that published it, without version; a folder if each run has a document."""
+        folder = _ONE_A_RUN.match(self.source)
+        return folder[0] if folder else self.source.split("@")[0].split(" (")[0]
 
     @property
     def stage_layers(self) -> tuple[int, ...]:
-        """The layers of each stage, where the note says how many blocks each has, the embedding and
-        the logits counted; empty where it does not."""
+        """Layers of each stage, if noted; the note counts embedding and logits as blocks."""
         said = _BLOCKS.search(self.note)
         blocks = [int(n) for n in said[1].split("/")] if said else []
         if len(blocks) < 2:
@@ -93,14 +90,14 @@ class Measurement:
 
     @property
     def used(self) -> float | None:
-        """Bytes that are used of the device, where that is printed, beside the time or alone."""
+        """Used bytes of the device, if printed."""
         said = _NOTED.search(self.note)
         of_device = self.memory if self.source.startswith(_OF_DEVICES) else None
         return int(said[1]) * _NOTED_UNIT if said else of_device
 
     @property
     def plan(self) -> str:
-        """The plan in short, such as tp8 pp12 dp4 mb2."""
+        """Short text of the plan, such as tp8 pp12 dp4 mb2."""
         parts = {
             "tp": self.tensor,
             "pp": self.pipeline,
@@ -114,25 +111,27 @@ class Measurement:
 
 
 def find_tables(folder: Path) -> list[Path]:
-    """The tables of training iterations in a folder: its CSV files with the columns of one."""
+    """Return the CSV files of a folder that have the columns of training iterations."""
     if not folder.is_dir():
         raise DimsweepError(
-            "there is no such folder",
+            "no such folder",
             where=str(folder),
             hint="--data DIR with tables like those of tests/golden/clusters",
+            code="inaccessible",
         )
     found = [file for file in sorted(folder.glob("*.csv")) if set(_read_header(file)) >= _COLUMNS]
     if not found:
         raise DimsweepError(
-            "no table of training iterations is here",
+            "no table of training iterations",
             where=str(folder),
             hint=f"a CSV file with the columns {', '.join(sorted(_COLUMNS))} and those of a plan",
+            code="missing",
         )
     return found
 
 
 def read_table(file: Path) -> Iterator[tuple[int, Measurement | LeftOut]]:
-    """Line number and measurement, or why it is left out, of each row."""
+    """Yield the line number of each row with its measurement, or the reason to leave it out."""
     with _open_table(file) as lines:
         reader = csv.DictReader(lines)
         for row in reader:
@@ -154,7 +153,8 @@ def _open_table(file: Path) -> Iterator[TextIO]:
         with file.open(encoding="utf-8", newline="") as lines:
             yield lines
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DimsweepError(f"it cannot be read: {error}", where=str(file)) from error
+        problem = f"cannot read the table: {error}"
+        raise DimsweepError(problem, where=str(file), code="inaccessible") from error
 
 
 def _parse_measurement(table: str, row: Mapping[str, str]) -> Measurement:
@@ -204,7 +204,7 @@ def _parse_measurement(table: str, row: Mapping[str, str]) -> Measurement:
 
 
 def _parse_integer(row: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
-    """The first whole number of a cell: tables write "51,200 or 50,304" or "8 (model-parallel)"."""
+    """Return the first integer of a cell such as "51,200 or 50,304" or "8 (model-parallel)"."""
     found = _NUMBER.search(row.get(name, "").replace(",", ""))
     if found:
         return int(float(found[0]))
@@ -214,8 +214,7 @@ def _parse_integer(row: Mapping[str, str], name: str, otherwise: int | None = No
 
 
 def _choose_vocabulary(row: Mapping[str, str]) -> dict[str, str]:
-    """The row with the vocabulary of its stack, of a cell such as "51,200 (NeMo) / 50,304
-    (maxtext)"."""
+    """Return the row with its stack's vocabulary, from "51,200 (NeMo) / 50,304 (maxtext)"."""
     parts = row.get("vocab", "").split(" / ")
     stacks = (re.search(r"\((\w+)\)", part) for part in parts)
     named = zip(parts, stacks, strict=True)
@@ -231,7 +230,7 @@ def _parse_interleave(row: Mapping[str, str]) -> int:
 
 
 def _parse_value(row: Mapping[str, str]) -> dict[str, Any]:
-    """Seconds of an iteration, bytes, or a rate."""
+    """Return the fields of the measured value: seconds, bytes, or a rate."""
     value, unit = _NUMBER.search(row["value"].replace(",", "")), row["unit"]
     if value is None:
         raise LeftOut(f"its value is {row['value']!r}")
@@ -268,7 +267,7 @@ FITTED: tuple[str, ...] = (
 
 
 def is_fitted(origin: str) -> bool:
-    """Whether constants were fitted to this document's rows."""
+    """Return whether constants were fitted to a document's rows."""
     return any(origin.startswith(document) for document in FITTED)
 
 
@@ -277,11 +276,12 @@ _SLICES = re.compile(r"(\d+)x v5[ep]-\d+")
 
 
 def fill_from_script(row: Mapping[str, str]) -> dict[str, str]:
-    """The row with the columns that its source's script says.
+    """Return the row with missing columns from its source's script.
 
-    A row that is ``complete``, or that no script is known of, stays as it is; of one that its
-    script says not to be simulated ``complete`` says why.
+    A ``complete`` row, and a row without a script, is returned unchanged.  If the script cannot be
+    simulated, the column ``complete`` gets the reason.
     """
+
     found = dict(row)
     script = next((each for each in _read_scripts() if _script_matches(each, row)), None)
     if script is None or found["complete"].startswith("yes"):

@@ -1,9 +1,8 @@
-"""A row's configuration: its machine, its model, and its plan as the stack that ran it would.
+"""Configurations of measured rows: machine, model, and plan with the habits of the row's stack.
 
-``recipes.yaml`` has what Megatron-Bridge's recipes say of plans, and its tables of measurements do
-not print, by model, GPU, precision, release and expert-parallel ranks.  They were looked up because
-these rows were far off, so how well the rows are met since then judges less than rows of other
-sources do.
+``recipes.yaml`` holds settings of Megatron-Bridge's recipes that its tables do not print, by model,
+GPU, precision, release and expert-parallel ranks.  They were looked up because these rows had large
+errors, so their later agreement is weaker evidence than that of other sources.
 """
 
 import re
@@ -31,9 +30,9 @@ _KNOWN_ISSUE = "[^gpt-oss-note]"  # "Performance regression ... is a known issue
 
 
 def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keys of workload.plan, and of npu, for a row of Megatron-Bridge's tables.
+    """Return keys of workload.plan, and of npu, for a row of Megatron-Bridge's tables.
 
-    Raises :class:`LeftOut` for what is no ordinary run.
+    Raises :class:`LeftOut` for adapters and for runs with a known issue.
     """
     if _FEW_GPUS.search(measured.model.lower()) and measured.gpus == 8:
         raise LeftOut("it trains adapters of low rank (LoRA), which are not simulated")
@@ -48,15 +47,17 @@ def find_recipe(measured: Measurement) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @cache
 def read_entries() -> tuple[Mapping[str, Any], ...]:
-    """The table's recipes, in their order.  Raises :class:`DimsweepError` for one that has other
-    keys, or no source."""
+    """Return the recipes of the table; raise :class:`DimsweepError` for an invalid one."""
     found = tuple(yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
     for number, entry in enumerate(found):
         unknown = sorted({*entry} - _KEYS)
         if unknown or "source" not in entry or not {"plan", "graphs"} & {*entry}:
-            lacks = "it lacks its source, or its plan or graphs"
-            what = f"it has {', '.join(unknown)}" if unknown else lacks
-            raise DimsweepError(what, where=f"{_TABLE.name}, entry {number + 1}")
+            problem = "the source, or both plan and graphs, are missing"
+            raise DimsweepError(
+                f"unknown keys: {', '.join(unknown)}" if unknown else problem,
+                where=f"{_TABLE.name}, entry {number + 1}",
+                code="unknown-key" if unknown else "missing",
+            )
     return found
 
 
@@ -72,15 +73,16 @@ def _matches(entry: Mapping[str, Any], measured: Measurement) -> bool:
 
 
 def find_release(measured: Measurement) -> str:
-    """The NeMo container that a row's source names, such as 26.04; empty if it names none."""
+    """Return the NeMo container in a row's source, such as 26.04, or an empty text."""
     found = re.search(r"\[(\d+\.\d+)", measured.source)
     return found[1] if found else ""
 
 
 def has_graphs(measured: Measurement) -> bool:
-    """Whether CUDA graphs hold the layers, attention and router among them, so that the host issues
-    few kernels by itself: those of small or NVFP4 Llama models on Blackwell, and those of layers
-    with experts as the table says."""
+    """Return whether CUDA graphs launch the layers, including attention and router.
+
+    Small and NVFP4 Llama models on Blackwell have graphs; the table lists models with experts.
+    """
     model, blackwell = measured.model.lower(), "h100" not in measured.gpu.lower()
     if "llama" in model:
         return blackwell and ("8b" in model or "fp4" in measured.precision.lower())
@@ -251,7 +253,7 @@ _ORDER = ("tensor", "expert", "context", "data", "pipeline")  # Megatron's, inne
 
 
 def count_micro_batches(measured: Measurement) -> int:
-    """Of each replica; raises :class:`LeftOut` where the batch does not divide."""
+    """Return the micro-batches of a replica; raise :class:`LeftOut` for a remainder."""
     n, rest = divmod(measured.batch, measured.data * _find_micro_batch(measured))
     if rest or not n:
         raise LeftOut(
@@ -262,9 +264,9 @@ def count_micro_batches(measured: Measurement) -> int:
 
 
 def configure(measured: Measurement, micro_batches: int) -> Config:
-    """The configuration that simulates a row with so many micro-batches of each replica.
+    """Return the configuration of a row with the given micro-batches per replica.
 
-    Raises :class:`LeftOut` for what cannot be simulated.
+    Raises :class:`LeftOut` for a row that cannot be simulated.
     """
     system = find_system(measured)
     shape = system.build_shape(measured.gpus, measured.tensor)
@@ -301,16 +303,17 @@ def configure(measured: Measurement, micro_batches: int) -> Config:
 
 
 def _find_layout(measured: Measurement) -> Sequence[int]:
-    """Megatron-Bridge lays DeepSeek-V3's layers out so that the last share, which has the logits,
-    and predicts a further token, has the fewest."""
+    """Return Megatron-Bridge's layers per stage of DeepSeek-V3; the last stage has the fewest."""
     name = measured.model.lower()
     is_its = "Megatron-Bridge" in measured.source and re.search("deepseek.?v3", name)
     return _LAYOUTS.get(measured.pipeline * measured.interleave, ()) if is_its else ()
 
 
 def _fill_stages(measured: Measurement) -> list[int]:
-    """DeepSpeed fills one stage after the other with as many layers as the fullest must have
-    (``partition_balanced`` of runtime/utils.py); others spread what is left over."""
+    """Return DeepSpeed's layers per stage, which fill the first stages; empty for other stacks.
+
+    See ``partition_balanced`` of runtime/utils.py.
+    """
     layers, stages = measured.shape["layers"], measured.pipeline
     most = -(-layers // stages)
     if _find_entry(measured)[1].get("stack") != "deepspeed":
@@ -320,7 +323,7 @@ def _fill_stages(measured: Measurement) -> list[int]:
 
 
 def _find_micro_batch(measured: Measurement) -> int:
-    """torchtitan prints the batch of a replica, which a pipeline runs one sequence at a time."""
+    """Return the micro-batch; torchtitan's pipelines run one sequence at a time."""
     runs_singly = "torchtitan" in measured.source and measured.pipeline > 1
     return 1 if runs_singly else measured.micro_batch
 
@@ -344,7 +347,7 @@ def _build_degrees(measured: Measurement) -> dict[str, int]:
 
 
 def _parse_precision(measured: Measurement) -> str:
-    """Raises :class:`LeftOut` where a table names none, and its source is not known to have one."""
+    """Return the precision; raise :class:`LeftOut` if it is unknown."""
     text = measured.precision.lower()
     if not re.search(r"\d", text):
         for source, known in _PRECISIONS.items():
@@ -372,7 +375,7 @@ def _parse_recompute(measured: Measurement) -> str:
 
 
 def _parse_modules(measured: Measurement) -> list[str]:
-    """What Megatron computes again by itself, as tables write it: "norm, act"."""
+    """Return the modules that are recomputed separately, from a cell such as "norm, act"."""
     words = re.split(r"[^a-z0-9]+", measured.recompute.lower())
     if "torchtitan" in measured.source and "selective" in words:
         return ["activation", "linear", "norm"]
@@ -386,7 +389,7 @@ def _parse_modules(measured: Measurement) -> list[str]:
 
 
 def _parse_sharding(measured: Measurement) -> dict[str, Any]:
-    """What the replicas divide among themselves; FSDP exchanges a block at once."""
+    """Return the ZeRO stage, and the ranks that share the weights."""
     text = measured.sharding.lower()
     stage = re.search(r"zero.(\d)|^(\d)", text)
     if stage:
@@ -426,7 +429,7 @@ def _build_stack(measured: Measurement) -> dict[str, Any]:
 
 
 def _build_software(measured: Measurement) -> dict[str, Any]:
-    """What the stack makes of the GPU: its kernels, and how it launches them."""
+    """Return the NPU's settings that depend on the stack: kernels and launches."""
     keys = dict(_find_entry(measured)[2])
     if "npu.host" in keys and "experts" in build_model(measured):
         keys |= _HOST_OF_EXPERTS
@@ -450,12 +453,11 @@ def _find_entry(measured: Measurement) -> tuple[str, dict[str, Any], dict[str, A
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of an iteration, and bytes of the fullest GPU's memory: those that are counted, and
-    those that PyTorch's cache may reserve for them."""
+    """The simulated iteration of a row."""
 
     seconds: float
-    memory: float
-    reserved: float
+    memory: float  # bytes of the fullest GPU
+    reserved: float  # bytes that PyTorch's cache may reserve for them
 
 
 Changed = Callable[[Config], Config]
@@ -466,11 +468,11 @@ def _keep(config: Config) -> Config:
 
 
 def predict(measured: Measurement, changed: Changed = _keep) -> Prediction:
-    """Simulate a row, its configuration ``changed``.
+    """Simulate a row, with its configuration passed through ``changed``.
 
-    A pipeline repeats itself once it is full, so an iteration of many micro-batches is simulated
-    with as many as fill it and with one round more, and each further round lasts as long as that
-    one to the picosecond.  Raises :class:`LeftOut` for a row that cannot be simulated.
+    A full pipeline is periodic.  Many micro-batches are therefore extrapolated from two runs: with
+    the micro-batches that fill the pipeline, and with one more round, which lasts as long as each
+    further round to the picosecond.  Raises :class:`LeftOut` for a row that cannot be simulated.
     """
     n, stages = count_micro_batches(measured), measured.pipeline
     chunks = measured.interleave if stages > 1 else 1
@@ -487,7 +489,8 @@ def predict(measured: Measurement, changed: Changed = _keep) -> Prediction:
 
 
 def simulate_row(measured: Measurement, micro_batches: int, changed: Changed = _keep) -> Prediction:
-    """Simulate a row with so many micro-batches of each replica."""
+    """Simulate a row with the given micro-batches per replica."""
+
     result = simulate(changed(configure(measured, micro_batches)))
     footprint = result.program.workload.footprint
     assert footprint is not None

@@ -1,4 +1,4 @@
-"""Reports of the comparison: tables on the screen, a page and a picture."""
+"""The comparison as tables on the terminal, a page and a picture."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", GRE
 
 
 def draw_picture(rows: Sequence[Compared], kind: str) -> bytes:
-    """A picture of a ``kind`` of all rows that have times."""
+    """Draw the measured and simulated times of rows; return the file's bytes."""
     errors = Errors.from_rows(rows)
     title = (
         f"{errors.rows} training iterations that others measured: "
@@ -72,9 +72,9 @@ def write_page(
     coverage: Coverage,
     found: Mapping[str, Sequence[Predicted]],
 ) -> None:
-    """Replace what lies between the comments of a page; of calibrations if any were ``found``.
+    """Replace the text between a page's comments; that of calibrations only if any were ``found``.
 
-    Raises :class:`DimsweepError` for a page without them.
+    Raises :class:`DimsweepError` for a page without the comments.
     """
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     text = _replace_section(text, BEGIN, _format_lines(answers, coverage), file)
@@ -89,7 +89,8 @@ def _replace_section(text: str, begin: str, lines: Iterable[str], file: Path) ->
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(END)
     if not (first and last):
-        raise DimsweepError(f"it has no {begin} and {END}", where=str(file))
+        problem = f"the page lacks {begin} and {END}"
+        raise DimsweepError(problem, where=str(file), code="missing")
     return f"{before}{begin}\n\n" + "\n".join(lines) + f"\n{END}{after}"
 
 
@@ -123,8 +124,8 @@ def _format_lines(
     for words in coverage.cells():
         yield f"| {' | '.join(words)} |"
     yield ""
-    for told in coverage.list_sentences():
-        yield f"{told[0].upper()}{told[1:]}.\n"
+    for sentence in coverage.list_sentences():
+        yield f"{sentence[0].upper()}{sentence[1:]}.\n"
 
 
 def _format_table(title: str, rows: Sequence[Compared]) -> Iterator[str]:
@@ -145,13 +146,13 @@ def _format_row(rows: Sequence[Compared]) -> str:
     return f"{found.rows} | {found.mean:.1%} | {found.median:.1%} | {found.bias:+.1%} | {rank}"
 
 
-# The aims: of the rows of these GPUs, with one source left out at a time.
+# Aims for rows of these GPUs, with one source left out at a time.
 AIMED = ("A100", "A100 40GB", "H100", "B200")
 MEDIAN_AIM, MEAN_AIM, SOURCE_AIM, RANK_AIM = 0.06, 0.10, 0.15, 0.9
-# Of memory: the mean error, and how much less than measured a row may be.  PyTorch's cache holds
-# more than what is allocated, which is why what it has reserved has wider aims.
+# Aims for memory: the mean error, and the maximum underestimate.  Reserved memory has wider aims,
+# because PyTorch's cache holds more than the allocated memory.
 MEMORY_AIMS = {"allocated": (0.03, 0.0), "reserved": (0.08, 0.02)}
-_RANKED_ROWS = 8  # a source with fewer has no ranking worth the name
+_RANKED_ROWS = 8  # minimum number of rows for a rank correlation
 _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("GPU", lambda row: row.gpu),
     ("family", lambda row: row.family),
@@ -163,7 +164,7 @@ _GROUPS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
 
 
 def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
-    """Every row of a table: theirs, ours, and the error."""
+    """Print every row of a table with measured and simulated values, and the error."""
     columns = ("line", "model", "GPU", "plan", "GPUs", "theirs", "ours", "error")
     lines = []
     for row in rows:
@@ -179,7 +180,7 @@ def print_rows(name: str, rows: Sequence[Compared], console: Console) -> None:
 
 
 def build_point(row: Compared) -> Value:
-    """A row as a point; its tolerance is the aim for the mean of rows like it."""
+    """Return a row as a point; its tolerance is the aim for the mean of its kind."""
     of = row.measured
     name = f"{of.table} line {row.line}: {of.model}, {of.plan}, {of.gpus:,} {row.gpu}"
     note = "constants were fitted to this source" if row.fitted else ""
@@ -190,18 +191,18 @@ def build_point(row: Compared) -> Value:
 
 
 def _memory_kind(row: Compared) -> str:
-    """What a row prints: the memory that was allocated, or reserved."""
+    """Return the kind of measured memory: allocated or reserved."""
     return "allocated" if row.measured.used is None else "reserved"
 
 
 def print_groups(rows: Sequence[Compared], console: Console) -> None:
-    """Errors of the times by GPU, family, scale and source, fitted rows apart."""
+    """Print errors of times by GPU, family, scale and source, separately for fitted rows."""
     for fitted in (True, False):
         own = [row for row in rows if row.fitted is fitted]
         if not own:
             continue
         for name, key in _GROUPS:
-            groups = {group: Errors.from_rows(some) for group, some in group_rows(key, own).items()}
+            groups = {k: Errors.from_rows(part) for k, part in group_rows(key, own).items()}
             kind = "fitted" if fitted else "unfitted"
             _print_errors(f"\n{kind} rows by {name}", groups, console)
     left_out = group_rows(find_origin, correct_fitted_rows(rows))
@@ -226,7 +227,8 @@ def _print_errors(title: str, groups: Mapping[str, Errors], console: Console) ->
 
 
 def print_summary(times: Sequence[Compared], memory: Sequence[Compared], console: Console) -> bool:
-    """The last lines: rows, errors, and ranking; returns whether all is within the aims."""
+    """Print rows, errors and rank correlations; return whether all aims are met."""
+
     good = True
     say("\nsummary", console, "bold")
     kinds = {"fitted": True, "unfitted": False}

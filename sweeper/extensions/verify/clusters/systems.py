@@ -13,33 +13,30 @@ from dimsweep.sweeper.extensions.verify.clusters.measurements import LeftOut, Me
 
 @dataclass(frozen=True)
 class System:
-    """A kind of machine: ``domain`` GPUs share an NVLink switch; ``overrides`` are Hydra's.
-
-    ``tori``: the slices of TPUs by their chips, in the place of domains; the largest may be
-    several.
-    """
+    """A kind of machine."""
 
     kind: str
-    pattern: str
-    domain: int
-    overrides: tuple[str, ...]
-    tori: Mapping[int, str] | None = None
+    pattern: str  # of the GPU's name in a table
+    domain: int  # GPUs that share an NVLink switch
+    overrides: tuple[str, ...]  # Hydra's
+    tori: Mapping[int, str] | None = None  # shapes of TPU slices, by chips
 
     @property
     def config(self) -> Config:
-        """The configuration of its GPU and network, with any workload."""
+        """Configuration of its GPU and network, with any workload."""
         return _compose_system(self.overrides)
 
     @property
     def is_measured(self) -> bool:
-        """Whether kernels of its chip were measured: else it has its data sheet's peak, and what of
-        that one product reaches."""
+        """Whether kernels of its chip were measured; else it has a data sheet's peak."""
         return bool(self.config.npu.kernels)
 
     def build_shape(self, gpus: int, tensor: int = 1) -> str:
-        """Return the network of ``gpus`` of them, in domains that are full.  Of a torus the
-        dimension that ``tensor`` ranks fill is first: part of a ring is a line, with half the
-        bandwidth."""
+        """Return the network of ``gpus`` GPUs in full domains.
+
+        The dimension of a torus that ``tensor`` ranks fill comes first: a part of a ring is a line,
+        with half the bandwidth.
+        """
         if self.tori is not None:
             return _move_first(self._choose_slices(gpus), f"Ring({tensor})")
         inside = min(gpus, self.domain)
@@ -142,7 +139,7 @@ SYSTEMS = (
 
 
 def find_system(measured: Measurement) -> System:
-    """The machine of a row; raises :class:`LeftOut` for one that is not known."""
+    """Return the machine of a row; raise :class:`LeftOut` for an unknown one."""
     for system in SYSTEMS:
         if re.search(system.pattern, measured.gpu.lower()):
             return system
@@ -206,12 +203,12 @@ _STORED_SCORES = ("bigscience", "images/scaling", "2020", "2021", "2022", "eth-e
 
 
 def find_family(measured: Measurement) -> str:
-    """The family of models that it belongs to; raises :class:`LeftOut` for none that is known."""
+    """Return the row's family of models; raise :class:`LeftOut` for an unknown one."""
     return _find_entry(measured)[1]
 
 
 def build_model(measured: Measurement) -> dict[str, Any]:
-    """The keys of ``workload.model``; raises :class:`LeftOut` for a model that is not known."""
+    """Return the keys of ``workload.model``; raise :class:`LeftOut` for an unknown model."""
     keys, shape = _find_entry(measured)[2], measured.shape
     if measured.latent and "kv_rank" not in keys:
         raise LeftOut("the ranks of its latent attention (MLA) are not known")
@@ -226,19 +223,18 @@ def build_model(measured: Measurement) -> dict[str, Any]:
 
 
 def _predicts_further(measured: Measurement) -> bool:
-    """Whether it is trained to predict the token after the next one: DeepSeek-V3 in
-    Megatron-Bridge is, unless its name says that it is not (mtp_num_layers of its recipes)."""
+    """Return whether training predicts a second token (mtp_num_layers of Megatron-Bridge)."""
     name = measured.model.lower()
     bridge = "Megatron-Bridge" in measured.source
     return bridge and bool(re.search("deepseek.?v3", name)) and "w/o mtp" not in name
 
 
 def add_seconds(measured: Measurement) -> Measurement:
-    """The row with the seconds that its FLOP/s stand for.
+    """Return the row with its FLOP/s converted to seconds.
 
-    Megatron-LM's count: a multiply-add is two, the backward pass twice the forward pass, all scores
-    of the attention, and the logits (Narayanan et al., SC 2021, for the rate with recomputation:
-    one forward pass more, of the layers only).
+    FLOPs are counted as in Megatron-LM (Narayanan et al., SC 2021): two per multiply-add, the
+    backward pass twice the forward pass, all attention scores, and the logits.  A rate with
+    recomputation counts one more forward pass of the layers.
     """
     if measured.rate is None:
         return measured
@@ -277,13 +273,14 @@ _PORTS = 4  # of a node of those that are judged: Jean Zay's Omni-Path, Alps's S
 
 
 def compute_uncounted_memory(measured: Measurement, domain: int) -> float:
-    """Bytes of a device that PyTorch does not count, under Megatron-DeepSpeed on nodes of
-    ``domain`` GPUs.
+    """Return the bytes of a device that PyTorch does not count, with Megatron-DeepSpeed.
 
-    Its communicators are those of all ranks (barriers), of a replica (norms), of tensors, of
-    replicas and of stages; with stages a second one of tensors, which DeepSpeed has of its own for
-    what it hands on in parts (``slice_parallel_group`` of runtime/pipe/topology.py).
+    They are the loaded kernels and NCCL's buffers.  There are communicators of all ranks
+    (barriers), of a replica (norms), of tensor-parallel ranks, of replicas and of stages.  With
+    stages DeepSpeed has a second communicator of tensor-parallel ranks (``slice_parallel_group`` of
+    runtime/pipe/topology.py).  Nodes have ``domain`` GPUs.
     """
+
     tensor, pipeline = measured.tensor, measured.pipeline
     groups = (
         (measured.gpus, 1),

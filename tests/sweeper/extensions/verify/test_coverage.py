@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 
-from dimsweep.engine import DimsweepError
 from dimsweep.sweeper.calibrate.evidence import load_known_errors, load_runs
 from dimsweep.sweeper.extensions.verify.clusters.compared import (
     COVERAGE_AIMS,
@@ -15,6 +14,7 @@ from dimsweep.sweeper.extensions.verify.clusters.compared import (
     compute_standard_error,
 )
 from dimsweep.sweeper.extensions.verify.clusters.report import BEGIN, CALIBRATED, END, write_page
+from tests.support.refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_page_is_written_between_its_comments(coverage: Coverage, tmp_path: 
     assert "| mine | 2 | no plan |" in text and "old" not in text
     assert coverage.list_sentences()[0][1:] in text
     page.write_text("nothing\n")
-    with pytest.raises(DimsweepError, match="it has no"):
+    with refused("page.md", "missing", BEGIN):
         write_page(page, {}, coverage, {})
 
 

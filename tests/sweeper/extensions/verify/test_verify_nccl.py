@@ -7,9 +7,10 @@ from statistics import fmean
 import pytest
 from click.testing import CliRunner
 
-from dimsweep.engine import DimsweepError
+from dimsweep.engine.errors import Code
 from dimsweep.sweeper.extensions.verify.nccl import AIMS, command, read_rows, simulate_row
 from tests.support.golden import COMMITTED, EXTRA_ORIGINS
+from tests.support.refused import refused
 
 OURS = COMMITTED / "nccl.csv"
 SHARED = pytest.param(EXTRA_ORIGINS / "clusters" / "nccl.csv", marks=pytest.mark.long, id="shared")
@@ -48,7 +49,7 @@ def test_rows_that_are_left_out_say_why() -> None:
     assert len(reasons) == 4
     assert any("SHARP" in reason for reason in reasons)
     assert any("misconfigured" in reason for reason in reasons)
-    assert any("nothing is known of NCCL on 'not stated" in reason for reason in reasons)
+    assert any("the GPU of 'not stated" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_misconfigured_cluster_is_told_in_one_way(tmp_path: Path, note: str) -
     [
         ("us,A100,8,1,broadcast,512,6,\n", "broadcast is not simulated"),
         ("us,A100,9,2,all_reduce,512,6,\n", "9 GPUs on 2 nodes"),
-        ("us,MI300X,8,1,all_reduce,512,6,\n", "nothing is known of NCCL on 'MI300X'"),
+        ("us,MI300X,8,1,all_reduce,512,6,\n", "the GPU of 'MI300X' is unknown"),
     ],
 )
 def test_what_cannot_be_compared_is_left_out(tmp_path: Path, row: str, match: str) -> None:
@@ -99,15 +100,16 @@ def test_the_command_fails_beyond_its_aim(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "match"),
+    ("text", "place", "code", "name"),
     [
-        ("source,gpu\n", "no column gpus, nodes"),
-        (HEADER, "no measured collective"),
-        (HEADER + "us,A100,8,1,all_reduce,512,0,\n", "line 2.*is no measured collective"),
-        (HEADER + "us,A100,8,1,all_reduce,x,6,\n", "line 2.*cannot be read"),
+        (HEADER, "nccl.csv", "missing", "time_us"),
+        (HEADER + "us,A100,8,1,all_reduce,512,0,\n", "line 2", "out-of-range", "512 bytes"),
+        (HEADER + "us,A100,8,1,all_reduce,x,6,\n", "line 2", "wrong-type", "'x'"),
     ],
 )
-def test_tables_of_another_form_are_refused(tmp_path: Path, text: str, match: str) -> None:
+def test_tables_of_another_form_are_refused(
+    tmp_path: Path, text: str, place: str, code: Code, name: str
+) -> None:
     (tmp_path / "nccl.csv").write_text(text)
-    with pytest.raises(DimsweepError, match=match):
+    with refused(place, code, name):
         read_rows(tmp_path / "nccl.csv")
