@@ -139,7 +139,7 @@ def _scatter(capacities: Capacities) -> Iterator[CutBound]:
 
 def _told(capacities: Capacities, side: Side, parts: int, verb: str) -> CutBound:
     cut = capacities.cut(side)
-    return CutBound(cut.ratio / parts, f"what has to {verb} {_named(capacities, side)}")
+    return CutBound(cut.ratio / parts, f"the bytes that must {verb} {_named(capacities, side)}")
 
 
 def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
@@ -151,15 +151,16 @@ def _all_reduce(capacities: Capacities) -> Iterator[CutBound]:
     for sides in _partitions(capacities, tight):
         ways = (capacities,) if capacities.is_symmetric else (capacities, capacities.reversed)
         least = min(sum(map(way.outgoing_units, sides)) for way in ways) * capacities.unit
+        such_as = _named(capacities, sides[0])
         yield CutBound(
             Fraction(2 * (len(sides) - 1)) / least,
-            f"what {len(sides)} parts, such as {_named(capacities, sides[0])}, have to tell",
+            f"the bytes that {len(sides)} parts, such as {such_as}, must exchange",
         )
 
 
 def _narrowest(capacities: Capacities) -> CutBound:
     side = find_narrowest_side(capacities)
-    what = f"what has to leave {_named(capacities, side)}"
+    what = f"the bytes that must leave {_named(capacities, side)}"
     return CutBound(1 / capacities.cut(side).capacity, what)
 
 
@@ -194,7 +195,7 @@ def _all_to_all(capacities: Capacities) -> Iterator[CutBound]:
         per_byte = Fraction(inside * (n - inside), n) / (
             capacities.outgoing_units(side) * capacities.unit
         )
-        yield CutBound(per_byte, f"what has to leave {_named(capacities, side)}")
+        yield CutBound(per_byte, f"the bytes that must leave {_named(capacities, side)}")
     yield _by_lengths(capacities, np.ones(len(capacities.tail), np.int64), "all links together")
     if len(capacities.equivalent_ranks) * len(capacities.tail) <= _SMALL:
         yield _by_lengths(capacities, _dual_lengths(capacities), "the multi-commodity flow")
@@ -282,7 +283,7 @@ def _named(capacities: Capacities, side: Side) -> str:
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
     if len(beyond) < len(inside):
-        return "all but " + abbreviate(node_name(capacities.nodes[rank]) for rank in beyond)
+        return "every NPU except " + abbreviate(node_name(capacities.nodes[rank]) for rank in beyond)
     return abbreviate(node_name(capacities.nodes[rank]) for rank in inside)
 
 

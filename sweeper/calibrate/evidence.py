@@ -38,6 +38,7 @@ from dimsweep.sweeper.config.schema import Config
 from dimsweep.sweeper.config.workload.model import Model
 from dimsweep.sweeper.simulation.simulate import simulate
 
+UNCOVERED = "no measured run covers this"
 TABLE = Path(__file__).with_name("evidence.csv")
 _SAME, _NEAR = 1.05, 1.5  # maximum ratios of equal and of similar rates
 _SCALE = 4  # maximum number of GPUs, relative to the largest measured run
@@ -137,12 +138,6 @@ class Evidence:
     own: int = 0  # number of measurements of this cluster, if it was calibrated
 
     @property
-    def interval(self) -> str:
-        """Nine in ten of our times, relative to measured ones: ``-12 to +4%``; empty where nothing
-        is known."""
-        return self.within(SHARES[-1])
-
-    @property
     def width(self) -> float:
         """Width of the 90 % interval of the relative error; infinite if the error is unknown."""
         if self.band is None:
@@ -150,21 +145,32 @@ class Evidence:
         low, high = self.band.relative_ends(SHARES[-1])
         return high - low
 
-    def within(self, share: float) -> str:
-        """The interval that holds a ``share`` of our times, relative to measured ones, as text."""
-        if self.band is None:
-            return ""
+    def measured_within(self, share: float) -> str:
+        """Return the interval of measured times relative to simulated ones: ``-4 to +14%``."""
+        low, high = (each * 100 - 100 for each in self._measured(share))
+        return f"{low:+.0f} to {high:+.0f}%"
+
+    def expected(self, seconds: float, share: float = SHARES[-1]) -> str:
+        """Return the measured times that a simulated one predicts: ``16.1 to 17.6 s``."""
+        low, high = (
+            units.format_quantity(seconds * each, units.TIME, 3) for each in self._measured(share)
+        )
+        (number, unit), (_, other) = low.split(" "), high.split(" ")
+        return f"{number if unit == other else low} to {high}"
+
+    def _measured(self, share: float) -> tuple[float, float]:
+        assert self.band is not None
         low, high = self.band.relative_ends(share)
-        return f"{low * 100:+.0f} to {high * 100:+.0f}%"
+        return 1 / (1 + high), 1 / (1 + low)
 
     @property
     def basis(self) -> str:
         """What the intervals rest on."""
         if self.own:
             return f"the posterior of {self.own} measurement{'s'[: self.own > 1]} of this cluster"
-        rest = f"{self.sources} sources, each left out in turn"
+        rest = f"measured runs of {self.sources} sources, each left out in turn"
         if not self.runs:
-            return f"{rest}; no run of this GPU, kind of model and precision is among them"
+            return f"{rest}; none has this GPU, kind of model and precision"
         gpus = [run.facts.gpus for run in self.runs]
         scale = f"{min(gpus):,} to {max(gpus):,}" if min(gpus) < max(gpus) else f"{max(gpus):,}"
         nearest = len({run.origin for run in self.runs})
@@ -173,17 +179,20 @@ class Evidence:
             f"{scale} {self.runs[0].facts.gpu}"
         )
 
-    @property
-    def short(self) -> str:
-        """The wider interval, or that there is none, in few words."""
-        return self.interval or "no measured run covers this"
+    def expect(self, seconds: float) -> str:
+        """Return what a measurement of a simulated time would be, in a sentence."""
+        if self.band is None:
+            return f"{UNCOVERED}: {self.reason}"
+        half, most = (self.expected(seconds, share) for share in SHARES)
+        return f"expect {most} in {SHARES[-1]:.0%} of comparable runs, {half} in half"
 
     def __str__(self) -> str:
         if self.band is None:
-            return f"{self.short}: {self.reason}"
+            return f"{UNCOVERED}: {self.reason}"
+        half, most = map(self.measured_within, SHARES)
         return (
-            f"half of such times are {self.within(SHARES[0])} off measured ones, "
-            f"{SHARES[-1]:.0%} of them {self.interval} ({self.basis})"
+            f"measured times are within {half} of this in half of comparable runs, "
+            f"{most} in {SHARES[-1]:.0%} ({self.basis})"
         )
 
     def plain(self) -> dict[str, Any]:
@@ -218,11 +227,11 @@ def find_evidence(config: Config) -> Evidence:
 
 def _find_calibrated_evidence(config: Config) -> Evidence:
     if key := _find_overridden_key(config):
-        return Evidence(reason=f"{key} is not as the calibration left it")
+        return Evidence(reason=f"{key} was changed after the calibration")
     if config.other_npus:
         return Evidence(reason=_explain_unmeasured_setting(config))
     if config.fidelity is not Fidelity.PHASE:
-        return Evidence(reason=f"calibrated by phases, not with fidelity={config.fidelity}")
+        return Evidence(reason=f"calibrated at fidelity=phase; this is fidelity={config.fidelity}")
     return Evidence(_posterior_band(config), own=_read_posterior(config).measured)
 
 
@@ -273,7 +282,7 @@ def _collect_measurable_facts(config: Config) -> tuple[Facts | None, str]:
     machines = _common_machines(config)
     gpu = next((run.facts.gpu for run in load_runs() if run.facts.gpu in machines), None)
     if gpu is None:
-        return None, f"nothing was measured on {' or '.join(sorted(machines))}"
+        return None, f"no measured run is on {' or '.join(sorted(machines))}"
     if reason := _explain_unmeasured_setting(config):
         return None, reason
     return collect_facts(config, gpu), ""
@@ -348,16 +357,16 @@ def _explain_unmeasured_kind(config: Config) -> str:
     """Return why a configuration is of an unmeasured kind, or an empty text."""
     workload, topology, npu = config.workload, config.topology, config.npu
     if not isinstance(workload, Model) or not isinstance(workload.model, Transformer):
-        return "only transformers with a plan were measured, no lists of layers and no traces"
+        return "measured runs train transformers with a plan; this workload is another kind"
     if workload.plan.task != "training":
-        return f"training was measured, no {workload.plan.task}"
+        return f"measured runs are training; this task is {workload.plan.task}"
     if not topology.machines:
-        return "the network is that of no machine"
+        return "the network is not one of a known machine (topology.machines is empty)"
     if not npu.machines:
-        return "the NPU is that of no machine"
+        return "the NPU is not one of a known machine (npu.machines is empty)"
     if not _common_machines(config):
         return (
-            f"no machine has the network of {' or '.join(topology.machines)} and the NPU of "
+            f"no machine combines the network of {' or '.join(topology.machines)} with the NPU of "
             + " or ".join(npu.machines)
         )
     return ""
@@ -367,17 +376,17 @@ def _explain_unmeasured_setting(config: Config) -> str:
     """Return the setting that differs from all measured machines, or an empty text."""
     npu = config.npu
     if config.other_npus:
-        return "NPUs of several kinds were not measured together"
+        return "no measured run mixes NPUs of several kinds"
     if config.network.degrade:
-        return "no run was measured on a cluster of which a part is slower or down"
+        return "no measured run has slower or failed parts (network.degrade)"
     if config.fidelity is not Fidelity.PHASE:
-        return f"runs are compared by phases, not with fidelity={config.fidelity}"
+        return f"measured runs are compared at fidelity=phase; this is fidelity={config.fidelity}"
     if npu.systolic is not None or npu.measured is not None or npu.matmul_efficiency is not None:
-        return "the times of its products are not those of the GPU's measured kernels"
+        return "matrix products do not take the times of the GPU's measured kernels"
     if npu.overlap < 1 and not config.calibration:
-        return f"npu.overlap is {npu.overlap:g}, and runs are compared with 1"
+        return f"npu.overlap is {npu.overlap:g}; measured runs are compared at 1"
     if config.collective.measured is not None:
-        return "its collectives have times of their own (collective.measured)"
+        return "collectives take given times (collective.measured), not the library's"
     return ""
 
 
@@ -421,47 +430,51 @@ def _explain_scale(own: Facts, runs: Sequence[Facts]) -> str:
     most = max(run.gpus for run in runs if run.architecture == own.architecture)
     if own.gpus <= _SCALE * most:
         return ""
-    return f"{own.gpus:,} GPUs, and no run was on more than {most:,} of {own.architecture}"
+    return f"this has {own.gpus:,} GPUs; the largest measured {own.architecture} run has {most:,}"
 
 
 def _explain_chip(own: Facts, runs: Sequence[Facts]) -> str:
     runs = [run for run in runs if run.gpu == own.gpu]
     if not runs:
-        return f"nothing was measured on {own.gpu}"
+        return f"no measured run is on {own.gpu}"
     for name in ("kernels", "library", "efficiency", "memory_bandwidth"):
         ours = getattr(own, name)
         theirs = sorted({getattr(run, name) for run in runs})
         if name == "library" and ours not in theirs:
-            return f"measured collectives were those of {theirs[0] or 'no library'}"
+            return f"measured runs on {own.gpu} use collectives of {theirs[0] or 'no library'}"
         if name == "kernels" and ours not in theirs:
-            return f"npu.kernels is {ours or 'null'}, and {own.gpu} ran those of {theirs[0]}"
+            return f"npu.kernels is {ours or 'null'}; measured {own.gpu} runs use {theirs[0]}"
         numbers = name not in ("kernels", "library")
         if numbers and min(_ratio(ours, each) for each in theirs) > _SAME:
             known = " or ".join(_format_setting(name, each) for each in theirs)
-            return f"npu.{name} is {_format_setting(name, ours)}, and {own.gpu} had {known}"
-    return f"no {own.gpu} had its efficiency and its memory at once"
+            return (
+                f"npu.{name} is {_format_setting(name, ours)}; measured {own.gpu} runs have {known}"
+            )
+    return f"no measured {own.gpu} run has both this efficiency and this memory bandwidth"
 
 
 def _explain_kind(own: Facts, runs: Sequence[Facts]) -> str:
-    return f"{_KINDS[own.kind]} was not measured on {own.architecture}"
+    return f"no measured run trains {_KINDS[own.kind]} on {own.architecture}"
 
 
 def _explain_precision(own: Facts, runs: Sequence[Facts]) -> str:
-    return f"{own.precision} of this speed was not measured on {own.architecture}"
+    return f"no measured run uses {own.precision} of this speed on {own.architecture}"
 
 
 def _explain_links(own: Facts, runs: Sequence[Facts]) -> str:
     runs = [run for run in runs if run.architecture == own.architecture]
     if own.blocks not in {run.blocks for run in runs}:
-        return f"the network's dimensions are {own.blocks}, and those measured {runs[0].blocks}"
+        return f"the network's blocks are {own.blocks}; measured networks have {runs[0].blocks}"
     for name, where in (("inside", "inside a node"), ("between", "between nodes")):
         theirs = sorted({getattr(run, name) for run in runs if getattr(run, name)})
         ours = getattr(own, name)
         if ours and (not theirs or min(_ratio(ours, each) for each in theirs) > _NEAR):
             known = " or ".join(map(units.format_bandwidth, theirs)) or "none"
-            return f"links of {units.format_bandwidth(ours)} {where}, and {known} were measured"
+            return f"links {where} have {units.format_bandwidth(ours)}; measured ones have {known}"
     theirs = sorted({run.domain for run in runs})
-    return f"nodes of {own.domain} GPUs, and {' or '.join(map(str, theirs))} were measured"
+    return (
+        f"this has nodes of {own.domain} GPUs; measured nodes have {' or '.join(map(str, theirs))}"
+    )
 
 
 _Why = Callable[[Facts, Sequence[Facts]], str]
@@ -484,7 +497,7 @@ def _explain_software(own: Facts, runs: Sequence[Facts]) -> str:
             ends = " to ".join(
                 _format_setting(name, each) for each in dict.fromkeys((known[0], known[-1]))
             )
-            return f"npu.{name} is {_format_setting(name, ours)}, and what was measured had {ends}"
+            return f"npu.{name} is {_format_setting(name, ours)}; measured runs have {ends}"
     return ""
 
 

@@ -76,8 +76,8 @@ def draw_timeline(points: Points) -> tuple[str, UIElement] | None:
     where = f" ({decisions.name(decisions.ranking[0])})" if several else ""
     where += f" {decisions.first}" if len(decisions.scenarios) > 1 else ""
     return (
-        f"one iteration of the best design{where}, on rank 0 and all that are like it; bars are as "
-        "high as the share of each instant that is busy",
+        f"one iteration of the best design{where} at rank 0 and every equivalent rank; a bar's "
+        "height is the busy share of that instant",
         chart,
     )
 

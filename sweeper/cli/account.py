@@ -157,7 +157,7 @@ def _last_rank(result: Result) -> Iterator[tuple[str, float]]:
             yield f"    {name}", seconds * units.PICOSECONDS
     if result.exposed_by_dim["waiting"]:
         what = waiting(result.exposed_by_collective)
-        what = "of it with no dimension in use" if _has_memory(result) else what
+        what = "waiting, no dimension in use" if _has_memory(result) else what
         yield f"    {what}", result.exposed_by_dim["waiting"] * units.PICOSECONDS
 
 

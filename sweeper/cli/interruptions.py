@@ -24,7 +24,7 @@ def print_interruptions(result: Result, console: Console) -> None:
         columns = ("while it is down", "there are", "of the time", "slower", "simulated")
         console.print(table(columns, _outages(result.outages)))
     if reliability.spares is not None:
-        of_nodes = ("spare nodes", "waiting", "for training", "per node paid, of the most")
+        of_nodes = ("spare nodes", "waiting", "for training", "per paid node, vs best")
         console.print(table(of_nodes, _spares(result, renewal, reliability.spares)))
     often, seldom = (_kept(result, reliability, factor) for factor in (0.5, 2.0))
     say(

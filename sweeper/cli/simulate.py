@@ -108,7 +108,9 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         print_result(result, title, console, config.cost.npu_price)
         print_interruptions(result, console)
         print_jobs(jobs, console)
-        say(f"how sure is the model: {find_evidence(config)}", console)
+        known = find_evidence(config)
+        basis = f" ({known.basis})" if known.band else ""
+        say(f"how sure is the model: {known.expect(result.time)}{basis}", console)
     _write_files(result, config, title, console)
 
 

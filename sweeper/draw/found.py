@@ -85,8 +85,9 @@ def _worth(cell: CellSummary, *, long: bool = False) -> str:
     if cell.priced and cell.objective is not COST:
         cost = words.usd(cell.named[COST.column])
         texts.append(f"{words.cost_of(cell.npu_price)} {cost}" if long else cost)
-    if interval := cell.evidence_of(cell.named).interval:
-        texts.append(f"{interval} off measured ones")
+    evidence = cell.evidence_of(cell.named)
+    if evidence.band is not None:
+        texts.append(f"expect {evidence.expected(cell.named['time_s'])}")
     if long and (gap := cell.gap_at_cost(cell.named)) is not None:
         texts.append(f"within {words.fine_percent(gap)} of the proven bound")
     return ", ".join(texts)

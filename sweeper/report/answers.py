@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dimsweep.engine import units
+from dimsweep.sweeper.calibrate.bands import SHARES
+from dimsweep.sweeper.calibrate.evidence import UNCOVERED
 from dimsweep.sweeper.objective import COST, PERF_PER_COST
 from dimsweep.sweeper.report import describe, naming, sentences, words
 from dimsweep.sweeper.report.decisions import LEVEL, Decisions, Question
@@ -19,6 +21,7 @@ from dimsweep.sweeper.terminal import plural
 
 # How good the search was, and how far the model is from measurements: two answers, never one.
 _HOW_SURE = "How sure is the search"
+_MODEL = "How sure is the model"
 _NETWORK = {"topology.shape", "topology.bandwidth"}  # with which a design's name says all of it
 _ALL = 0.001  # of a budget, which no step of a bandwidth may fit
 _LISTED = 4  # scenarios whose designs are told one after the other
@@ -173,8 +176,9 @@ def _search(report: Report, cell: CellSummary) -> Answer:
     gap, limit = cell.gap_at_cost(cell.named), cell.limit_of(cell.named)
     if cell.n_designs is not None:
         failed = cell.trials.n_broken
-        short = sentences.ALL_SIMULATED(n=cell.n_designs)
-        rest = sentences.SOME_CANNOT(n=failed) if failed else sentences.NONE_BETTER()
+        short = (sentences.ALL_TRIED if failed else sentences.ALL_SIMULATED)(n=cell.n_designs)
+        ran = cell.n_designs - failed
+        rest = sentences.SOME_CANNOT(ran=ran, n=failed) if failed else sentences.NONE_BETTER()
     elif limit is not None and gap is not None:
         what, cheap = ("bound", "") if cell.cell.front is None else ("front", _NO_MORE)
         short = sentences.WITHIN_PROVEN(gap=words.fine_percent(gap), what=what)
@@ -193,11 +197,14 @@ def _search(report: Report, cell: CellSummary) -> Answer:
 
 def _model(report: Report) -> Answer:
     """Say how far the model is from measurements, by the chosen design with the least evidence."""
-    every = [cell.evidence_of(row) for cell, row in report.chosen]
-    found = min(every, key=lambda each: -each.width)
+    every = [(cell.evidence_of(row), row["time_s"]) for cell, row in report.chosen]
+    found, time = min(every, key=lambda each: -each[0].width)
     sure = _differences(*report.chosen[0]) if len(report.chosen) == 1 else ()
-    rest = "; ".join([found.basis if found.interval else found.reason, *sure])
-    return Answer("How sure is the model", found.short, rest)
+    if found.band is None:
+        return Answer(_MODEL, UNCOVERED, join(found.reason, *sure))
+    short = sentences.EXPECT(interval=found.expected(time))
+    basis = sentences.COMPARABLE(share=SHARES[-1], basis=found.basis)
+    return Answer(_MODEL, short, join(basis, *sure))
 
 
 def _differences(cell: CellSummary, row: pd.Series) -> Iterator[str]:

@@ -136,7 +136,7 @@ def cost_of(npu_price: float) -> str:
 
 def waiting(exposed: Iterable[str]) -> str:
     """Name the exposed communication with no dimension in use, given the rest."""
-    return "of it pipeline waiting" if "receive" in exposed else "of it waiting for ranks"
+    return "pipeline bubble" if "receive" in exposed else "waiting for other ranks"
 
 
 def axis(objective: Objective, typical: float) -> tuple[float, str]:

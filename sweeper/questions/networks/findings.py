@@ -2,6 +2,7 @@
 answer."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
@@ -205,7 +206,7 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     if not proof.changes:
         return "", ""
     ends = [
-        (sentences.CHANGE_BEYOND(name=c.name, way=way, factor=format_lost_at(end)), end)
+        (_describe_change(c.name, way, end), end)
         for c in proof.changes
         for way, end in (("below", c.near_down), ("above", c.near_up))
         if not end.is_far
@@ -226,6 +227,18 @@ def moved(proof: Proof, named: Mapping[str, str]) -> tuple[str, str]:
     more = [sentences.OR_WHERE(where=where) for where, _ in others]
     then = sentences.THEN_BETTER(design=beside(by, named))
     return nearest, sentences.join(then, *more, left)
+
+
+_LAYERS = re.compile(r"layers of the model \((\d+)\)")
+
+
+def _describe_change(name: str, way: str, end: End) -> str:
+    factor = format_lost_at(end).removeprefix("x")
+    if layers := _LAYERS.fullmatch(name):
+        n, now = round(float(factor) * int(layers[1])), layers[1]
+        comparison = "more" if way == "above" else "fewer"
+        return sentences.LAYERS_BEYOND(n=n, comparison=comparison, now=now)
+    return sentences.CHANGE_BEYOND(name=name, way=way, factor=factor)
 
 
 def _distance(end: End) -> float:

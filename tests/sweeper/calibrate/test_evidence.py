@@ -62,8 +62,9 @@ def test_intervals_are_those_of_the_model_of_errors() -> None:
     ]
     assert list(said.runs) == alike
     assert said.sources == len({run.origin for run in load_runs()})
-    assert str(said).startswith(f"half of such times are {said.within(0.5)} off measured ones, ")
-    assert f"90% of them {said.interval} (" in str(said)
+    assert all(said.measured_within(share) in str(said) for share in SHARES)
+    low, high = (10 / (1 + end) for end in reversed(most))
+    assert said.expected(10.0) == f"{low:.2f} to {high:.1f} s"
 
 
 def test_a_document_that_was_fitted_has_the_errors_that_others_see() -> None:
@@ -90,38 +91,44 @@ def test_how_sure_a_difference_is() -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["npu.efficiency=0.3"], "npu.efficiency is 0.3, and H100 had "),
-        (["npu.kernels=a100"], "npu.kernels is a100, and H100 ran those of h100"),
+        (["npu.efficiency=0.3"], "npu.efficiency is 0.3; "),
+        (["npu.kernels=a100"], "npu.kernels is a100; measured H100 runs use h100"),
         (["npu.memory_bandwidth=9 TB/s"], "npu.memory_bandwidth is 9 TB/s"),
-        (["npu.launch=1 ms"], "npu.launch is 1 ms, and what was measured had "),
+        (["npu.launch=1 ms"], "npu.launch is 1 ms; "),
         (["npu.memory_efficiency=0.1"], "npu.memory_efficiency is 0.1"),
-        (["npu.overlap=0.9"], "npu.overlap is 0.9, and runs are compared with 1"),
-        (["topology.bandwidth=[450 GB/s,0.5 GB/s]"], "links of 500 MB/s between nodes"),
-        (["topology.bandwidth=[4 TB/s,50 GB/s]"], "links of 4 TB/s inside a node"),
+        (["npu.overlap=0.9"], "npu.overlap is 0.9; measured runs are compared at 1"),
+        (["topology.bandwidth=[450 GB/s,0.5 GB/s]"], "links between nodes have 500 MB/s"),
+        (["topology.bandwidth=[4 TB/s,50 GB/s]"], "links inside a node have 4 TB/s"),
         (
             ["topology.shape=Switch(64)_Switch(4)", "nodes=null"],
-            "nodes of 64 GPUs, and ",
+            "this has nodes of 64 GPUs; ",
         ),
-        (["topology.shape=Ring(8)_Switch(8)", "nodes=null"], "the network's dimensions are Ring"),
-        (["nodes=16384"], "131,072 GPUs, and no run was on more than "),
+        (["topology.shape=Ring(8)_Switch(8)", "nodes=null"], "the network's blocks are Ring"),
+        (["nodes=16384"], "this has 131,072 GPUs; "),
         (
             ["workload.plan.precision=nvfp4", "npu.relative_time={nvfp4: 0.3}"],
-            "nvfp4 of this speed",
+            "no measured run uses nvfp4",
         ),
-        (["collective=streamed"], "measured collectives were those of nccl"),
-        (["npu=b200"], "no machine has the network of H100 or H200 and the NPU of B200"),
-        (["npu=peak_h100", "collective.gpu=h100"], "npu.kernels is null, and H100 ran those"),
-        (["cluster=alps", "nodes=16"], "measured collectives were those of nccl"),
-        (["cluster=tpu_v5p", "nodes=16"], "nothing was measured on TPU v5p"),
-        (["topology=libra_4d", "cluster=none", "nodes=null"], "the network is that of no machine"),
+        (["collective=streamed"], "measured runs on "),
+        (["npu=b200"], "no machine combines the network of H100 or H200 with the NPU of B200"),
+        (
+            ["npu=peak_h100", "collective.gpu=h100"],
+            "npu.kernels is null; measured H100 runs use h100",
+        ),
+        (["cluster=alps", "nodes=16"], "measured runs on "),
+        (["cluster=tpu_v5p", "nodes=16"], "no measured run is on TPU v5p"),
+        (
+            ["topology=libra_4d", "cluster=none", "nodes=null"],
+            "the network is not one of a known machine",
+        ),
         (
             ["network.degrade=[{npu: 3, speed: 90 %}]"],
-            "no run was measured on a cluster of which a part is slower or down",
+            "no measured run has slower or failed parts",
         ),
-        (["workload.plan.task=prefill"], "training was measured, no prefill"),
+        (["workload.plan.task=prefill"], "measured runs are training; this task is prefill"),
         (
             ["workload=resnet50"],
-            "only transformers with a plan were measured, no lists of layers and no traces",
+            "measured runs train transformers with a plan",
         ),
     ],
 )

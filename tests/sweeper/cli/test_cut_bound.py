@@ -33,7 +33,10 @@ def test_a_run_on_a_graph_says_how_far_it_is_from_its_cuts() -> None:
     assert " ".join(line.split()) == "no algorithm or route takes less than 3 ms 100.0%"
     told = plain(result)
     assert told["cut_bound_s"] == 0.003
-    assert told["cut_bound_by"] == "all_gather over all: what has to leave all but NPU 0"
+    assert (
+        told["cut_bound_by"]
+        == "all_gather over all: the bytes that must leave every NPU except NPU 0"
+    )
 
 
 def test_dimensions_have_bounds_of_their_own() -> None:

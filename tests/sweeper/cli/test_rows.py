@@ -152,7 +152,7 @@ def test_simulate_says_how_many_spares_pay(capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"nodes in repair in the mean +1\.33", shown)
     assert re.search(r"time for training \(ETTR\) +97\.3%", shown)
     assert re.search(r"waiting for a repair +0\.9%", shown)
-    _, below = shown.split("per node paid, of the most")
+    _, below = shown.split("per paid node, vs best")
     rows = [line.split("  ")[0].split() for line in below.strip().splitlines()[:3]]
     assert [row[0] for row in rows] == ["3", "4", "5"]
     assert re.search(r"\n 4 \(as now\) +0\.9% +97\.3% +99\.5%", below)

@@ -467,10 +467,10 @@ def test_an_exhausted_grid_was_simulated_as_a_whole() -> None:
     told = sure(rows, whole)
     assert (told.short, told.rest) == (
         "all 4 designs were simulated",
-        "none of the space is better",
+        "no design of the space is better",
     )
     failed = fail(rows, [3], "too large")
-    assert sure(failed, whole).rest == "1 of them cannot be simulated"
+    assert sure(failed, whole).rest == "3 ran, 1 are infeasible or failed; no other one is better"
     stopped = whole.model_copy(update={"finished": False})
     assert sure(rows, stopped).short == "the best of 4 trials"
     lost = failed.assign(state=failed["state"].replace("failed", "lost"))

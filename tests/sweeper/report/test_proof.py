@@ -50,10 +50,13 @@ def test_what_nobody_knows_of_changes_no_answer() -> None:
 
     unknown, far = End(factor=1.0, is_open=True), End(factor=0.5)
     assert told(End(factor=1.2, by=by), unknown) == (
-        "price above x1.2",
-        "then a 2 is better by more than 1%; it is not known of price below x1",
+        "price above 1.2 times its value",
+        "then a 2 is better by more than 1%; it is not known of price below 1 times its value",
     )
-    assert told(unknown, far) == ("nothing that is known", "it is not known of price above x1")
+    assert told(unknown, far) == (
+        "nothing that is known",
+        "it is not known of price above 1 times its value",
+    )
     assert told(End(factor=2.0), far) == (
         "no design is better by more than 1% at any one price times 0.5 to 2",
         "",

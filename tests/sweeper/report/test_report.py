@@ -439,7 +439,7 @@ def test_waiting_is_a_part_of_exposed_communication():
     )
     names = [row[0] for row in sheet.rows]
     place = names.index("  exposed communication")
-    assert names[place + 1 : place + 3] == ["    receive", "    of it pipeline waiting"]
+    assert names[place + 1 : place + 3] == ["    receive", "    pipeline bubble"]
     assert "cluster cost" in names and "network cost" not in names
 
 
