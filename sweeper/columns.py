@@ -2,9 +2,9 @@
 
 Columns that are too wide for their names and numbers in one line have these in several, which end
 between words, where a number and its unit are one, or at the joints of a long name: after an
-underline, or a dot of a key.  Where that is not enough the columns of numbers are in several blocks
-one below the other, each beside the names; and names that take more than half of the width are in
-one column, each after its head.
+underline, or a dot of a key.  Where that is not enough, columns of numbers are dropped, those of
+the largest rank first, and named below the table; and names that take more than half of the width
+are in one column, each after its head.
 """
 
 import re
@@ -68,14 +68,17 @@ class Columns:
             least[:names] = _shared(own, own, room // 2)
         # Heads are broken before names and numbers are.
         wanted = [[_longest(_whole, own) for own in kind] for kind in (cells, heads)]
-        for i, shown in enumerate(self._blocks(console, options, least)):
-            if i:
-                yield Text()
-            room = options.max_width - self._beside(console, options, len(shown))
-            widths = [least[d] for d in shown]
-            for most in wanted:
-                widths = _shared(widths, [most[d] for d in shown], room)
-            yield self._block(shown, widths)
+        shown = self._columns_that_fit(console, options, least)
+        room = options.max_width - self._beside(console, options, len(shown))
+        widths = [least[d] for d in shown]
+        for most in wanted:
+            widths = _shared(widths, [most[d] for d in shown], room)
+        yield self._block(shown, widths)
+        dropped = [d for d in range(len(least)) if d not in shown]
+        if dropped:
+            heads_dropped = ", ".join(" ".join(self.table.columns[d].split()) for d in dropped)
+            text = f"columns not shown for lack of width: {heads_dropped}"
+            yield Text(broken(text, options.max_width), style="dim")
 
     def _in_one(self) -> "Columns":
         """Join all names in one column."""
@@ -87,23 +90,25 @@ class Columns:
             for row in table.rows
         ]
         rows = [(name, *row[n:]) for name, row in zip(names, table.rows, strict=True)]
-        return replace(self, table=Table("", ("", *table.columns[n:]), rows))
+        ranks = [0, *table.ranks[n:]] if table.ranks else ()
+        return replace(self, table=Table("", ("", *table.columns[n:]), rows, 1, ranks))
 
-    def _blocks(
+    def _columns_that_fit(
         self, console: Console, options: ConsoleOptions, least: Sequence[int]
-    ) -> list[list[int]]:
-        """Yield blocks of columns that fit side by side with whole words; each has a column of
-        numbers."""
-        names = list(range(self.table.n_names))
-        blocks = [list(names)]
-        for d in range(len(names), len(self.table.columns)):
-            tried = [*blocks[-1], d]
-            needed = sum(least[k] for k in tried) + self._beside(console, options, len(tried))
-            if needed > options.max_width and len(blocks[-1]) > len(names):
-                blocks.append([*names, d])
-            else:
-                blocks[-1] = tried
-        return blocks
+    ) -> list[int]:
+        """Return the names, and the columns of numbers that fit next to them with whole words: at
+        least one."""
+        table = self.table
+        shown = list(range(len(table.columns)))
+
+        def is_too_wide() -> bool:
+            needed = sum(least[d] for d in shown) + self._beside(console, options, len(shown))
+            return needed > options.max_width
+
+        while is_too_wide() and len(shown) > table.n_names + 1:
+            numbers = shown[table.n_names :]
+            shown.remove(max(numbers, key=lambda d: (table.ranks[d] if table.ranks else 0, d)))
+        return shown
 
     def _beside(self, console: Console, options: ConsoleOptions, n: int) -> int:
         """Return the cells of a line that are between ``n`` columns and beside them."""

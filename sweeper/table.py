@@ -14,6 +14,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     n_names: int = 1
+    #: for each column, how soon it is dropped where there is no room: the largest first
+    ranks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Column:
     head: str
     show: Callable[..., str]
     is_shown: bool = True
+    rank: int = 0  # columns of the largest rank, and of those the last, are dropped first
 
 
 def tabulate(
@@ -31,7 +34,8 @@ def tabulate(
     """Return a table with a row for each item; none without items."""
     shown = [column for column in columns if column.is_shown]
     rows = [tuple(column.show(item) for column in shown) for item in items]
-    return [Table(title, tuple(column.head for column in shown), rows, n_names)] if rows else []
+    heads, ranks = [column.head for column in shown], [column.rank for column in shown]
+    return [Table(title, heads, rows, n_names, ranks)] if rows else []
 
 
 def name_columns(heads: Sequence[str], values: Callable[[Any], Sequence[str]]) -> list[Column]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Event, Thread
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -33,6 +34,11 @@ def wide_console(width: int, *, stderr: bool = False) -> Console:
 def say(text: str, console: Console, style: str = "") -> None:
     """Print a line as it is: brackets are no markup, and no line is broken in a file or a pipe."""
     console.print(Text(text, style=style), soft_wrap=True)
+
+
+def count_lines(text: str, width: int) -> int:
+    """Return the number of lines that a text takes in a terminal."""
+    return sum(-(-max(cell_len(line), 1) // width) for line in text.split("\n"))
 
 
 def say_warnings(warnings: Iterable[str], console: Console) -> None:

@@ -283,7 +283,9 @@ def _named(capacities: Capacities, side: Side) -> str:
     inside = [rank for rank in capacities.ranks if side[rank]]
     beyond = [rank for rank in capacities.ranks if not side[rank]]
     if len(beyond) < len(inside):
-        return "every NPU except " + abbreviate(node_name(capacities.nodes[rank]) for rank in beyond)
+        return "every NPU except " + abbreviate(
+            node_name(capacities.nodes[rank]) for rank in beyond
+        )
     return abbreviate(node_name(capacities.nodes[rank]) for rank in inside)
 
 

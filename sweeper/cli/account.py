@@ -15,7 +15,7 @@ from dimsweep.engine.network import InterconnectPlan
 from dimsweep.sweeper.report.words import cost_of, known_merits, not_exceeded, waiting
 from dimsweep.sweeper.simulation.simulate import JobTime
 from dimsweep.sweeper.table import Column, Table
-from dimsweep.sweeper.terminal import plain_table, plural, say
+from dimsweep.sweeper.terminal import count_lines, plain_table, plural, say
 
 _BOUND = {"memory": "compute that memory bounds"}
 _CLASSES_SHOWN = 16
@@ -27,6 +27,42 @@ def print_result(result: Result, title: str, console: Console, npu_price: float 
     say(f"{title}, {_size(result)}", console)
     for table in tables_of(result, npu_price):
         console.print(plain_table(table))
+
+
+def print_screen(
+    result: Result,
+    title: str,
+    console: Console,
+    npu_price: float,
+    jobs: Mapping[str, JobTime],
+    reserved: int,
+) -> None:
+    """Print the account of an iteration on one screen, of which ``reserved`` lines are taken."""
+    heading = f"{title}, {_size(result)}"
+    say(heading, console)
+    room = _SCREEN - reserved - count_lines(heading, console.width)
+    rows = [row for row in _summary(result, npu_price) if not row[0].startswith("    ")]
+    if result.renewal is not None:
+        rows.append(("time for training (ETTR)", "", f"{float(result.renewal.kept):.1%}"))
+    for name, job in jobs.items():
+        time = units.format_time(round(job.time * units.PICOSECONDS))
+        rows.append((f"job {name}", time, f"{job.slowdown:.3f}x alone"))
+    dimensions = list(_dimensions(result).rows)
+    parts = sum(row[0].startswith("  ") for row in rows[: len(dimensions) + 4]) + 1
+    details = [row for row in rows[parts:] if row[0].startswith("  ")]
+    while len(rows) > room and details:
+        rows.remove(details.pop())
+    least = [row for row in rows if row[0] in _DISPENSABLE]
+    while len(rows) > room and least:
+        rows.remove(least.pop())
+    del rows[max(room, 1) :]
+    console.print(plain_table(Table("", ("", "", ""), rows)))
+    if len(rows) + len(dimensions) + 2 <= room:
+        console.print(plain_table(_dimensions(result)))
+
+
+_SCREEN = 25  # lines
+_DISPENSABLE = {"cost of tokens", "energy of an iteration", "performance per watt"}
 
 
 def tables_of(result: Result, npu_price: float = 0.0) -> Iterator[Table]:
@@ -103,6 +139,8 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     for name, picoseconds in lines:
         share = f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield name, units.format_time(picoseconds), share
+    if (bubble := _bubble(result)) is not None:
+        yield "pipeline bubble, mean of ranks", units.format_time(bubble), _share(result, bubble)
     if (least := _least(result)) is not None:
         share = f"{least.picoseconds / result.time_ps:.1%}" if result.time_ps else ""
         yield "no algorithm or route takes less than", units.format_time(least.picoseconds), share
@@ -126,6 +164,20 @@ def _summary(result: Result, npu_price: float) -> Iterator[tuple[str, str, str]]
     if result.perf_per_cost is not None:
         efficiency = units.format_performance_per_cost(result.perf_per_cost)
         yield "performance per cost", efficiency, ""
+
+
+def _share(result: Result, picoseconds: float) -> str:
+    return f"{picoseconds / result.time_ps:.1%}" if result.time_ps else ""
+
+
+def _bubble(result: Result) -> float | None:
+    """Return the mean time (ps) in which a rank of a pipeline waits for other stages; None without
+    a pipeline."""
+    classes = result.classes
+    if "receive" not in result.exposed_by_collective or not classes:
+        return None
+    total = sum(cls.ranks * (cls.waiting + cls.idle) for cls in classes)
+    return total / sum(cls.ranks for cls in classes)
 
 
 def _least(result: Result) -> Least | None:

@@ -36,6 +36,12 @@ class _Results(Overrides):
         return f"{what}; results/ has {', '.join(sorted(names)) or 'no results'}"
 
 
+def _complete_section(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from dimsweep.sweeper.questions.findings import SECTION_NAMES
+
+    return [name for name in SECTION_NAMES if name.startswith(incomplete)]
+
+
 @click.command("report")
 @click.argument("overrides", nargs=-1, type=_Results(), metavar="[STUDY] [KEY=VALUE]...")
 @click.option(
@@ -43,10 +49,14 @@ class _Results(Overrides):
     type=click.Path(path_type=Path),
     help="Draw what was found, with time and cost, into this .png, .svg or .pdf.",
 )
-def report_command(overrides: Sequence[str], picture: Path | None) -> int:
-    """Print a study's tables and write its pictures and page again.
+@click.option("--full", is_flag=True, help="Print every section, not only the answer.")
+@click.option("--section", shell_complete=_complete_section, help="Print this section alone.")
+def report_command(
+    overrides: Sequence[str], picture: Path | None, full: bool, section: str | None
+) -> int:
+    """Print a study's answer on one screen, and write its page again.
 
-    The results are read from results/NAME; a study that still runs is reported as far as it is.
+    The results are read from results/NAME. A study that still runs is reported as it is now.
 
     \b
     Usual keys:
@@ -57,13 +67,14 @@ def report_command(overrides: Sequence[str], picture: Path | None) -> int:
     \b
     Examples:
       dimsweep report libra_gpt3_4d
-      dimsweep report results/my_cmaes
+      dimsweep report results/my_cmaes --full
+      dimsweep report libra_gpt3_4d --section what-if
       dimsweep report libra_gpt3_4d --picture best_split.png
       dimsweep report fair_networks --picture networks.pdf
     """
     from rich.console import Console
 
-    report_study(_folder(overrides), Console(), picture)
+    report_study(_folder(overrides), Console(), picture, full=full, section=section)
     return 0
 
 
@@ -94,19 +105,45 @@ def _folder(overrides: Sequence[str]) -> "Place":
     return parse_place(composed.config.results) / study_name(composed)
 
 
-def report_study(folder: "Place", console: "Console", picture: Path | None = None) -> None:
-    """Print a study's table and write its page, and a picture of what it found."""
+def report_study(
+    folder: "Place",
+    console: "Console",
+    picture: Path | None = None,
+    *,
+    full: bool = False,
+    section: str | None = None,
+    before: str = "",
+) -> None:
+    """Print a study's answer, all of its report (``full``) or one ``section``, and write its page
+    and a picture of the answer.
+
+    ``before`` was printed before; it takes a part of the screen.
+    """
     from dimsweep.sweeper.draw.canvas import kind_of
     from dimsweep.sweeper.draw.page import write_report
-    from dimsweep.sweeper.draw.terminal import print_report
+    from dimsweep.sweeper.draw.terminal import (
+        print_report,
+        print_screen,
+        print_section,
+    )
     from dimsweep.sweeper.questions.findings import read_report
-    from dimsweep.sweeper.terminal import say
+    from dimsweep.sweeper.terminal import count_lines, say
 
     if picture is not None:
         kind_of(picture, "--picture")  # refuses a wrong one before anything is written
     report = read_report(folder)
-    print_report(report, console)
-    say(f"wrote {write_report(report, folder / 'report')}", console)
+    if section is not None:
+        print_section(report, section, console)
+        return
+    page = f"page: {folder / 'report' / 'report.html'}"
+    if full:
+        print_report(report, console)
+    else:
+        texts = filter(None, (before, page))
+        used = sum(count_lines(text, console.width) for text in texts)
+        print_screen(report, folder, console, reserved=used)
+    write_report(report, folder / "report")
+    say(page, console)
     if picture is not None:
         from dimsweep.sweeper.draw.found import write_picture
 

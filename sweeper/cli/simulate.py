@@ -25,13 +25,14 @@ _SIMULATED = {
 @click.command("simulate")
 @overrides
 @click.option("--json", "as_json", is_flag=True, help="Print the columns of a row as JSON.")
+@click.option("--full", is_flag=True, help="Print every table, not only the account.")
 @hydra_options
-def simulate_command(overrides: Sequence[str], as_json: bool, asked: Asked) -> int:
+def simulate_command(overrides: Sequence[str], as_json: bool, full: bool, asked: Asked) -> int:
     """Simulate one training iteration and account for its time.
 
-    The terminal shows what the iteration takes along its critical path: what computes, and each
-    collective in each dimension; what each class of ranks does meanwhile; and what more bandwidth
-    in each dimension would save. Without overrides conf/dimsweep.yaml's defaults are simulated.
+    The terminal shows the time along the critical path, by computation and dimension, and what it
+    costs. --full adds each collective, the classes of ranks, and the time that more bandwidth in
+    each dimension would save. Without overrides conf/dimsweep.yaml's defaults are simulated.
 
     \b
     Usual keys:
@@ -61,11 +62,13 @@ def simulate_command(overrides: Sequence[str], as_json: bool, asked: Asked) -> i
         raise click.UsageError("--multirun: `dimsweep sweep` simulates several; here is one")
     overrides = asked.with_places(overrides)
     if not asked.tell(overrides, may_sweep=False):
-        simulate(overrides, Console(stderr=as_json), as_json=as_json)
+        simulate(overrides, Console(stderr=as_json), as_json=as_json, full=full)
     return 0
 
 
-def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = False) -> None:
+def simulate(
+    overrides: Sequence[str], console: "Console", *, as_json: bool = False, full: bool = False
+) -> None:
     """Simulate the configuration that ``overrides`` make, print its account and write its files.
 
     With ``as_json`` the standard output is one JSON object for other programs: the version of the
@@ -75,7 +78,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     import json
 
     from dimsweep.sweeper.calibrate.evidence import find_evidence
-    from dimsweep.sweeper.cli.account import print_jobs, print_result
+    from dimsweep.sweeper.cli.account import print_jobs, print_result, print_screen
     from dimsweep.sweeper.cli.interruptions import print_interruptions
     from dimsweep.sweeper.config.compose import compose
     from dimsweep.sweeper.simulation.program import build_program
@@ -84,7 +87,7 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
     from dimsweep.sweeper.study.idle import idle_keys
     from dimsweep.sweeper.study.plugin_checks import failing_plugins
     from dimsweep.sweeper.study.rules import design_warnings
-    from dimsweep.sweeper.terminal import say, say_warnings, waiting
+    from dimsweep.sweeper.terminal import count_lines, say, say_warnings, waiting
 
     composed = compose(overrides)
     config = composed.config
@@ -92,11 +95,13 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         _check_outputs(config)
         program = build_program(config)
         turned = [*composed.overridden, *composed.set_in_study]
-        say_warnings(design_warnings(composed, program, turned, searched=False), console)
-        say_warnings(idle_keys(composed, program, turned).values(), console)
+        warnings = design_warnings(composed, program, turned, searched=False)
+        warnings += idle_keys(composed, program, turned).values()
         with waiting("checking plug-ins, once for each text", console):
-            failing = failing_plugins(config)
-        say_warnings(failing, console)
+            warnings += failing_plugins(config)
+        if not (full or as_json):
+            warnings = _fit(warnings, console.width)
+        say_warnings(warnings, console)
         with waiting(_what_takes_time(config), console):
             result = simulated(config, program, record=config.timeline is not None)
             jobs = AloneRunners.from_config(config).times(result.run.measures.end[0])
@@ -105,13 +110,40 @@ def simulate(overrides: Sequence[str], console: "Console", *, as_json: bool = Fa
         told = _told(config, result, jobs)
         print(json.dumps(told, indent=1))
     else:
-        print_result(result, title, console, config.cost.npu_price)
-        print_interruptions(result, console)
-        print_jobs(jobs, console)
         known = find_evidence(config)
         basis = f" ({known.basis})" if known.band else ""
-        say(f"how sure is the model: {known.expect(result.time)}{basis}", console)
+        sure = f"how sure is the model: {known.expect(result.time)}{basis}"
+        price = config.cost.npu_price
+        if full:
+            print_result(result, title, console, price)
+            print_interruptions(result, console)
+            print_jobs(jobs, console)
+            say(sure, console)
+        else:
+            more = "dimsweep simulate --full adds collectives, classes of ranks and slopes"
+            texts = (sure, more, *(f"warning: {text}" for text in warnings))
+            used = sum(count_lines(text, console.width) for text in texts)
+            print_screen(result, title, console, price, jobs, used)
+            say(sure, console)
+            say(more, console, "dim")
     _write_files(result, config, title, console)
+
+
+_WARNING_LINES = 8
+
+
+def _fit(warnings: Sequence[str], width: int) -> list[str]:
+    """Return the first warnings, which leave room for the account, and the number of others."""
+    from dimsweep.sweeper.terminal import count_lines, plural
+
+    found, left = list[str](), _WARNING_LINES
+    for text in warnings:
+        left -= count_lines(f"warning: {text}", width)
+        if left < 0 and found:
+            break
+        found.append(text)
+    others = len(warnings) - len(found)
+    return [*found, f"{plural(others, 'other warning')}: see --full"] if others else found
 
 
 def _what_takes_time(config: "Config") -> str:

@@ -25,9 +25,10 @@ INTERRUPTED = 130
 @click.option(
     "--retry-failed", is_flag=True, help="Simulate failed trials again, whatever failed them."
 )
+@click.option("--full", is_flag=True, help="Print the whole report, not only the answer.")
 @overrides
 @hydra_options
-def sweep_command(overrides: Sequence[str], retry_failed: bool, asked: Asked) -> int:
+def sweep_command(overrides: Sequence[str], retry_failed: bool, full: bool, asked: Asked) -> int:
     """Run a study, or continue it.
 
     A study is a file in studies/. Every result is written to results/NAME at once, so the command
@@ -62,10 +63,13 @@ def sweep_command(overrides: Sequence[str], retry_failed: bool, asked: Asked) ->
     overrides = asked.with_places(overrides)
     if asked.tell(overrides, may_sweep=True):
         return 0
-    return sweep_study(compose(overrides, may_sweep=True), Console(), retry_failed=retry_failed)
+    composed = compose(overrides, may_sweep=True)
+    return sweep_study(composed, Console(), retry_failed=retry_failed, full=full)
 
 
-def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool = False) -> int:
+def sweep_study(
+    composed: "Composed", console: "Console", *, retry_failed: bool = False, full: bool = False
+) -> int:
     """Run (or resume) a study and report it; returns the exit code."""
     from dimsweep.engine import DimsweepError, is_compiled
     from dimsweep.sweeper.cli.progress import progress_bar
@@ -108,8 +112,9 @@ def sweep_study(composed: "Composed", console: "Console", *, retry_failed: bool 
             ) from error
     new = len(ledger.index) - before - progress.borrowed
     seconds = time.monotonic() - started
-    say(_summary(plan, progress, new, before, seconds), console)
-    _report(plan, console)
+    text = _summary(plan, progress, new, before, seconds)
+    say(text, console)
+    _report(plan, console, text, full=full)
     return 0
 
 
@@ -127,12 +132,12 @@ def _introduce(plan: "StudyPlan", console: "Console") -> None:
         say(text, console)
 
 
-def _report(plan: "StudyPlan", console: "Console") -> None:
+def _report(plan: "StudyPlan", console: "Console", summary: str, *, full: bool) -> None:
     from dimsweep.engine import DimsweepError
     from dimsweep.sweeper.cli.report import report_study
 
     try:
-        report_study(plan.folder, console)
+        report_study(plan.folder, console, full=full, before=summary)
     except OSError as error:
         raise DimsweepError(
             f"the report cannot be written: {error.strerror or error}; all rows are safe",
@@ -146,7 +151,7 @@ def _summary(plan: "StudyPlan", progress: "Progress", new: int, before: int, sec
     report counts, and those known ``before``."""
     from dimsweep.sweeper.terminal import plural
 
-    beside = {"trial for all workloads": progress.extra["portfolio"]}
+    beside = {"shared trial": progress.extra["portfolio"]}
     beside |= {name: progress.extra[name] for name in ("recheck", "baseline")}
     beside["what-if"] = progress.what_ifs
     trials = new - sum(beside.values())

@@ -4,6 +4,8 @@ The page, the terminal, pictures, the board and notebooks render them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pandas as pd
 
@@ -18,6 +20,8 @@ from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.trials import Rows
 from dimsweep.sweeper.table import Table
+
+_Subject = TypeVar("_Subject")
 
 #: The first one whose ``asks`` is true reports a study, of any version: it looks at the record.
 REPORTS: Sequence[type[Report]] = (
@@ -52,38 +56,63 @@ def read_report(folder: Place) -> Report:
     return build_report(stored, stored.study)
 
 
-# The tables of a study, which compare its cells or workloads; of one cell; and of one cell on the
-# page alone.  Each function returns no table where it has nothing to say.
-OF_STUDY: tuple[Callable[[Report], list[Table]], ...] = (
-    lambda report: report.tables(),
-    sections.tabulate_scenarios,
-    sections.tabulate_regrets,
-    sections.tabulate_factors,
-    sections.tabulate_best_of_cells,
-    sections.tabulate_jobs,
-    sections.tabulate_outages,
-    sections.tabulate_next_bandwidth_of_cells,
-    what_if.tabulate_cells,
-    recheck.tabulate_cells,
+@dataclass(frozen=True)
+class Section(Generic[_Subject]):
+    """A section of a report: its name (``dimsweep report --section NAME``) and the function that
+    returns its tables, none where it has nothing to say."""
+
+    name: str
+    tabulate: Callable[[_Subject], list[Table]]
+
+
+#: The sections that compare the cells or workloads of a study.
+OF_STUDY: tuple[Section[Report], ...] = (
+    Section("designs", lambda report: report.tables()),
+    Section("scenarios", sections.tabulate_scenarios),
+    Section("regrets", sections.tabulate_regrets),
+    Section("factors", sections.tabulate_factors),
+    Section("cells", sections.tabulate_best_of_cells),
+    Section("jobs", sections.tabulate_jobs),
+    Section("outages", sections.tabulate_outages),
+    Section("bandwidth", sections.tabulate_next_bandwidth_of_cells),
+    Section("what-if", what_if.tabulate_cells),
+    Section("recheck", recheck.tabulate_cells),
 )
-OF_CELL: tuple[Callable[[CellSummary], list[Table]], ...] = (
-    sections.tabulate_time_and_cost,
-    sections.tabulate_dimensions,
-    sections.tabulate_critical_path,
-    sections.tabulate_next_bandwidth,
-    what_if.tabulate_cell,
-    sections.tabulate_front,
-    recheck.tabulate_cell,
+#: The sections of one cell.
+OF_CELL: tuple[Section[CellSummary], ...] = (
+    Section("time", sections.tabulate_time_and_cost),
+    Section("dimensions", sections.tabulate_dimensions),
+    Section("path", sections.tabulate_critical_path),
+    Section("bandwidth", sections.tabulate_next_bandwidth),
+    Section("what-if", what_if.tabulate_cell),
+    Section("front", sections.tabulate_front),
+    Section("recheck", recheck.tabulate_cell),
 )
-DETAILS: tuple[Callable[[CellSummary], list[Table]], ...] = (
-    sections.tabulate_provisioned,
-    sections.tabulate_whole_front,
+#: The sections of one cell that are too long for a terminal.
+DETAILS: tuple[Section[CellSummary], ...] = (
+    Section("provisioned", sections.tabulate_provisioned),
+    Section("whole-front", sections.tabulate_whole_front),
 )
+SECTION_NAMES = tuple(
+    dict.fromkeys(each.name for group in (OF_STUDY, OF_CELL, DETAILS) for each in group)
+)
+
+
+def tabulate_sections(report: Report) -> dict[str, list[Table]]:
+    """Return the tables of each section that a study has, by name; the cell's sections only if it
+    has one cell."""
+    found: dict[str, list[Table]] = {}
+    for of_study in OF_STUDY:
+        found.setdefault(of_study.name, []).extend(of_study.tabulate(report))
+    if len(report.summaries) == 1:
+        for of_cell in (*OF_CELL, *DETAILS):
+            found.setdefault(of_cell.name, []).extend(of_cell.tabulate(report.summaries[0]))
+    return {name: tables for name, tables in found.items() if tables}
 
 
 def tabulate_study(report: Report) -> list[Table]:
     """Return the tables of a study, and those of its cell if it has only one."""
-    tables = [table for make in OF_STUDY for table in make(report)]
+    tables = [table for section in OF_STUDY for table in section.tabulate(report)]
     return tables + (
         tabulate_cell_report(report.summaries[0]) if len(report.summaries) == 1 else []
     )
@@ -91,9 +120,9 @@ def tabulate_study(report: Report) -> list[Table]:
 
 def tabulate_cell_report(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell."""
-    return [table for make in OF_CELL for table in make(summary)]
+    return [table for section in OF_CELL for table in section.tabulate(summary)]
 
 
 def tabulate_cell_details(summary: CellSummary) -> list[Table]:
     """Return the tables of one cell that only the page has room for."""
-    return [table for make in DETAILS for table in make(summary)]
+    return [table for section in DETAILS for table in section.tabulate(summary)]

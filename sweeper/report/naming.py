@@ -82,16 +82,7 @@ def _degraded(found: re.Match[str]) -> str:
 def beside(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:
     """Describe coordinates next to ``named`` ones: of many only the different ones."""
     found = unlike(coordinates, named)
-    return f"the same with {found}" if found else coordinates_of(coordinates)
-
-
-def in_turn(cells: "Sequence[CellSummary]") -> list[str]:
-    """Names of cells below one another: the first in full, of the others what is not the same."""
-    first = cells[0]
-    return [
-        label(first),
-        *(beside(cell.cell.coordinates, first.cell.coordinates) for cell in cells[1:]),
-    ]
+    return f"the design with {found} instead" if found else coordinates_of(coordinates)
 
 
 def unlike(coordinates: Mapping[str, str], named: Mapping[str, str]) -> str:

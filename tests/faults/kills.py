@@ -116,7 +116,7 @@ def _run(words: Sequence[str], said: str) -> None:
     with open(said, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    dimsweep.sweeper.cli.report.report_study = lambda *_: None
+    dimsweep.sweeper.cli.report.report_study = lambda *_, **__: None
     sys.exit(main(["sweep", *words]))
 
 

@@ -11,7 +11,7 @@ from dimsweep.sweeper.ledger.record import LEFT_OUT, Change, End, Proof, Rival, 
 from dimsweep.sweeper.ledger.rows import EXPOSED, WAITED
 from dimsweep.sweeper.objective import TIME, Objective
 from dimsweep.sweeper.report import describe, sentences
-from dimsweep.sweeper.report.naming import beside, in_turn
+from dimsweep.sweeper.report.naming import beside, label
 from dimsweep.sweeper.report.report import Report
 from dimsweep.sweeper.report.summary import CellSummary
 from dimsweep.sweeper.report.words import fine_percent, seconds, usd
@@ -95,7 +95,7 @@ class NetworksReport(Report):
         """Return one name for each design: there are too many axes for a column each."""
         if self.study.proof is None:
             return super().named_cells()
-        names = [[name] for name in in_turn(self.ordered)]
+        names = [[name] for name in map(label, self.ordered)]
         return ["design"], list(zip(self.ordered, names, strict=True))
 
     def tables(self) -> list[Table]:
@@ -290,7 +290,7 @@ def _tabulate_front(ordered: Sequence[CellSummary], proof: Proof) -> list[Table]
         Column("none takes less than", lambda item: seconds(item[1].bound)),
         Column("gap", lambda item: fine_percent(item[1].time / item[1].bound - 1)),
     ]
-    steps = zip(in_turn(cells), proof.front, strict=True)
+    steps = zip(map(label, cells), proof.front, strict=True)
     return tabulate("The front of time and cost", steps, columns)
 
 
@@ -371,7 +371,7 @@ def _tabulate_best(objective: Objective, ordered: Sequence[CellSummary]) -> list
         Column("time", lambda item: seconds(item[1].best["time_s"])),
         Column("cost", lambda item: cost(item[1])),
     ]
-    pairs = zip(in_turn(shown), shown, strict=True)
+    pairs = zip(map(label, shown), shown, strict=True)
     return tabulate("The best of the simulated designs", pairs, columns, n_names=2)
 
 

@@ -385,7 +385,7 @@ def test_what_wins_where_has_a_square_for_each_place():
         for x, y, by in zip(*(each.data_source.data[c] for c in ("x", "y", "by")), strict=True)
     }
     assert len(places) == 6
-    assert places[0, 1] == "the same with Ring(1)"
+    assert places[0, 1] == "the design with Ring(1) instead"
     assert places[1, 1] == "the answer"
     assert places[2, 0].startswith("not known")
     (here,) = [each for each in chart.renderers if isinstance(each.glyph, Scatter)]

@@ -134,7 +134,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_simulate_accounts_for_the_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "profile=libra"]) == 0
+    assert main(["simulate", "--full", "profile=libra"]) == 0
     text = capsys.readouterr().out
     assert "775.083 ms" in text
     assert "all_reduce tensor" in text

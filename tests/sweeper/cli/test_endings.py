@@ -36,7 +36,7 @@ def test_control_c_while_the_study_is_planned(
 def test_a_report_that_cannot_be_written_says_that_the_rows_are_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(dimsweep.sweeper.cli.report, "report_study", full)

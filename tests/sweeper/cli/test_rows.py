@@ -121,7 +121,7 @@ def test_the_doctor_knows_the_machine(
     assert "has less than 1 GiB free" in capsys.readouterr().out
 
 
-LLAMA = ("simulate", "workload=llama3_70b", "cluster=dgx_h100", "nodes=512")
+LLAMA = ("simulate", "--full", "workload=llama3_70b", "cluster=dgx_h100", "nodes=512")
 
 
 def test_simulate_says_what_interruptions_leave(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_a_configuration_of_ns3_sets_packets(capsys: pytest.CaptureFixture[str])
     """250 packets of 4,048 bytes; the 20 kB of another flow leave no trace on their way."""
     file = "fidelity=packet", "network.packets.file=c.txt", "network.packets.payload=1000 B"
     assert time_of(*file, *FLOWS, capsys=capsys) == round(251 * 0.32384 + 1, 4)
-    assert main(["simulate", *file, *FLOWS, *SWITCH]) == 0
+    assert main(["simulate", "--full", *file, *FLOWS, *SWITCH]) == 0
     printed = capsys.readouterr().out
     assert "not simulated, of c.txt: GLOBAL_T 1" in printed and "MY_KEY 7" in printed
     assert "network.packets.payload has no effect: c.txt gives it" in printed
